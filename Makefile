@@ -1,0 +1,53 @@
+PYTHON ?= python3
+SCENARIO ?= engine
+BIN := .venv/bin
+CURRENT := .venv/.current
+
+# The machine's uv where it has one, else a private one; both trust the system's certificates.
+UV := $(or $(shell command -v uv 2>/dev/null),.venv-tools/bin/uv)
+export UV_SYSTEM_CERTS := true
+export UV_PYTHON_DOWNLOADS := never
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-15 check bench lock
+
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(CURRENT) ## make .venv from the locks, with the laneway command; nothing to do when current
+
+run: setup ## start the embedded database, install the schema and run the demonstration
+	$(BIN)/laneway demo
+
+test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
+	$(BIN)/pytest --cov --cov-report=term
+	$(MAKE) --no-print-directory test-15
+
+test-15: setup ## run the tests that touch a database on PostgreSQL 15
+	tests/install-postgresql-15
+	LANEWAY_TEST_POSTGRES=15 $(BIN)/pytest tests/sql tests/integration tests/faults
+
+check: setup ## format, lint, types, layers, and locks and generated files current
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python requirements/lock.py --check
+
+bench: setup ## measure one SCENARIO (default: engine)
+	$(BIN)/python -m benchmarks $(SCENARIO)
+
+lock: $(UV) ## compile requirements/*.txt from pyproject.toml
+	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py
+
+$(CURRENT): requirements/dev.txt pyproject.toml | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv-tools/bin/uv: requirements/tools.txt
+	$(PYTHON) -m venv --clear .venv-tools
+	.venv-tools/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes --requirement requirements/tools.txt
+	touch $@

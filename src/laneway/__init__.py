@@ -1,0 +1,3 @@
+"""Laneway: a message broker on PostgreSQL."""
+
+from __future__ import annotations

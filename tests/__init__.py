@@ -1,0 +1,3 @@
+"""Behaviours of Laneway, proved on real PostgreSQL."""
+
+from __future__ import annotations

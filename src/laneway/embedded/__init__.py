@@ -1,0 +1,7 @@
+"""The bundled PostgreSQL: made, tuned, started, watched and stopped with the program."""
+
+from __future__ import annotations
+
+from laneway.embedded.server import EmbeddedPostgres, find_running
+
+__all__ = ["EmbeddedPostgres", "find_running"]

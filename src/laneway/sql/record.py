@@ -1,0 +1,62 @@
+"""What a database says of its own schema: the installer's notes and what really exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import asyncpg
+
+    from laneway.sql.package import Routine, RoutineKind
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Migrations are (name, checksum) by version, routines (kind, checksum) by name."""
+
+    migrations: Mapping[int, tuple[str, str]]
+    routines: Mapping[str, tuple[RoutineKind, str]]
+    existing: Mapping[tuple[RoutineKind, str], int]
+
+    @property
+    def version(self) -> int:
+        return max(self.migrations, default=0)
+
+    def count(self, routine: Routine) -> int:
+        """How many signatures of a function, or views, of this name exist."""
+        return self.existing.get((routine.kind, routine.name), 0)
+
+    def is_current(self, routine: Routine) -> bool:
+        noted = self.routines.get(routine.name)
+        return noted == (routine.kind, routine.checksum) and self.count(routine) == 1
+
+
+async def is_bootstrapped(connection: asyncpg.Connection) -> bool:
+    return bool(await connection.fetchval(_IS_BOOTSTRAPPED))
+
+
+async def read_record(connection: asyncpg.Connection) -> Record:
+    migrations = await connection.fetch("select version, name, checksum from laneway.migration")
+    routines = await connection.fetch("select name, kind, checksum from laneway.routine")
+    existing = await connection.fetch(_EXISTING)
+    return Record(
+        migrations={row["version"]: (row["name"], row["checksum"]) for row in migrations},
+        routines={row["name"]: (row["kind"], row["checksum"]) for row in routines},
+        existing={(row["kind"], row["name"]): row["count"] for row in existing},
+    )
+
+
+_IS_BOOTSTRAPPED = """
+select to_regclass('laneway.migration') is not null and to_regclass('laneway.routine') is not null
+"""
+
+_EXISTING = """
+select 'function' as kind, p.proname::text as name, count(*)::integer as count
+from pg_catalog.pg_proc p where p.pronamespace = 'laneway'::regnamespace group by p.proname
+union all
+select 'view', c.relname::text, 1
+from pg_catalog.pg_class c where c.relnamespace = 'laneway'::regnamespace and c.relkind = 'v'
+"""

@@ -1,0 +1,235 @@
+"""Installing the schema: whole, once, in any company, and never over what it does not know."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from laneway.sql.errors import PackageBroken, SchemaTampered, SchemaTooNew, ServerTooOld
+from laneway.sql.migrate import InstallReport, install, verify
+from laneway.sql.package import Migration, Package, Routine, load_package
+
+TABLE = Migration(1, "thing", "create table laneway.thing (id integer primary key);")
+COLUMN = Migration(2, "thing_name", "alter table laneway.thing add column name text;")
+ANSWER = Routine(
+    "function",
+    "answer",
+    "create or replace function laneway.answer() returns integer language sql as 'select 42';",
+)
+DOUBLE = Routine(
+    "function",
+    "double",
+    "create or replace function laneway.double(p_of integer) returns integer language sql "
+    "as 'select 2 * p_of';",
+)
+THINGS = Routine(
+    "view",
+    "things",
+    "create or replace view laneway.things as select t.id, laneway.answer() as answer "
+    "from laneway.thing t;",
+)
+SMALL = Package(migrations=(TABLE,), functions=(ANSWER, DOUBLE), views=(THINGS,))
+
+
+@pytest.fixture
+async def connection(blank_database: str) -> asyncpg.Connection[asyncpg.Record]:
+    # Closed by the database's own end: it is dropped with force.
+    return await asyncpg.connect(blank_database)
+
+
+async def test_shipped_schema_installs_and_verifies(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    report = await install(connection)
+    assert report.version == load_package().version
+    assert await verify(connection) == []
+
+
+async def test_install_reports_everything_it_applied(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    assert await install(connection, package=SMALL) == InstallReport(
+        version=1,
+        migrations=("001_thing",),
+        applied=("function answer", "function double", "view things"),
+    )
+    assert await connection.fetchval("select laneway.double(laneway.answer())") == 84
+
+
+async def test_second_install_changes_nothing(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    report = await install(connection, package=SMALL)
+    assert report == InstallReport(version=1)
+    assert not report.changed
+
+
+async def test_new_migrations_are_applied_to_an_older_database(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    report = await install(connection, package=replace(SMALL, migrations=(TABLE, COLUMN)))
+    assert report == InstallReport(version=2, migrations=("002_thing_name",))
+    await connection.execute("insert into laneway.thing (id, name) values (1, 'one')")
+
+
+async def test_changed_function_is_replaced_and_keeps_its_grants(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    await connection.execute("revoke execute on function laneway.answer() from public")
+    changed = replace(ANSWER, text=ANSWER.text.replace("42", "43"))
+    report = await install(connection, package=replace(SMALL, functions=(changed, DOUBLE)))
+    assert report.applied == ("function answer",)
+    assert await connection.fetchval("select laneway.answer()") == 43
+    assert (
+        await connection.fetchval(
+            "select count(*) from pg_proc, aclexplode(proacl) a "
+            "where oid = 'laneway.answer()'::regprocedure and a.grantee = 0"
+        )
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(
+            "create or replace function laneway.answer() returns bigint language sql "
+            "as 'select 44::bigint';",
+            id="return type",
+        ),
+        pytest.param(
+            "create or replace function laneway.answer(p_from integer default 44) "
+            "returns integer language sql as 'select p_from';",
+            id="arguments",
+        ),
+    ],
+)
+async def test_changed_signature_leaves_one_function_and_its_views(
+    connection: asyncpg.Connection[asyncpg.Record], changed: str
+) -> None:
+    await install(connection, package=SMALL)
+    package = replace(SMALL, functions=(replace(ANSWER, text=changed), DOUBLE))
+    await install(connection, package=package)
+    await connection.execute("insert into laneway.thing (id) values (1)")
+    assert await connection.fetchval("select answer from laneway.things") == 44
+    assert await verify(connection, package=package) == []
+
+
+async def test_changed_view_may_lose_columns(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    fewer = replace(THINGS, text="create or replace view laneway.things as select 7 as seven;")
+    await install(connection, package=replace(SMALL, views=(fewer,)))
+    assert await connection.fetchval("select seven from laneway.things") == 7
+
+
+async def test_removed_function_and_view_are_dropped(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    bare = Package(migrations=(TABLE,), functions=(DOUBLE,))
+    report = await install(connection, package=bare)
+    assert report.dropped == ("view things", "function answer")
+    assert await verify(connection, package=bare) == []
+
+
+async def test_function_dropped_by_hand_is_found_and_restored(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    await connection.execute("drop function laneway.double(integer)")
+    problems = await verify(connection, package=SMALL)
+    assert [(problem.kind, problem.subject) for problem in problems] == [
+        ("missing", "function double")
+    ]
+    assert (await install(connection, package=SMALL)).applied == ("function double",)
+
+
+async def test_edited_migration_is_refused(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    edited = replace(SMALL, migrations=(replace(TABLE, text=TABLE.text + " -- edited"), COLUMN))
+    with pytest.raises(SchemaTampered, match="001_thing"):
+        await install(connection, package=edited)
+    assert await connection.fetchval("select count(*) from laneway.migration") == 1
+    problems = await verify(connection, package=edited)
+    assert [(problem.kind, problem.subject) for problem in problems] == [
+        ("changed", "001_thing"),
+        ("missing", "002_thing_name"),
+    ]
+
+
+async def test_newer_database_is_refused(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=replace(SMALL, migrations=(TABLE, COLUMN)))
+    with pytest.raises(SchemaTooNew, match="version 2 but this Laneway knows only 1"):
+        await install(connection, package=SMALL)
+    problems = await verify(connection, package=SMALL)
+    assert [(problem.kind, problem.subject) for problem in problems] == [
+        ("unknown", "002_thing_name")
+    ]
+
+
+async def test_failing_migration_leaves_nothing_behind(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    broken = Migration(2, "broken", "create table laneway.half (id integer); select 1 / 0;")
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await install(connection, package=replace(SMALL, migrations=(TABLE, broken)))
+    assert await connection.fetchval("select to_regnamespace('laneway')") is None
+
+
+async def test_file_that_creates_something_else_is_refused(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    with pytest.raises(PackageBroken, match=r"does not create laneway\.other"):
+        await install(connection, package=Package(functions=(replace(ANSWER, name="other"),)))
+
+
+async def test_what_a_person_built_upon_a_function_is_not_dropped(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    await connection.execute("create view public.mine as select laneway.double(2) as four")
+    with pytest.raises(asyncpg.DependentObjectsStillExistError):
+        await install(connection, package=replace(SMALL, functions=(ANSWER,)))
+    assert await connection.fetchval("select four from public.mine") == 4
+
+
+async def test_blank_database_verifies_as_not_installed(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    problems = await verify(connection)
+    assert [(problem.kind, problem.subject) for problem in problems] == [
+        ("missing", "schema laneway")
+    ]
+
+
+async def test_racing_installs_apply_everything_once(blank_database: str) -> None:
+    connections = [await asyncpg.connect(blank_database) for _ in range(6)]
+    try:
+        reports = await asyncio.gather(
+            *(install(connection, package=SMALL) for connection in connections)
+        )
+    finally:
+        for connection in connections:
+            await connection.close()
+    assert sorted(report.changed for report in reports) == [False] * 5 + [True]
+
+
+async def test_old_server_is_refused(
+    connection: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = connection.get_server_version()._replace(major=14)
+    monkeypatch.setattr(asyncpg.Connection, "get_server_version", lambda _: old)
+    with pytest.raises(ServerTooOld, match="needs 15"):
+        await install(connection)

@@ -1,0 +1,74 @@
+"""The PostgreSQL servers that the tests run on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from laneway.embedded import EmbeddedPostgres
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
+
+# Speed over durability; a test of durability starts a server of its own without these.
+THROWAWAY = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "1GB",
+    "shared_buffers": "256MB",
+    "autovacuum_naptime": "1min",
+}
+
+
+def find_binaries() -> Path | None:
+    """Return Debian's PostgreSQL 15 when LANEWAY_TEST_POSTGRES=15, else None for the bundled 18."""
+    match os.environ.get("LANEWAY_TEST_POSTGRES", "18"):
+        case "18":
+            return None
+        case "15":
+            return Path(os.environ.get("LANEWAY_POSTGRES_15_BIN", "/usr/lib/postgresql/15/bin"))
+        case other:
+            raise ValueError(f"LANEWAY_TEST_POSTGRES is {other!r}: set it to 15 or 18")
+
+
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """Make a directory that the database's account may enter; pytest's own are closed to it."""
+    folder = Path(tempfile.mkdtemp(prefix="laneway-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@asynccontextmanager
+async def run_server() -> AsyncIterator[EmbeddedPostgres]:
+    with open_directory() as folder:
+        async with EmbeddedPostgres(
+            folder / "data", settings=THROWAWAY, binaries=find_binaries()
+        ) as server:
+            yield server
+
+
+def name_database(dsn: str, name: str) -> str:
+    """Return the DSN of another database on the same server."""
+    return urlsplit(dsn)._replace(path=f"/{name}").geturl()
+
+
+async def execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()

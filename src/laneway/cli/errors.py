@@ -1,0 +1,24 @@
+"""What can be wrong with how the command was called.
+
+LanewayError
+├── DatabaseUnreachable     retry, or fix the address: no server answers there
+└── EnvironmentInvalid      fix the request: an environment variable cannot be understood
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from laneway.domain.errors import LanewayError
+
+
+class DatabaseUnreachable(LanewayError):
+    def __init__(self, dsn: str, reason: OSError) -> None:
+        parts = urlsplit(dsn)
+        place = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["?"])[0]
+        super().__init__(f"no PostgreSQL server answers at {place}: {reason}")
+
+
+class EnvironmentInvalid(LanewayError):
+    def __init__(self, variable: str, problem: str) -> None:
+        super().__init__(f"the environment variable {variable} {problem}")

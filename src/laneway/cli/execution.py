@@ -1,0 +1,40 @@
+"""Runs a command's coroutine to its end, whatever ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, TypeVar
+
+import asyncpg
+import typer
+import uvloop
+
+from laneway.domain.errors import LanewayError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+Result = TypeVar("Result")
+
+_ENDED_BY_SIGNAL = 128
+
+
+def execute(command: Coroutine[None, None, Result]) -> Result:
+    """SIGTERM and Ctrl-C unwind the command, so that what it started is stopped."""
+    try:
+        return uvloop.run(_until_terminated(command))
+    except (LanewayError, asyncpg.PostgresError) as error:
+        typer.echo(f"laneway: {error}", err=True)
+        raise typer.Exit(1) from error
+    except asyncio.CancelledError:
+        raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGTERM) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGINT) from None
+
+
+async def _until_terminated(command: Coroutine[None, None, Result]) -> Result:
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await command

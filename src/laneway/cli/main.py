@@ -1,0 +1,102 @@
+"""The commands of `laneway`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laneway.cli.database import open_connection, open_database
+from laneway.cli.demo import run_demo
+from laneway.cli.environment import read_environment
+from laneway.cli.execution import execute
+from laneway.embedded import find_running
+from laneway.sql.migrate import install, verify
+
+if TYPE_CHECKING:
+    from laneway.sql.migrate import InstallReport, Problem
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+admin = typer.Typer(no_args_is_help=True, help="Look after the schema.")
+app.add_typer(admin, name="admin")
+
+DataDir = Annotated[
+    Path, typer.Option(help="Where the embedded PostgreSQL lives when no other is given.")
+]
+DEFAULT_DATA_DIR = Path(".laneway")
+
+
+def main() -> None:
+    app()
+
+
+@app.callback()
+def describe() -> None:
+    """Laneway: a message broker on PostgreSQL."""
+
+
+@app.command()
+def demo(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Install the schema and show the broker at work."""
+
+    async def command() -> None:
+        async with open_database(read_environment(os.environ), data_dir) as dsn:
+            await run_demo(dsn)
+
+    execute(command())
+
+
+@app.command()
+def url(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Print the URL of the database in use, for psql and other clients."""
+
+    async def command() -> str | None:
+        return read_environment(os.environ).database_url or find_running(data_dir)
+
+    found = execute(command())
+    if found is None:
+        typer.echo(f"laneway: no embedded database is running in {data_dir}", err=True)
+        raise typer.Exit(1)
+    typer.echo(found)
+
+
+@admin.command("install")
+def install_schema(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Bring the schema to the version of this Laneway."""
+
+    async def command() -> InstallReport:
+        async with (
+            open_database(read_environment(os.environ), data_dir) as dsn,
+            open_connection(dsn) as connection,
+        ):
+            return await install(connection)
+
+    report = execute(command())
+    for migration in report.migrations:
+        typer.echo(f"applied migration {migration}")
+    for routine in report.applied:
+        typer.echo(f"applied {routine}")
+    for routine in report.dropped:
+        typer.echo(f"dropped {routine}")
+    typer.echo(f"the schema is at version {report.version}")
+
+
+@admin.command("verify")
+def verify_schema(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Compare the schema with the one this Laneway ships; exit 1 if they differ."""
+
+    async def command() -> list[Problem]:
+        async with (
+            open_database(read_environment(os.environ), data_dir) as dsn,
+            open_connection(dsn) as connection,
+        ):
+            return await verify(connection)
+
+    problems = execute(command())
+    for problem in problems:
+        typer.echo(f"{problem.subject} {problem.message}")
+    if problems:
+        raise typer.Exit(1)
+    typer.echo("the schema is as shipped")

@@ -1,0 +1,126 @@
+"""The `laneway` command, run as a person runs it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.postgres import execute, find_binaries, open_directory
+
+from laneway.embedded import EmbeddedPostgres, find_running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LANEWAY = Path(sys.executable).with_name("laneway")
+
+# A command that works until it is told to stop.
+ENDLESS = """
+import asyncio
+from pathlib import Path
+import typer
+from laneway.cli.database import open_database
+from laneway.cli.environment import Environment
+from laneway.cli.execution import execute
+
+async def command(data_dir):
+    async with open_database(Environment(), data_dir):
+        print("open", flush=True)
+        await asyncio.Event().wait()
+
+def main(data_dir: Path):
+    execute(command(data_dir))
+
+typer.run(main)
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_directory() as made:
+        yield made
+
+
+def laneway(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LANEWAY, *arguments],
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "200", **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_demo_without_settings_runs_on_the_embedded_database(folder: Path) -> None:
+    done = laneway("demo", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "PostgreSQL 18" in done.stdout
+    assert (folder / ".laneway" / "postgres").is_dir()
+    assert find_running(folder / ".laneway") is None
+
+
+async def test_install_and_verify_use_the_given_database(blank_database: str, folder: Path) -> None:
+    assert laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database).returncode == 1
+    done = laneway("admin", "install", cwd=folder, DATABASE_URL=blank_database)
+    assert done.returncode == 0, done.stderr
+    assert "the schema is at version" in done.stdout
+    done = laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database)
+    assert done.stdout == "the schema is as shipped\n"
+    assert not (folder / ".laneway").exists()
+
+
+async def test_difference_is_named_and_exits_with_one(database: str, folder: Path) -> None:
+    await execute(database, "update laneway.migration set checksum = 'other' where version = 1")
+    done = laneway("admin", "verify", cwd=folder, DATABASE_URL=database)
+    assert done.returncode == 1
+    assert "001_" in done.stdout
+
+
+async def test_url_leads_to_the_running_database(folder: Path) -> None:
+    data_dir = folder / "data"
+    done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
+    assert done.returncode == 1
+    assert "no embedded database is running" in done.stderr
+    async with EmbeddedPostgres(data_dir, binaries=find_binaries()) as server:
+        done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
+        assert done.stdout.strip() == server.dsn
+
+
+def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:
+    done = laneway("demo", cwd=folder, POSTGRES_PORT="many")
+    assert done.returncode == 1
+    assert done.stderr.startswith("laneway: the environment variable POSTGRES_PORT")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
+    url = "postgresql://me:secret@127.0.0.1:1/mail"
+    done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
+    assert done.returncode == 1
+    assert "no PostgreSQL server answers at 127.0.0.1:1" in done.stderr
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["term", "int"]
+)
+def test_signal_stops_the_command_and_its_database(
+    folder: Path, number: signal.Signals, code: int
+) -> None:
+    data_dir = folder / "data"
+    program = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(data_dir)], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "open\n"
+    program.send_signal(number)
+    program.communicate(timeout=60)
+    assert find_running(data_dir) is None
+    assert "database system is shut down" in (data_dir / "postgres.log").read_text()
+    assert program.returncode == code

@@ -1,0 +1,54 @@
+"""What a person can set, call or depend on is documented."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import typer
+
+from laneway.cli import environment
+from laneway.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs" / "command.md").read_text()
+    missing = [name for name in list_commands() if f"`{name}`" not in text]
+    assert missing == []
+
+
+def test_every_variable_is_documented() -> None:
+    text = (ROOT / "docs" / "command.md").read_text()
+    variables = re.findall(r"^([A-Z_]{3,}) ", environment.__doc__ or "", re.MULTILINE)
+    assert variables == ["DATABASE_URL", *(f"POSTGRES_{part}" for part in environment._PARTS)]
+    assert [name for name in variables if f"`{name}`" not in text] == []
+
+
+def test_every_dependency_says_why_it_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = set()
+    for group in (project["project"]["dependencies"], *project["dependency-groups"].values()):
+        for entry in group:
+            if isinstance(entry, str):
+                wanted.add(re.split(r"[<>=;\[ ]", entry)[0])
+    text = (ROOT / "docs" / "dependencies.md").read_text()
+    assert set(re.findall(r"^\| ([a-z0-9-]+) \|", text, re.MULTILINE)) - {"package"} == wanted
+
+
+def test_every_linked_document_exists() -> None:
+    links = re.findall(r"\]\(([^):]+)\)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def list_commands(group: typer.Typer = app, path: str = "laneway") -> list[str]:
+    commands = [
+        f"{path} {command.name or getattr(command.callback, '__name__', '')}"
+        for command in group.registered_commands
+    ]
+    for nested in group.registered_groups:
+        assert nested.typer_instance is not None
+        commands += list_commands(nested.typer_instance, f"{path} {nested.name}")
+    return commands

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from laneway.cli import environment
 from laneway.cli.main import app
+
+if TYPE_CHECKING:
+    import typer
 
 ROOT = Path(__file__).parents[2]
 

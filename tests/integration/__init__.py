@@ -1,0 +1,3 @@
+"""Several parts together, on a real server."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Pure code: no database, no process."""
+
+from __future__ import annotations

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.postgres import execute, find_binaries, open_directory
 
 from laneway.embedded import EmbeddedPostgres, find_running
+from tests.postgres import execute, find_binaries, open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

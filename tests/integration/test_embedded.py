@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import asyncpg
 import psutil
 import pytest
-from tests.postgres import find_binaries, open_directory
 
 from laneway.embedded import EmbeddedPostgres, find_running
 from laneway.embedded.account import Account, choose_account
@@ -29,6 +28,7 @@ from laneway.embedded.errors import (
     NoAccount,
     ServerFailed,
 )
+from tests.postgres import find_binaries, open_directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

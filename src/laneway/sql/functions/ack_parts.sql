@@ -1,0 +1,44 @@
+-- ack_many's general path: claims settled in part, held in several parts, or no longer held.
+-- Arguments and answer are ack_many's. Locks: the claims' rows, in order of token. Errors: none.
+create or replace function laneway.ack_parts(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[])
+returns table (idx int, first_seq bigint, last_seq bigint)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_item record;
+  v_claim laneway.claim;
+  v_missed int8multirange;
+  v_settled laneway.claim[] := '{}';      -- with what was settled of it as pending
+begin
+  for v_item in
+    select u.token, u.lane_id, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs
+      from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq) group by u.token, u.lane_id order by u.token, u.lane_id
+  loop
+    v_missed := v_item.seqs;
+    for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now for update loop
+      continue when not v_claim.pending && v_missed;
+      if v_claim.pending <@ v_missed then
+        delete from laneway.claim where token = v_claim.token and part = v_claim.part;
+      else
+        update laneway.claim set pending = v_claim.pending - v_missed where token = v_claim.token and part = v_claim.part;
+      end if;
+      v_claim.pending := v_claim.pending * v_missed;
+      v_missed := v_missed - v_claim.pending;
+      v_settled := v_settled || v_claim;
+    end loop;
+    return query
+      select u.n::int - 1, lower(r.range), upper(r.range) - 1
+        from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, n)
+        cross join lateral unnest(v_missed * int8multirange(int8range(u.first_seq, u.last_seq, '[]'))) r (range)
+       where u.token = v_item.token and u.lane_id = v_item.lane_id;
+  end loop;
+  insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
+  select laneway.current_segment(true), v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
+         c.attempt, c.token, c.consumer, c.claimed_at
+    from unnest(v_settled) c
+    cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
+                         where g.group_id = c.group_id and o.record_events) q
+    cross join lateral unnest(c.pending) r (range);
+end $$;

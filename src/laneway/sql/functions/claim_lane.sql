@@ -1,0 +1,52 @@
+-- Hands the next messages of one lane of an ordered group to one waiter: at most p_want, of one segment, up to
+-- the first gap or delayed message. The caller holds the reader's lock and knows that nobody holds the lane.
+-- Locks: none of its own. Errors: none.
+create or replace function laneway.claim_lane(
+  p_group_id int, p_reader_id int, p_lane_id int, p_segment int, p_first bigint, p_upto bigint, p_progress tid, p_exceptions_until bigint,
+  p_waiter int, p_want int, p_lease interval, p_consumer text)
+returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
+  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_token uuid := gen_random_uuid();
+  v_lane record;
+  v_last bigint;
+  v_retries boolean := false;
+begin
+  select l.partition, l.priority, q.queue_id, q.lease, q.record_events into v_lane
+    from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
+  select max(r.seq) into v_last
+    from (select m.seq, bool_or(coalesce(m.deliver_at > v_now, false)) over (order by m.seq) as delayed
+            from (select m.seq, m.deliver_at from laneway.message m
+                   where m.segment = p_segment and m.lane_id = p_lane_id and m.seq >= p_first and m.seq <= p_upto order by m.seq limit p_want) m) r
+   where not r.delayed;
+  insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+  values (v_token, p_reader_id, p_group_id, p_lane_id, p_segment, p_first, v_last, int8multirange(int8range(p_first, v_last, '[]')), 1, false,
+          v_now, v_now + coalesce(p_lease, v_lane.lease), p_consumer);
+  insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
+  values (p_reader_id, p_segment, v_last, p_exceptions_until, v_token, v_now);
+  delete from laneway.progress where ctid = p_progress;
+  if v_lane.record_events then
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
+    values ((select g.segment from laneway.segment g where g.opened_at is not null and g.segment % 2 = 0 order by g.segment desc limit 1),
+            v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p_first, v_last, 1, v_token, p_consumer);
+  end if;
+  if p_exceptions_until >= p_first then
+    return query
+      select p_waiter, v_token, p_segment, p_lane_id, m.seq, coalesce(v.partition, v_lane.partition), coalesce(v.priority, v_lane.priority),
+             (coalesce((select t.attempt from laneway.retry t where t.reader_id = p_reader_id and t.seq = m.seq), 0) + 1)::smallint,
+             m.created_at, v_now + coalesce(p_lease, v_lane.lease), m.lease, case when v.body is null then m.max_attempts else v.max_attempts end,
+             m.key, case when v.body is null then m.headers else v.headers end, coalesce(v.body, m.body)
+        from laneway.message m
+        left join lateral (select r.partition, r.priority, r.max_attempts, r.headers, r.body from laneway.revision r where r.reader_id = p_reader_id and r.seq = m.seq) v on true
+       where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq;
+  else
+    return query
+      select p_waiter, v_token, p_segment, p_lane_id, m.seq, v_lane.partition, v_lane.priority, 1::smallint,
+             m.created_at, v_now + coalesce(p_lease, v_lane.lease), m.lease, m.max_attempts, m.key, m.headers, m.body
+        from laneway.message m where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq;
+  end if;
+end $$;

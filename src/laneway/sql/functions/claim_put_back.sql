@@ -1,0 +1,35 @@
+-- Hands one message that was put back by hand (replayed, moved) in an ordered group to one waiter, before the
+-- lane goes on. The caller holds the reader's lock and the parked row, and knows that nobody holds the lane.
+-- Locks: none of its own. Errors: none.
+create or replace function laneway.claim_put_back(
+  p_group_id int, p_reader_id int, p_lane_id int, p_seq bigint, p_waiter int, p_lease interval, p_consumer text)
+returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
+  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_token uuid := gen_random_uuid();
+  v_parked laneway.parked;
+  v_queue record;
+begin
+  delete from laneway.parked where reader_id = p_reader_id and seq = p_seq returning * into v_parked;
+  select q.queue_id, q.lease, q.record_events into v_queue
+    from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
+  insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+  values (v_token, p_reader_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, int8multirange(int8range(p_seq, p_seq, '[]')),
+          v_parked.attempt + 1, true, v_now, v_now + coalesce(p_lease, v_queue.lease), p_consumer);
+  with old as (
+    select p.step, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = p_reader_id order by p.step desc limit 1)
+  insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
+  select p_reader_id, o.segment, o.seq, o.exceptions_until, v_token, v_now from old o;
+  if v_queue.record_events then
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
+    values (laneway.current_segment(true), v_now, 'claimed', v_queue.queue_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, v_parked.attempt + 1, v_token, p_consumer);
+  end if;
+  return query
+    select p_waiter, v_token, v_parked.segment, p_lane_id, p_seq, v_parked.partition, v_parked.priority, (v_parked.attempt + 1)::smallint,
+           c.created_at, v_now + coalesce(p_lease, v_queue.lease), c.lease, c.max_attempts, c.key, c.headers, c.body
+      from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c;
+end $$;

@@ -1,0 +1,15 @@
+-- Ends the parts of one claim whose time is up: an attempt spent, by the rules of nack.
+-- Locks: as give_back. Errors: none.
+create or replace function laneway.expire_claim(p_token uuid) returns int
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+  v_claim record;
+  v_count int := 0;
+begin
+  for v_claim in select c.part, c.pending from laneway.claim c where c.token = p_token and c.until <= clock_timestamp() loop
+    v_count := v_count + (select count(*) from laneway.give_back(p_token, v_claim.part, v_claim.pending, 'retry', null,
+                                                                 'Timeout - requeued', 'Timeout after max attempts', 'expired'));
+  end loop;
+  return v_count;
+end $$;

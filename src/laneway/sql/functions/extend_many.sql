@@ -1,0 +1,37 @@
+-- Sets the deadline of messages in hand to p_leases[i] from now; zero ends it at once. A claim that holds more
+-- than the messages meant is split; the token stays. Answers each item's new deadline, null where the claim
+-- does not hold it in time. p_seqs[i] null: all that the token holds in that lane.
+-- Locks: the claims' rows, in order of token. Errors: none.
+create or replace function laneway.extend_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_leases interval[]) returns table (idx int, until timestamptz)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_item record;
+  v_claim laneway.claim;
+begin
+  for v_item in
+    select u.token, u.lane_id, u.seq, u.n, u.lease from unnest(p_tokens, p_lanes, p_seqs, p_leases) with ordinality u (token, lane_id, seq, lease, n)
+     order by u.token, u.lane_id, u.seq
+  loop
+    idx := v_item.n - 1;
+    until := null;
+    for v_claim in
+      select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now
+         and (v_item.seq is null or c.pending @> v_item.seq) for update
+    loop
+      until := v_now + v_item.lease;
+      if v_item.seq is null or v_claim.pending = int8multirange(int8range(v_item.seq, v_item.seq, '[]')) then
+        update laneway.claim set until = v_now + v_item.lease where token = v_claim.token and part = v_claim.part;
+      else
+        update laneway.claim set pending = pending - int8multirange(int8range(v_item.seq, v_item.seq, '[]')) where token = v_claim.token and part = v_claim.part;
+        v_claim.part := (select max(c.part) + 1 from laneway.claim c where c.token = v_claim.token);
+        v_claim.pending := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
+        v_claim.first_seq := v_item.seq; v_claim.last_seq := v_item.seq; v_claim.until := until;
+        insert into laneway.claim select v_claim.*;
+      end if;
+    end loop;
+    return next;
+  end loop;
+end $$;

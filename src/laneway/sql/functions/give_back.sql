@@ -1,0 +1,127 @@
+-- Takes messages out of one part of a claim and gives them back to the group.
+-- p_fate: 'retry' spends the attempt and, out of attempts, makes it dead; 'dead' makes it dead at once;
+-- 'release' returns it as if it had not been handed out. p_delay null: the queue's backoff.
+-- Shared groups, and messages put back by hand: each message is parked. Ordered groups: the lane goes back to
+-- the first of them, and all that the claim held from there on comes again, in order.
+-- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
+-- the claim's row; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
+create or replace function laneway.give_back(
+  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
+returns table (seq bigint, outcome text)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_claim laneway.claim;
+  v_queue record;
+  v_hit int8multirange;
+  v_place record;
+  v_first bigint;
+  v_seq bigint;
+  v_attempt smallint;
+  v_max smallint;
+  v_dead bigint[] := '{}';
+  v_back int8multirange;
+  v_delay interval;
+  v_worst smallint := 0;
+begin
+  select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part;
+  if not found then
+    return;
+  end if;
+  select g.ordered, q.queue_id, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.record_events into v_queue
+    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id;
+  if not found then
+    delete from laneway.claim where token = p_token and part = p_part;
+    return;
+  end if;
+  if v_queue.ordered and not v_claim.aside then
+    if p_action <> 'expired' then
+      perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id);
+    elsif not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id) then
+      return;
+    end if;
+  end if;
+  if p_action <> 'expired' then
+    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part for update;
+  else
+    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part and c.until <= v_now for update skip locked;
+  end if;
+  if not found then
+    return;
+  end if;
+  v_hit := v_claim.pending * p_seqs;
+  if isempty(v_hit) then
+    return;
+  end if;
+
+  for v_seq in select s.s from unnest(v_hit) r (range), generate_series(lower(r.range), upper(r.range) - 1) s (s) order by 1 loop
+    v_attempt := v_claim.attempt;
+    if v_queue.ordered and not v_claim.aside then
+      v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_claim.reader_id and t.seq = v_seq), 0) + 1;
+    end if;
+    if p_fate <> 'release' then
+      v_max := (select coalesce(c.max_attempts, v_queue.max_attempts) from laneway.content(v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq) c);
+    end if;
+    if p_fate = 'dead' or (p_fate = 'retry' and v_attempt >= v_max) then
+      v_dead := v_dead || v_seq;
+      perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt,
+                           case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end, v_claim.consumer);
+      delete from laneway.retry where reader_id = v_claim.reader_id and seq = v_seq;
+    elsif v_queue.ordered and not v_claim.aside then
+      v_worst := greatest(v_worst, v_attempt);
+      if p_fate = 'retry' then
+        insert into laneway.retry (reader_id, seq, attempt, error) values (v_claim.reader_id, v_seq, v_attempt, p_reason)
+          on conflict (reader_id, seq) do update set attempt = excluded.attempt, error = excluded.error;
+      end if;
+    else
+      v_delay := case when p_fate = 'release' then coalesce(p_delay, interval '0')
+                      else coalesce(p_delay, laneway.backoff(v_queue.backoff, v_queue.backoff_factor, v_queue.backoff_limit, v_attempt)) end;
+      insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
+      select v_claim.reader_id, v_seq, v_claim.segment, v_claim.group_id, v_claim.lane_id, c.partition, c.priority,
+             v_now + v_delay, case when p_fate = 'release' then v_attempt - 1 else v_attempt end, p_reason
+        from laneway.content(v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq) c;
+    end if;
+    seq := v_seq;
+    outcome := case when v_seq = any (v_dead) then 'dead' else 'requeued' end;
+    return next;
+  end loop;
+
+  v_back := v_hit - coalesce((select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), '{}');
+  if v_queue.ordered and not v_claim.aside and not isempty(v_back) then
+    -- The lane goes back to the first message that comes again; what the claim had settled beyond it stays settled.
+    v_first := lower(v_back);
+    select p.ctid, p.exceptions_until into v_place from laneway.progress p where p.reader_id = v_claim.reader_id order by p.step desc limit 1;
+    insert into laneway.gap (reader_id, first_seq, last_seq, gone)
+    select v_claim.reader_id, s.s, s.s, false
+      from unnest(int8multirange(int8range(v_first, v_claim.last_seq, '[]')) - v_claim.pending) r (range), generate_series(lower(r.range), upper(r.range) - 1) s (s)
+        on conflict do nothing;
+    insert into laneway.gap (reader_id, first_seq, last_seq, gone)
+    select v_claim.reader_id, d, d, false from unnest(v_dead) d where d > v_first on conflict do nothing;
+    v_delay := case when p_fate = 'release' then coalesce(p_delay, interval '0')
+                    else coalesce(p_delay, laneway.backoff(v_queue.backoff, v_queue.backoff_factor, v_queue.backoff_limit, v_worst)) end;
+    v_hit := v_hit + v_claim.pending * int8multirange(int8range(v_first, null));
+    delete from laneway.gap g using unnest(v_hit) r (range)
+     where g.reader_id = v_claim.reader_id and g.first_seq >= lower(r.range) and g.first_seq < upper(r.range) and not g.gone and g.first_seq <> all (v_dead);
+    insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
+    values (v_claim.reader_id, v_claim.segment, v_first - 1, greatest(v_place.exceptions_until, v_claim.last_seq),
+            case when not isempty(v_claim.pending - v_hit) then p_token end, nullif(v_now + v_delay, v_now), v_now);
+    delete from laneway.progress where ctid = v_place.ctid;
+  end if;
+
+  if v_claim.pending <@ v_hit then
+    delete from laneway.claim where token = p_token and part = p_part;
+  else
+    update laneway.claim set pending = v_claim.pending - v_hit where token = p_token and part = p_part;
+  end if;
+
+  if v_queue.record_events then
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason)
+    select laneway.current_segment(true), v_now, e.action, v_queue.queue_id, v_claim.group_id, v_claim.lane_id, v_claim.segment, lower(r.range), upper(r.range) - 1,
+           v_claim.attempt, p_token, v_claim.consumer, v_claim.claimed_at, e.reason
+      from (values (p_action, v_back, p_reason),
+                   ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end)) e (action, ranges, reason)
+      cross join lateral unnest(e.ranges) r (range);
+  end if;
+end $$;

@@ -1,0 +1,32 @@
+-- Gives messages back after a failure: each comes again after its delay (null: the queue's backoff) or, out of
+-- attempts or where p_dead says so, becomes a dead letter with its reason. Answers each item's outcome:
+-- 'requeued', 'dead', or 'lost' (the claim does not hold it in time; nothing changed).
+-- Locks: as give_back, in order of lane and token. Errors: none.
+create or replace function laneway.nack_many(
+  p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_reasons text[] default null, p_delays interval[] default null, p_dead boolean[] default null)
+returns table (idx int, outcome text)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_item record;
+  v_part smallint;
+begin
+  for v_item in
+    select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, coalesce(p_dead[u.n], false) as dead
+      from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
+     order by u.lane_id, u.token, u.seq desc, u.n
+  loop
+    idx := v_item.n - 1;
+    outcome := 'lost';
+    v_part := (select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now and c.pending @> v_item.seq);
+    if v_part is not null then
+      select g.outcome into outcome
+        from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case when v_item.dead then 'dead' else 'retry' end,
+                               v_item.delay, v_item.reason, v_item.reason, 'nacked') g where g.seq = v_item.seq;
+      outcome := coalesce(outcome, 'lost');
+    end if;
+    return next;
+  end loop;
+end $$;

@@ -1,0 +1,23 @@
+-- The newest seq of a lane: in the log from p_segment downward, else what is no longer kept, else what its
+-- readers have passed (an UNLOGGED segment may have been emptied by a crash).
+-- Locks: none; call it under the lane's lock to hold it still. Errors: none of our own.
+create or replace function laneway.newest_seq(p_lane_id int, p_segment int) returns bigint
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  v_segment int;
+  v_seq bigint;
+begin
+  for v_segment in
+    select s.segment from laneway.segment s
+     where s.segment <= p_segment and s.segment % 2 = p_segment % 2 order by s.segment desc
+  loop
+    select m.seq into v_seq from laneway.message m
+     where m.segment = v_segment and m.lane_id = p_lane_id order by m.seq desc limit 1;
+    exit when found;
+  end loop;
+  if p_segment % 2 = 1 or v_seq is null then
+    select greatest(v_seq, max(l.base), max(laneway.reader_seq(r.reader_id))) into v_seq
+      from laneway.lane l left join laneway.reader r on r.lane_id = l.lane_id where l.lane_id = p_lane_id;
+  end if;
+  return coalesce(v_seq, 0);
+end $$;

@@ -1,0 +1,26 @@
+-- Gives messages back unread: their attempts are not spent, they come again at once (or after p_delay).
+-- Answers the items whose claim did not hold them (0-based). Locks: as give_back, in order of lane and token.
+-- Errors: none.
+create or replace function laneway.release_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_delay interval default null) returns table (idx int)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_item record;
+  v_part smallint;
+  v_missed int8multirange;
+begin
+  for v_item in
+    select u.token, u.lane_id, range_agg(int8range(u.seq, u.seq, '[]')) as seqs
+      from unnest(p_tokens, p_lanes, p_seqs) u (token, lane_id, seq) group by u.token, u.lane_id order by u.lane_id, u.token
+  loop
+    v_missed := v_item.seqs;
+    for v_part in select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now and c.pending && v_item.seqs loop
+      v_missed := v_missed - coalesce((select range_agg(int8range(g.seq, g.seq, '[]'))
+        from laneway.give_back(v_item.token, v_part, v_item.seqs, 'release', p_delay, null, null, 'released') g), '{}');
+    end loop;
+    return query select u.n::int - 1 from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
+      where u.token = v_item.token and u.lane_id = v_item.lane_id and v_missed @> u.seq;
+  end loop;
+end $$;

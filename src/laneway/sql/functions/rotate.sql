@@ -1,0 +1,47 @@
+-- Keeps the log's segments: makes the first pair, opens the next one when the current is old or big enough
+-- (or p_force), and has one more made ahead. The odd, UNLOGGED half of a pair exists once a queue needs it.
+-- Locks: the advisory lock on segment. Answers the current logged segment. Errors: none of our own.
+create or replace function laneway.rotate(p_force boolean default false) returns int
+language plpgsql set search_path = '' as $$
+declare
+  v_policy laneway.policy;
+  v_pair int;
+  v_halves int := case when exists (select from laneway.queue q where q.kind = 'unlogged') then 1 else 0 end;
+  v_half int;
+  v_opened timestamptz;
+  v_bytes bigint;
+begin
+  perform pg_catalog.pg_advisory_xact_lock('laneway.segment'::regclass::oid::int, 0);
+  select p.* into v_policy from laneway.policy p;
+  select s.segment / 2, s.opened_at into v_pair, v_opened
+    from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1;
+  if v_pair is null then
+    v_pair := 1;
+    perform laneway.create_segment(2);
+    update laneway.segment set opened_at = clock_timestamp() where segment = 2;
+  else
+    select sum(pg_catalog.pg_total_relation_size(format('laneway.message_%s', s.segment)::regclass))
+      into v_bytes from laneway.segment s where s.segment / 2 = v_pair;
+    if p_force or v_bytes >= v_policy.segment_bytes
+       or (v_opened <= clock_timestamp() - v_policy.segment_interval and laneway.segment_used(v_pair * 2)) then
+      for v_half in 0..v_halves loop
+        if not exists (select from laneway.segment s where s.segment = v_pair * 2 + 2 + v_half) then
+          perform laneway.create_segment(v_pair * 2 + 2 + v_half);
+        end if;
+      end loop;
+      update laneway.segment set closed_at = clock_timestamp() where segment / 2 = v_pair and opened_at is not null;
+      update laneway.segment set opened_at = clock_timestamp() where segment / 2 = v_pair + 1;
+      v_pair := v_pair + 1;
+    end if;
+  end if;
+  for v_half in 0..v_halves loop
+    if not exists (select from laneway.segment s where s.segment = v_pair * 2 + v_half) then
+      perform laneway.create_segment(v_pair * 2 + v_half);
+      update laneway.segment set opened_at = clock_timestamp() where segment = v_pair * 2 + v_half;
+    end if;
+    if not exists (select from laneway.segment s where s.segment = v_pair * 2 + 2 + v_half) then
+      perform laneway.create_segment(v_pair * 2 + 2 + v_half);
+    end if;
+  end loop;
+  return v_pair * 2;
+end $$;

@@ -1,0 +1,42 @@
+-- Changes a queue's settings; those not named keep their values. kind and ordered are fixed once made.
+-- Locks: the row. Errors: LW404 no such queue, LW422 an unknown, fixed or bad setting.
+create or replace function laneway.update_queue(p_name text, p_settings json, p_new boolean default false) returns int
+language plpgsql set search_path = '' as $$
+declare
+  v_old laneway.queue;
+  v_new laneway.queue;
+  v_key text;
+begin
+  select q.* into v_old from laneway.queue q where q.name = p_name for update;
+  if not found then
+    raise exception 'queue "%" does not exist', p_name using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  select k into v_key from json_object_keys(p_settings) k
+   where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
+                   'retention', 'message_ttl', 'max_bytes', 'record_events', 'description', 'options')
+      or (not p_new and k in ('kind', 'ordered')) limit 1;
+  if found then
+    raise exception 'queue "%": setting "%" %', p_name, v_key, case when v_key in ('kind', 'ordered') then 'is fixed when the queue is made' else 'is unknown' end using errcode = 'LW422';
+  end if;
+  begin
+    v_new := json_populate_record(v_old, p_settings);
+    update laneway.queue set
+      kind = v_new.kind, ordered = v_new.ordered, lease = v_new.lease, max_attempts = v_new.max_attempts, backoff = v_new.backoff,
+      backoff_factor = v_new.backoff_factor, backoff_limit = v_new.backoff_limit, delay = nullif(v_new.delay, interval '0'),
+      dedup_window = v_new.dedup_window, dedup_scope = v_new.dedup_scope, retention = v_new.retention, message_ttl = v_new.message_ttl,
+      max_bytes = v_new.max_bytes, record_events = v_new.record_events, description = v_new.description, options = v_new.options,
+      updated_at = clock_timestamp()
+     where queue_id = v_old.queue_id;
+  exception
+    when data_exception or check_violation or not_null_violation then
+      raise exception 'queue "%": %', p_name, sqlerrm using errcode = 'LW422';
+  end;
+  if v_new.kind = 'unlogged' and p_new then
+    perform laneway.rotate();
+  end if;
+  if not p_new then
+    insert into laneway.event (segment, at, action, queue_id, detail)
+    values (laneway.current_segment(true), clock_timestamp(), 'queue_updated', v_old.queue_id, p_settings);
+  end if;
+  return v_old.queue_id;
+end $$;

@@ -348,16 +348,17 @@ async def test_root_runs_below_a_directory_closed_to_others(data_dir: Path) -> N
 
 
 @as_root
-def test_closed_installation_is_copied_to_where_the_account_reaches(
+async def test_closed_installation_is_copied_to_where_the_account_reaches(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account = Account(pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
-    monkeypatch.setattr("laneway.embedded.binaries.SHARED", data_dir / "shared")
+    shared = data_dir.parent / "shared"
+    monkeypatch.setattr("laneway.embedded.binaries.SHARED", shared)
     monkeypatch.setattr("laneway.embedded.binaries._is_usable", lambda *_: False)
     for _ in range(2):
-        copied = find_bundled(account)
-        assert copied.folder.is_relative_to(data_dir / "shared")
-        assert "(PostgreSQL) 18" in copied.run("postgres", "--version", account=account)
+        async with EmbeddedPostgres(data_dir) as server:
+            assert Path(psutil.Process(server.pid).exe()).is_relative_to(shared)
+            assert await _answers(server.dsn)
+    assert [path.name[:11] for path in shared.iterdir()] == ["postgresql-"]
 
 
 @as_root

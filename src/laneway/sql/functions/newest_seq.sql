@@ -2,7 +2,7 @@
 -- readers have passed (an UNLOGGED segment may have been emptied by a crash).
 -- Locks: none; call it under the lane's lock to hold it still. Errors: none of our own.
 create or replace function laneway.newest_seq(p_lane_id int, p_segment int) returns bigint
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_segment int;
   v_seq bigint;

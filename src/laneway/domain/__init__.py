@@ -1,0 +1,3 @@
+"""Values, ids, settings and errors."""
+
+from __future__ import annotations

@@ -1,0 +1,9 @@
+-- Drops one segment's part of message or event, if it is there. Locks: access exclusive on the table. Errors: none.
+create or replace function laneway.drop_partition(p_table text, p_segment int) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if pg_catalog.to_regclass(format('laneway.%I', p_table || '_' || p_segment)) is not null then
+    execute format('alter table laneway.%1$I detach partition laneway.%2$I', p_table, p_table || '_' || p_segment);
+    execute format('drop table laneway.%I', p_table || '_' || p_segment);
+  end if;
+end $$;

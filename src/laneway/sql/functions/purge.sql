@@ -1,0 +1,83 @@
+-- Deletes all messages of a group that are in one state, or in any. Answers how many.
+-- Locks: the readers' advisory locks, in order of reader, and the lanes' while their ends are read.
+-- Errors: LW404 unknown group, LW422 unknown state.
+create or replace function laneway.purge(p_group_id int, p_status text default null) returns bigint
+language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  v_queue record;
+  v_reader record;
+  v_place record;
+  v_seqs int8multirange;
+  v_gaps int8multirange;
+  v_newest bigint;
+  v_count bigint := 0;
+  v_all boolean := p_status is null;
+begin
+  if p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
+    raise exception 'cannot purge "%"', p_status using errcode = 'LW422', hint = 'States are queued, processing, acknowledged, dead and archived.';
+  end if;
+  select q.queue_id, q.kind <> 'unlogged' as logged into v_queue
+    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  if not found then
+    raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
+  for v_reader in
+    select r.reader_id, r.lane_id, l.base from laneway.reader r join laneway.lane l on l.lane_id = r.lane_id where r.group_id = p_group_id order by r.reader_id
+  loop
+    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    v_seqs := '{}';
+    -- acknowledged first, while what is elsewhere can still be told from it
+    if v_all or p_status = 'acknowledged' then
+      select p.seq into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
+      v_seqs := int8multirange(int8range(v_reader.base + 1, greatest(v_place.seq, v_reader.base) + 1))
+        + coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.first_seq > v_place.seq and not g.gone), '{}')
+        - coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.gone), '{}')
+        - coalesce((select range_agg(int8range(k.seq, k.seq, '[]')) from laneway.parked k where k.reader_id = v_reader.reader_id), '{}')
+        - coalesce((select range_agg(c.pending) from laneway.claim c where c.reader_id = v_reader.reader_id), '{}')
+        - coalesce((select range_agg(int8range(d.seq, d.seq, '[]')) from laneway.dead_letter d where d.reader_id = v_reader.reader_id), '{}')
+        - coalesce((select range_agg(int8range(a.seq, a.seq, '[]')) from laneway.archive a where a.reader_id = v_reader.reader_id), '{}');
+      v_count := v_count + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    if v_all or p_status = 'queued' then
+      with taken as (delete from laneway.parked where reader_id = v_reader.reader_id returning seq)
+      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_reader.lane_id);
+      select p.ctid, p.segment, p.seq, p.token into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
+      v_newest := laneway.newest_seq(v_reader.lane_id, laneway.current_segment(v_queue.logged));
+      if v_newest > v_place.seq then
+        v_gaps := coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.last_seq > v_place.seq), '{}');
+        v_seqs := v_seqs + (int8multirange(int8range(v_place.seq + 1, v_newest + 1)) - v_gaps);
+        insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
+        values (v_reader.reader_id, laneway.current_segment(v_queue.logged), v_newest, v_newest, v_place.token, clock_timestamp());
+        delete from laneway.progress where ctid = v_place.ctid;
+      end if;
+      v_count := v_count + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    if v_all or p_status = 'processing' then
+      with taken as (delete from laneway.claim where reader_id = v_reader.reader_id returning pending)
+      select coalesce(range_agg(t.pending), '{}') into v_seqs from taken t;
+      v_count := v_count + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    if v_all or p_status = 'dead' then
+      with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id returning seq)
+      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      v_count := v_count + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    if v_all or p_status = 'archived' then
+      with taken as (delete from laneway.archive where reader_id = v_reader.reader_id returning seq)
+      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      v_count := v_count + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    delete from laneway.revision v where v.reader_id = v_reader.reader_id
+       and not exists (select from laneway.parked k where k.reader_id = v.reader_id and k.seq = v.seq)
+       and (laneway.claim_of(v.reader_id, v.seq)).token is null;
+  end loop;
+  insert into laneway.event (segment, at, action, queue_id, group_id, detail)
+  values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id, json_build_object('status', p_status, 'count', v_count));
+  return v_count;
+end $$;

@@ -1,0 +1,53 @@
+-- Every kept message as each group sees it. A person's view: status is derived, so filter by queue or id.
+create or replace view laneway.messages as
+  select laneway.message_id(m.segment, m.lane_id, m.seq) as id, q.name as queue_name, g.name as group_name,
+         coalesce(v.partition, l.partition) as type, coalesce(v.body, m.body) as payload, coalesce(v.headers, m.headers) as headers,
+         coalesce(k.priority, v.priority, l.priority) as priority,
+         case when k.seq is not null then 'queued' when c.token is not null then 'processing'
+              when x.first_seq is null and m.seq > p.seq then 'queued' else 'acknowledged' end as status,
+         coalesce(k.attempt, c.attempt, e.attempt, t.attempt, 0::smallint) as attempt_count,
+         coalesce(v.max_attempts, m.max_attempts, q.max_attempts) as max_attempts,
+         coalesce(v.lease, m.lease, q.lease) as ack_timeout,
+         c.token as lock_token, c.until as locked_until, coalesce(c.consumer, e.consumer) as consumer_id,
+         m.created_at, coalesce(c.claimed_at, e.since) as dequeued_at, e.at as acknowledged_at, coalesce(k.error, t.error) as last_error,
+         octet_length(coalesce(v.body, m.body)::text) as payload_size, coalesce(k.available_at, m.deliver_at) as available_at, m.key,
+         q.queue_id, g.group_id, m.segment, m.lane_id, m.seq
+    from laneway.message m
+    join laneway.lane l on l.lane_id = m.lane_id
+    join laneway.queue q on q.queue_id = l.queue_id
+    join laneway.reader r on r.lane_id = m.lane_id
+    join laneway.consumer_group g on g.group_id = r.group_id
+    cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
+    left join laneway.parked k on k.reader_id = r.reader_id and k.seq = m.seq
+    left join lateral laneway.claim_of(r.reader_id, m.seq) c on c.token is not null
+    left join lateral (select x.first_seq, x.gone from laneway.gap x where x.reader_id = r.reader_id and x.first_seq <= m.seq and x.last_seq >= m.seq limit 1) x on true
+    left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
+    left join laneway.retry t on t.reader_id = r.reader_id and t.seq = m.seq
+    left join lateral laneway.last_ack(r.group_id, m.lane_id, m.seq) e on k.seq is null and c.token is null and (x.first_seq is not null or m.seq <= p.seq)
+   where x.gone is distinct from true
+     and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = m.seq)
+     and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = m.seq)
+  union all
+  -- put by or in hand, and no longer in the log
+  select laneway.message_id(coalesce(k.segment, c.segment), r.lane_id, v.seq), q.name, g.name, v.partition, v.body, v.headers, coalesce(k.priority, v.priority),
+         case when k.seq is not null then 'queued' else 'processing' end, coalesce(k.attempt, c.attempt), coalesce(v.max_attempts, q.max_attempts), coalesce(v.lease, q.lease),
+         c.token, c.until, c.consumer, v.created_at, c.claimed_at, null, k.error, octet_length(v.body::text), k.available_at, v.key,
+         q.queue_id, g.group_id, coalesce(k.segment, c.segment), r.lane_id, v.seq
+    from laneway.revision v
+    join laneway.reader r on r.reader_id = v.reader_id
+    join laneway.consumer_group g on g.group_id = r.group_id
+    join laneway.queue q on q.queue_id = g.queue_id
+    left join laneway.parked k on k.reader_id = v.reader_id and k.seq = v.seq
+    left join lateral laneway.claim_of(v.reader_id, v.seq) c on c.token is not null
+   where (k.seq is not null or c.token is not null)
+     and not exists (select from laneway.message m where m.segment = coalesce(k.segment, c.segment) and m.lane_id = r.lane_id and m.seq = v.seq)
+  union all
+  select laneway.message_id(d.segment, d.lane_id, d.seq), q.name, g.name, d.partition, d.body, d.headers, d.priority, 'dead', d.attempt,
+         coalesce(d.max_attempts, q.max_attempts), coalesce(d.lease, q.lease), null, null, d.consumer, d.created_at, null, null, d.reason,
+         octet_length(d.body::text), null, d.key, q.queue_id, g.group_id, d.segment, d.lane_id, d.seq
+    from laneway.dead_letter d join laneway.consumer_group g on g.group_id = d.group_id join laneway.queue q on q.queue_id = g.queue_id
+  union all
+  select laneway.message_id(a.segment, a.lane_id, a.seq), q.name, g.name, a.partition, a.body, a.headers, a.priority, 'archived', a.attempt,
+         coalesce(a.max_attempts, q.max_attempts), coalesce(a.lease, q.lease), null, null, a.consumer, a.created_at, null, null, a.reason,
+         octet_length(a.body::text), null, a.key, q.queue_id, g.group_id, a.segment, a.lane_id, a.seq
+    from laneway.archive a join laneway.consumer_group g on g.group_id = a.group_id join laneway.queue q on q.queue_id = g.queue_id;

@@ -10,7 +10,22 @@ declare
   v_now timestamptz := clock_timestamp();
   v_ctids tid[];
   v_settled int;
+  v_claim laneway.claim;
 begin
+  if cardinality(p_tokens) = 1 then
+    delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and c.until > v_now
+       and c.pending = int8multirange(int8range(p_first[1], p_last[1], '[]')) returning * into v_claim;
+    if not found then
+      return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
+      return;
+    end if;
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
+    select case when v_claim.aside then laneway.current_segment(true) else v_claim.segment - v_claim.segment % 2 end,
+           v_now, 'acked', q.queue_id, v_claim.group_id, v_claim.lane_id, v_claim.segment, p_first[1], p_last[1], v_claim.attempt, v_claim.token, v_claim.consumer, v_claim.claimed_at
+      from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id and q.record_events;
+    return;
+  end if;
+
   -- Most claims are settled whole, one run each: found by their key one by one, whatever the statistics say, and
   -- deleted by address, in that order. Whoever changed one in between gets the longer way below.
   v_ctids := array(
@@ -24,20 +39,27 @@ begin
   end if;
   with settled as (
     delete from laneway.claim where ctid = any (v_ctids) and until > v_now
-    returning group_id, lane_id, segment, first_seq, last_seq, pending, attempt, token, consumer, claimed_at),
+    returning group_id, lane_id, segment, pending, attempt, aside, token, consumer, claimed_at),
+  by_lane as (
+    select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(lower(c.pending)) as first_seq, max(upper(c.pending)) - 1 as last_seq,
+           array_agg(lower(c.pending)) as firsts, array_agg(upper(c.pending) - 1) as lasts, array_agg(c.token) as tokens, array_agg(c.consumer) as consumers,
+           array_agg(c.claimed_at) as since
+      from settled c group by c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
   recorded as (
     insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,
                                token, consumer, since, part_first, part_last, part_token, part_consumer, part_since)
-    select (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1),
-           v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment, min(lower(c.pending)), max(upper(c.pending) - 1), c.attempt,
-           case when count(*) = 1 then (array_agg(c.token))[1] end, case when count(*) = 1 then min(c.consumer) end, case when count(*) = 1 then min(c.claimed_at) end,
-           case when count(*) > 1 then array_agg(lower(c.pending)) end, case when count(*) > 1 then array_agg(upper(c.pending) - 1) end,
-           case when count(*) > 1 then array_agg(c.token) end, case when count(*) > 1 then array_agg(c.consumer) end, case when count(*) > 1 then array_agg(c.claimed_at) end
-      from settled c
-      join laneway.consumer_group g on g.group_id = c.group_id join laneway.queue q on q.queue_id = g.queue_id and q.record_events
-     group by q.queue_id, c.group_id, c.lane_id, c.segment, c.attempt)
-  select count(*) into v_settled from settled;
-  if v_settled < (select count(distinct c) from unnest(v_ctids) c) then
-    raise exception 'a claim changed while it was being settled' using errcode = 'LW503', hint = 'Nothing was settled; call again.';
+    select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment,
+           c.first_seq, c.last_seq, c.attempt, case when c.n = 1 then c.tokens[1] end, case when c.n = 1 then c.consumers[1] end, case when c.n = 1 then c.since[1] end,
+           case when c.n > 1 then c.firsts end, case when c.n > 1 then c.lasts end, case when c.n > 1 then c.tokens end, case when c.n > 1 then c.consumers end,
+           case when c.n > 1 then c.since end
+      from by_lane c
+      cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
+                           where g.group_id = c.group_id and o.record_events offset 0) q)
+  select sum(c.n) into v_settled from by_lane c;
+  if v_settled is distinct from cardinality(p_tokens) then
+    -- Runs that were named twice count once.
+    if v_settled is distinct from (select count(distinct c) from unnest(v_ctids) c) then
+      raise exception 'a claim changed while it was being settled' using errcode = 'LW503', hint = 'Nothing was settled; call again.';
+    end if;
   end if;
 end $$;

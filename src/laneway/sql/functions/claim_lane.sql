@@ -4,8 +4,8 @@
 create or replace function laneway.claim_lane(
   p_group_id int, p_reader_id int, p_lane_id int, p_segment int, p_first bigint, p_upto bigint, p_progress tid, p_exceptions_until bigint,
   p_waiter int, p_want int, p_lease interval, p_consumer text)
-returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
-  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -14,7 +14,6 @@ declare
   v_token uuid := gen_random_uuid();
   v_lane record;
   v_last bigint;
-  v_retries boolean := false;
 begin
   select l.partition, l.priority, q.queue_id, q.lease, q.record_events into v_lane
     from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
@@ -34,19 +33,16 @@ begin
     values ((select g.segment from laneway.segment g where g.opened_at is not null and g.segment % 2 = 0 order by g.segment desc limit 1),
             v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p_first, v_last, 1, v_token, p_consumer);
   end if;
-  if p_exceptions_until >= p_first then
-    return query
-      select p_waiter, v_token, p_segment, p_lane_id, m.seq, coalesce(v.partition, v_lane.partition), coalesce(v.priority, v_lane.priority),
-             (coalesce((select t.attempt from laneway.retry t where t.reader_id = p_reader_id and t.seq = m.seq), 0) + 1)::smallint,
-             m.created_at, v_now + coalesce(p_lease, v_lane.lease), m.lease, case when v.body is null then m.max_attempts else v.max_attempts end,
-             m.key, case when v.body is null then m.headers else v.headers end, coalesce(v.body, m.body)
-        from laneway.message m
-        left join lateral (select r.partition, r.priority, r.max_attempts, r.headers, r.body from laneway.revision r where r.reader_id = p_reader_id and r.seq = m.seq) v on true
-       where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq;
-  else
-    return query
-      select p_waiter, v_token, p_segment, p_lane_id, m.seq, v_lane.partition, v_lane.priority, 1::smallint,
-             m.created_at, v_now + coalesce(p_lease, v_lane.lease), m.lease, m.max_attempts, m.key, m.headers, m.body
-        from laneway.message m where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq;
-  end if;
+  return query
+    select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + coalesce(p_lease, v_lane.lease), null::int[],
+           case when count(m.attempt) > 0 then array_agg(m.attempt) end, array_agg(m.created_at), case when count(m.lease) > 0 then array_agg(m.lease) end,
+           case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end, case when count(m.key) > 0 then array_agg(m.key) end,
+           case when count(m.headers) > 0 then array_agg(m.headers) end, array_agg(m.body)
+      from (select m.created_at, m.lease, m.key, case when v.body is null then m.max_attempts else v.max_attempts end as max_attempts,
+                   case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + 1)::smallint as attempt
+              from laneway.message m
+              left join lateral (select r.max_attempts, r.headers, r.body from laneway.revision r
+                                  where p_exceptions_until >= p_first and r.reader_id = p_reader_id and r.seq = m.seq) v on true
+              left join lateral (select t.attempt from laneway.retry t where p_exceptions_until >= p_first and t.reader_id = p_reader_id and t.seq = m.seq) t on true
+             where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq) m;
 end $$;

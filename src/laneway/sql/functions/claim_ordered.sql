@@ -1,11 +1,11 @@
--- claim_many for ordered groups: each waiter gets the next messages of one lane that nobody holds, the lane
+-- claim_runs for ordered groups: each waiter gets the next messages of one lane that nobody holds, the lane
 -- with the oldest message first (beyond 32 lanes: in turn). A lane that waits for a retry or whose next
 -- message is delayed is passed over; a lane whose holder's time is up is taken over at once.
--- Arguments, answer and locks are claim_many's.
+-- Arguments, answer and locks are claim_runs'.
 create or replace function laneway.claim_ordered(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
-returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
-  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column

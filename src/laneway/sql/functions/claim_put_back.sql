@@ -3,8 +3,8 @@
 -- Locks: none of its own. Errors: none.
 create or replace function laneway.claim_put_back(
   p_group_id int, p_reader_id int, p_lane_id int, p_seq bigint, p_waiter int, p_lease interval, p_consumer text)
-returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
-  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -30,6 +30,6 @@ begin
   end if;
   return query
     select p_waiter, v_token, v_parked.segment, p_lane_id, p_seq, v_parked.partition, v_parked.priority, (v_parked.attempt + 1)::smallint,
-           c.created_at, v_now + coalesce(p_lease, v_queue.lease), c.lease, c.max_attempts, c.key, c.headers, c.body
+           v_now + coalesce(p_lease, v_queue.lease), null::int[], null::smallint[], array[c.created_at], array[c.lease], array[c.max_attempts], array[c.key], array[c.headers], array[c.body]
       from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c;
 end $$;

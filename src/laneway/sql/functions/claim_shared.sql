@@ -1,9 +1,9 @@
--- claim_many's general path for shared groups: parked messages that are due, several lanes merged by age,
--- delays, gaps, leases of single messages, several segments. Arguments, answer and locks are claim_many's.
+-- claim_runs' general path for shared groups: parked messages that are due, several lanes merged by age,
+-- delays, gaps, leases of single messages, several segments. Arguments, answer and locks are claim_runs'.
 create or replace function laneway.claim_shared(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
-returns table (waiter int, token uuid, segment int, lane_id int, seq bigint, partition text, priority smallint, attempt smallint,
-  created_at timestamptz, until timestamptz, lease interval, max_attempts smallint, key text, headers json, body json)
+returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -72,6 +72,14 @@ begin
     end if;
 
     v_repeat := false;
+    if v_ready.many and v_out_seqs = '{}' and v_ready.level = v_level and v_parked is distinct from v_level then
+      return query
+        select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
+          v_ready.readers, v_ready.lanes, v_ready.level, v_left, false);
+      if found then
+        return;
+      end if;
+    end if;
     if v_left > 0 and v_ready.level = v_level then
       v_readers := '{}'; v_lanes := '{}'; v_from := '{}'; v_upto := '{}'; v_segments := '{}'; v_ctids := '{}'; v_until := '{}'; v_oldest := null;
       -- Lock first, read where they stand only then.
@@ -93,9 +101,9 @@ begin
         end loop;
       end if;
       if v_readers is not null then
+        v_chunk := case when cardinality(v_readers) = 1 then v_left else least(v_left, 2 * v_left / cardinality(v_readers) + 4) end;
         -- The oldest v_left messages over all these lanes; of each lane they are the next in line. A lane is read
         -- only so far; what is younger than the end of what was read of any lane is left for the next round.
-        v_chunk := case when cardinality(v_readers) = 1 then v_left else least(v_left, 2 * v_left / cardinality(v_readers) + 4) end;
         select array_agg(t.i) as i, array_agg(t.seq) as seqs, array_agg(t.segment) as segments, array_agg(t.delayed) as delayed, array_agg(t.lease) as leases,
                count(*)::int as n, count(*) filter (where t.delayed)::int as n_delayed into v_rows
           from (with r as materialized (
@@ -165,8 +173,9 @@ begin
         join seat s on x.n > s.low and x.n <= s.high),
     lock as materialized (
       select gen_random_uuid() as token, d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held,
-             min(d.seq) as first_seq, max(d.seq) as last_seq, array_agg(d.n order by d.seq) as positions
-        from (select e.*, e.seq - row_number() over (partition by e.seat, e.reader_id, e.segment, e.attempt, e.aside, e.held order by e.seq) as island from dealt e) d
+             min(d.seq) as first_seq, max(d.seq) as last_seq, array_agg(d.n::int order by d.seq) as positions
+        from (select e.*, e.seq - row_number() over (partition by e.seat, e.reader_id, e.segment, e.attempt, e.aside, e.held order by e.seq)
+                       + case when e.aside then e.n * 1000000 else 0 end as island from dealt e) d
        group by d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, d.island),
     claimed as (
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
@@ -182,15 +191,22 @@ begin
              case when count(*) > 1 then array_agg(k.first_seq) end, case when count(*) > 1 then array_agg(k.last_seq) end,
              case when count(*) > 1 then array_agg(k.token) end, case when count(*) > 1 then array_agg(p_consumers[k.seat]) end
         from lock k where v_group.record_events group by k.lane_id, k.segment, k.attempt)
-    select k.seat - 1, k.token, k.segment, k.lane_id, m.seq, m.partition, m.priority, k.attempt, m.created_at, v_now + k.held, m.lease, m.max_attempts, m.key, m.headers, m.body
+    select k.seat - 1, k.token, k.segment, k.lane_id, k.first_seq, m.partition, m.priority, k.attempt, v_now + k.held, k.positions, null::smallint[],
+           m.created_at, m.leases, m.max_attempts, m.keys, m.headers, m.bodies
       from lock k
       cross join lateral (
-        select m.seq, l.partition, l.priority, m.created_at, m.lease, m.max_attempts, m.key, m.headers, m.body
-          from laneway.message m cross join lateral (select o.partition, o.priority from laneway.lane o where o.lane_id = k.lane_id offset 0) l
-         where not k.aside and m.segment = k.segment and m.lane_id = k.lane_id and m.seq between k.first_seq and k.last_seq
+        select l.partition, l.priority, m.* from laneway.lane l cross join lateral (
+          select array_agg(m.created_at) as created_at, case when count(m.lease) > 0 then array_agg(m.lease) end as leases,
+                 case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end as max_attempts, case when count(m.key) > 0 then array_agg(m.key) end as keys,
+                 case when count(m.headers) > 0 then array_agg(m.headers) end as headers, array_agg(m.body) as bodies
+            from (select m.created_at, m.lease, m.max_attempts, m.key, m.headers, m.body from laneway.message m
+                   where m.segment = k.segment and m.lane_id = k.lane_id and m.seq between k.first_seq and k.last_seq order by m.seq) m) m
+         where not k.aside and l.lane_id = k.lane_id
         union all
-        select s.seq, c.partition, c.priority, c.created_at, c.lease, c.max_attempts, c.key, c.headers, c.body
+        select min(c.partition), min(c.priority), array_agg(c.created_at order by s.seq), array_agg(c.lease order by s.seq), array_agg(c.max_attempts order by s.seq),
+               array_agg(c.key order by s.seq), array_agg(c.headers order by s.seq), array_agg(c.body order by s.seq)
           from generate_series(k.first_seq, k.last_seq) s (seq) cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, s.seq) c
-         where k.aside) m
-     order by k.positions[m.seq - k.first_seq + 1];
+         where k.aside having count(*) > 0) m
+     where m.bodies is not null
+     order by k.positions[1];
 end $$;

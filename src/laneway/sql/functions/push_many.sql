@@ -72,7 +72,7 @@ begin
   end if;
   if v_queue.record_events then
     insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
-    values (case when v_queue.logged then v_place.segment else laneway.current_segment(true) end,
+    values (v_place.segment - v_place.segment % 2,
             clock_timestamp(), 'pushed', v_queue.queue_id, v_queue.lane_id, v_place.segment, v_place.head + 1, v_place.head + v_count);
   end if;
   idx := 0; run := v_count; segment := v_place.segment; lane_id := v_queue.lane_id; seq := v_place.head + 1; duplicate := false;

@@ -16,12 +16,9 @@ begin
     perform laneway.trim_queue(v_queue.queue_id);
   end loop;
   for v_segment in
-    select s.segment, s.closed_at from laneway.segment s where s.closed_at <= clock_timestamp() - least(v_policy.retention, v_policy.event_retention) order by s.segment
+    select s.segment, s.closed_at from laneway.segment s where s.closed_at <= clock_timestamp() - least(v_policy.retention, v_policy.event_retention) order by s.segment / 2, s.segment desc
   loop
     begin
-      if v_segment.segment % 2 = 0 and v_segment.closed_at <= clock_timestamp() - v_policy.event_retention then
-        perform laneway.drop_partition('event', v_segment.segment);
-      end if;
       if v_segment.closed_at <= clock_timestamp() - v_policy.retention
          and not exists (select from laneway.queue q where q.retention > clock_timestamp() - v_segment.closed_at)
          and laneway.segment_settled(v_segment.segment) then
@@ -31,6 +28,12 @@ begin
           perform laneway.drop_partition('message', v_segment.segment);
           return next v_segment.segment;
         end if;
+      end if;
+      -- Events are kept as long as the messages they may still be written for.
+      if v_segment.segment % 2 = 0 and v_segment.closed_at <= clock_timestamp() - v_policy.event_retention
+         and pg_catalog.to_regclass(format('laneway.message_%s', v_segment.segment)) is null
+         and pg_catalog.to_regclass(format('laneway.message_%s', v_segment.segment + 1)) is null then
+        perform laneway.drop_partition('event', v_segment.segment);
       end if;
     exception when lock_not_available then
       null; -- somebody is reading; next time

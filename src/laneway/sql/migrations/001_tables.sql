@@ -233,9 +233,9 @@ create table laneway.dedup_key (
 create index dedup_key_expiry on laneway.dedup_key (expires_at);
 
 -- What happened to a run of seqs: one row per operation and lane. Where the operation served several claims,
--- the part_ arrays say which run was whose; the view events has a row for each. segment is the log's current one
--- when it happened, so that old events are dropped whole; message_segment is where the messages are. xid lets a
--- reader take only what is complete.
+-- the part_ arrays say which run was whose; the view events has a row for each. segment is the (logged half of
+-- the) segment the messages are in, or the log's current one where that may be gone, so that old events are dropped
+-- whole; message_segment is where the messages are. xid lets a reader take only what is complete.
 create sequence laneway.event_id_seq cache 32;
 create table laneway.event (
   segment int not null,

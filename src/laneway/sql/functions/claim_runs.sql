@@ -1,0 +1,164 @@
+-- Hands out messages of a group to many waiting consumers at once: up to p_wants[i] to waiter i, in order of
+-- priority, then age. p_leases and p_consumers may be null; an element of p_leases that is null means the
+-- message's own lease, else the queue's. p_alone: this call is the whole transaction, which then commits
+-- asynchronously (a crash only hands the messages out again).
+-- Answers a row for each claim, that is for each run of one lane that went to one waiter (0-based): its messages
+-- are first_seq, first_seq + 1, … in the arrays' order. An array that would hold only nulls may be null. positions,
+-- where not null, ranks each message among all that were handed out in the call; attempts, where not null, goes
+-- before attempt.
+-- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
+-- lanes, and the rest is in claim_shared and claim_ordered.
+-- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group.
+create or replace function laneway.claim_runs(
+  p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
+  p_partition text default null, p_priority smallint default null, p_alone boolean default false)
+returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_group record;
+  v_run record;
+  v_seats record;
+  v_wanted int := 0;
+  v_want int;
+  v_now timestamptz;
+  v_token uuid;
+  v_straight boolean;
+  v_rivals int;
+  v_base text;
+begin
+  if p_alone then
+    perform pg_catalog.set_config('synchronous_commit', 'off', true);
+  end if;
+  -- The group, its first ready readers, and whether anything parked may come before them.
+  select g.queue_id, g.ordered, q.lease, q.record_events, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
+         (select k.priority from laneway.parked k where k.group_id = p_group_id order by k.priority desc limit 1) as parked
+    into v_group
+    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id
+    cross join lateral (
+      select array_agg(o.reader_id) as readers, array_agg(o.lane_id) as lanes, array_agg(o.priority) as priorities
+        from (select o.reader_id, o.lane_id, o.priority from laneway.reader o where o.group_id = p_group_id and o.ready order by o.priority desc, o.reader_id limit 33) o) r
+   where g.group_id = p_group_id;
+  if not found then
+    raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
+  if v_group.ordered then
+    return query select * from laneway.claim_ordered(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+    return;
+  end if;
+  foreach v_want in array p_wants loop
+    v_wanted := v_wanted + v_want;
+  end loop;
+  v_now := clock_timestamp();
+  v_straight := p_partition is null and p_priority is null and v_group.reader_id is not null and (v_group.parked is null or v_group.parked <= v_group.priority);
+  if v_straight and v_group.parked = v_group.priority then
+    v_straight := not exists (select from laneway.parked k where k.group_id = p_group_id and k.priority = v_group.priority and k.available_at <= v_now);
+  end if;
+  if v_straight and v_group.priorities[2] = v_group.priority then
+    v_rivals := 2;
+    while v_group.priorities[v_rivals + 1] = v_group.priority loop
+      v_rivals := v_rivals + 1;
+    end loop;
+    if v_rivals <= 32 then
+      return query
+        select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
+          v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers));
+      if found then
+        return;
+      end if;
+    end if;
+    v_straight := false;
+  end if;
+  if v_straight and pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_group.reader_id) then
+    select p.ctid as place, p.segment, p.seq, p.exceptions_until, m.n, m.last, m.special, m.plain, l.partition into v_run
+      from laneway.lane l
+      cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = v_group.reader_id order by p.step desc limit 1) p
+      cross join lateral (
+        select count(*)::int as n, max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) as special,
+               bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain
+          from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers from laneway.message m
+                 where m.segment = p.segment and m.lane_id = v_group.lane_id and m.seq > p.seq order by m.seq limit v_wanted) m) m
+     where l.lane_id = v_group.lane_id;
+    v_straight := v_run.exceptions_until <= v_run.seq and v_run.special is not true and (v_run.n = 0 or v_run.last = v_run.seq + v_run.n);
+    if v_straight and v_run.n < v_wanted then
+      -- Is that really all?
+      v_straight := cardinality(v_group.readers) = 1 and v_group.parked is null;
+      if v_straight then
+        v_straight := not exists (select from laneway.segment s where s.segment > v_run.segment and s.segment % 2 = v_run.segment % 2 and s.opened_at is not null);
+      end if;
+      if v_straight and v_run.n = 0 then
+        return;
+      end if;
+    end if;
+    if v_straight and cardinality(p_wants) = 1 then
+      v_token := gen_random_uuid();
+      with moved as (
+        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_run.segment, v_run.last, v_now)),
+      left_behind as (
+        delete from laneway.progress where ctid = v_run.place),
+      recorded as (
+        insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
+        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1, v_token, p_consumers[1]
+         where v_group.record_events)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      values (v_token, v_group.reader_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, int8multirange(int8range(v_run.seq, v_run.last, '(]')),
+              1, false, v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1]);
+      if v_run.plain then
+        return query
+          select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
+                 null::int[], null::smallint[], array_agg(m.created_at), null::interval[], null::smallint[], null::text[], null::json[], array_agg(m.body)
+            from (select m.created_at, m.body from laneway.message m
+                   where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq) m;
+      else
+        return query
+          select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
+                 null::int[], null::smallint[], array_agg(m.created_at), null::interval[], array_agg(m.max_attempts), array_agg(m.key), array_agg(m.headers), array_agg(m.body)
+            from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
+                   where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq) m;
+      end if;
+      return;
+    elsif v_straight then
+      -- One random number for all of them: drawing one is dear.
+      v_base := left(gen_random_uuid()::text, 32);
+      select array_agg(w.i) as waiters, array_agg((v_base || lpad(to_hex(w.i), 4, '0'))::uuid) as tokens, array_agg(v_run.seq + w.upto - w.want + 1) as firsts,
+             array_agg(least(v_run.seq + w.upto, v_run.last)) as lasts, array_agg(v_now + coalesce(p_leases[w.i], v_group.lease)) as untils,
+             array_agg(p_consumers[w.i]) as consumers into v_seats
+        from (select u.i::int, u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
+       where w.want > 0 and w.upto - w.want < v_run.n;
+      with moved as (
+        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_run.segment, v_run.last, v_now)),
+      left_behind as (
+        delete from laneway.progress where ctid = v_run.place),
+      recorded as (
+        insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, part_first, part_last, part_token, part_consumer)
+        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1,
+               v_seats.firsts, v_seats.lasts, v_seats.tokens, v_seats.consumers
+         where v_group.record_events)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      select s.token, v_group.reader_id, p_group_id, v_group.lane_id, v_run.segment, s.first_seq, s.last_seq,
+             int8multirange(int8range(s.first_seq, s.last_seq, '[]')), 1, false, v_now, s.until, s.consumer
+        from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.consumers) s (token, first_seq, last_seq, until, consumer);
+      if v_run.n = cardinality(v_seats.tokens) and v_run.plain then
+        -- One message each: one scan for all.
+        return query
+          select v_seats.waiters[m.seq - v_run.seq] - 1, v_seats.tokens[m.seq - v_run.seq], v_run.segment, v_group.lane_id, m.seq, v_run.partition, v_group.priority, 1::smallint,
+                 v_seats.untils[m.seq - v_run.seq], null::int[], null::smallint[], array[m.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[m.body]
+            from laneway.message m
+           where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq;
+      else
+        return query
+          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
+                 null::int[], null::smallint[], m.created_at, null::interval[], m.max_attempts, m.keys, m.headers, m.bodies
+            from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.waiters) s (token, first_seq, last_seq, until, waiter)
+            cross join lateral (
+              select array_agg(m.created_at) as created_at, array_agg(m.max_attempts) as max_attempts, array_agg(m.key) as keys, array_agg(m.headers) as headers, array_agg(m.body) as bodies
+                from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
+                       where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq between s.first_seq and s.last_seq order by m.seq) m) m;
+      end if;
+      return;
+    end if;
+  end if;
+  return query select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+end $$;

@@ -8,7 +8,7 @@
 -- before attempt.
 -- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
 -- lanes, and the rest is in claim_shared and claim_ordered.
--- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group.
+-- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 more than 10000 for one waiter.
 create or replace function laneway.claim_runs(
   p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
   p_partition text default null, p_priority smallint default null, p_alone boolean default false)
@@ -44,13 +44,16 @@ begin
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
+  foreach v_want in array p_wants loop
+    if v_want > 10000 then
+      raise exception '% messages for one waiter are too many', v_want using errcode = 'LW422', hint = 'Ask for at most 10000.';
+    end if;
+    v_wanted := v_wanted + v_want;
+  end loop;
   if v_group.ordered then
     return query select * from laneway.claim_ordered(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     return;
   end if;
-  foreach v_want in array p_wants loop
-    v_wanted := v_wanted + v_want;
-  end loop;
   v_now := clock_timestamp();
   v_straight := p_partition is null and p_priority is null and v_group.reader_id is not null and (v_group.parked is null or v_group.parked <= v_group.priority);
   if v_straight and v_group.parked = v_group.priority then

@@ -27,7 +27,7 @@ The embedded database and the schema's installation have errors of their own, be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 class LanewayError(Exception):
     """Base of every error Laneway raises."""
+
+    def copy(self) -> Self:
+        """Return one like it for another caller: raising an error writes a traceback on it."""
+        copy = self.__class__.__new__(self.__class__, *self.args)
+        copy.__dict__.update(self.__dict__)
+        copy.__cause__ = self.__cause__
+        return copy
 
 
 class Retryable(LanewayError):

@@ -1,0 +1,48 @@
+"""A message's public id: its address in the log."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+from uuid import UUID
+
+from laneway.domain.errors import InvalidId
+
+_FORM = re.compile(r"(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,18})", re.ASCII)
+_INT = 2**31 - 1
+_BIGINT = 2**63 - 1
+
+
+class MessageId(NamedTuple):
+    """Where a message is: written `segment-lane-seq`, or as a UUID of the same 32 + 32 + 64 bits."""
+
+    segment: int
+    lane: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.segment}-{self.lane}-{self.seq}"
+
+    @property
+    def uuid(self) -> UUID:
+        return UUID(int=self.segment << 96 | self.lane << 64 | self.seq)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise InvalidId(
+                f"{text!r} is not a message id: it looks like 2-17-4711 (segment-lane-seq)"
+            )
+        return cls._check(text, *map(int, match.groups()))
+
+    @classmethod
+    def from_uuid(cls, uuid: UUID) -> Self:
+        bits = uuid.int
+        return cls._check(uuid, bits >> 96, bits >> 64 & 0xFFFF_FFFF, bits & 0xFFFF_FFFF_FFFF_FFFF)
+
+    @classmethod
+    def _check(cls, source: object, segment: int, lane: int, seq: int) -> Self:
+        if segment > _INT or lane > _INT or seq > _BIGINT:
+            raise InvalidId(f"{str(source)!r} is not a message id: its numbers are out of range")
+        return cls(segment, lane, seq)

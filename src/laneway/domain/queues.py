@@ -1,0 +1,53 @@
+"""Queues and the groups that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from laneway.domain.settings import QueueSettings
+
+# Every queue is made with a group of this name.
+DEFAULT_GROUP = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A reader of the whole queue; ordered: one holder per lane, in strict order."""
+
+    group_id: int
+    name: str
+    ordered: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    queue_id: int
+    name: str
+    settings: QueueSettings
+    groups: Mapping[str, Group]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many messages a group has in each state; `queued` includes `delayed`."""
+
+    group_id: int
+    queue_id: int
+    queue: str
+    group: str
+    queued: int
+    delayed: int
+    processing: int
+    acknowledged: int
+    dead: int
+    archived: int
+    oldest: datetime | None
+    newest: datetime | None

@@ -1,0 +1,138 @@
+"""What a person can set: per queue, and for the engine of one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
+DedupScope: TypeAlias = Literal["queue", "partition"]
+
+# Where a new group begins: the earliest message kept, only what comes from now on, or a time.
+Start: TypeAlias = Literal["all", "new"] | datetime
+
+# Where a group goes: the earliest message kept, behind the newest, a time, or a seq of a partition.
+Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """A queue's settings, by the names of the columns of laneway.queue.
+
+    max_attempts None: never dead by attempts. retention None: the policy's. message_ttl None:
+    undelivered messages never expire. delay: every message waits this long. options: what a
+    protocol keeps beside its queue. kind and ordered are fixed when the queue is made.
+    """
+
+    kind: QueueKind = "standard"
+    ordered: bool = False
+    lease: timedelta = timedelta(seconds=30)
+    max_attempts: int | None = 3
+    backoff: timedelta = timedelta(0)
+    backoff_factor: float = 2.0
+    backoff_limit: timedelta = timedelta(hours=1)
+    delay: timedelta | None = None
+    dedup_window: timedelta = timedelta(minutes=5)
+    dedup_scope: DedupScope = "queue"
+    retention: timedelta | None = None
+    message_ttl: timedelta | None = None
+    max_bytes: int = 1_048_576
+    record_events: bool = True
+    description: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class QueueChanges(TypedDict, total=False):
+    """The settings of a queue to change; those not named keep their values."""
+
+    lease: timedelta
+    max_attempts: int | None
+    backoff: timedelta
+    backoff_factor: float
+    backoff_limit: timedelta
+    delay: timedelta | None
+    dedup_window: timedelta
+    dedup_scope: DedupScope
+    retention: timedelta | None
+    message_ttl: timedelta | None
+    max_bytes: int
+    record_events: bool
+    description: str | None
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """How the engine holds its connections.
+
+    direct_dsn: where LISTEN and session locks go when the engine's DSN leads through PgBouncer in
+    transaction mode; through_pooler then keeps no prepared statement and no session parameter.
+    """
+
+    size: int = 10
+    connect_timeout: timedelta = timedelta(seconds=1)
+    call_timeout: timedelta = timedelta(seconds=30)
+    reconnect_pause: timedelta = timedelta(milliseconds=50)
+    reconnect_limit: timedelta = timedelta(milliseconds=500)
+    through_pooler: bool = False
+    direct_dsn: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PumpSettings:
+    """How much rides in one call, how many calls at once, how much may wait.
+
+    flush_* bound one call; a larger submission still rides, alone. waiting_* bound what has not
+    been answered yet. flights: calls at once, per pump; flights_per_queue: pushes into one queue at
+    once, where more than one makes an unordered queue spread over stripes.
+    """
+
+    flush_messages: int = 1000
+    flush_bytes: int = 4 * 1024 * 1024
+    waiting_messages: int = 50_000
+    waiting_bytes: int = 256 * 1024 * 1024
+    flights: int = 2
+    flights_per_queue: int = 1
+    retry_after: timedelta = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeupSettings:
+    """notify_pause: at most one notification to other processes in that time."""
+
+    notify_pause: timedelta = timedelta(milliseconds=5)
+    safety_poll: timedelta = timedelta(seconds=1)
+    catalog_age: timedelta = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceSettings:
+    """Whether this process offers itself for maintenance, and how often each service runs."""
+
+    enabled: bool = True
+    candidacy: timedelta = timedelta(seconds=2)
+    expire: timedelta = timedelta(seconds=5)
+    expire_batch: int = 1000
+    rotate: timedelta = timedelta(seconds=30)
+    retain: timedelta = timedelta(seconds=60)
+    idle: timedelta = timedelta(seconds=10)
+    idle_batch: int = 1000
+    dedup: timedelta = timedelta(seconds=10)
+    dedup_batch: int = 10_000
+    outbox: timedelta = timedelta(milliseconds=100)
+    outbox_batch: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """shutdown: how long closing waits for what is under way."""
+
+    connections: ConnectionSettings = ConnectionSettings()
+    pumps: PumpSettings = PumpSettings()
+    wakeups: WakeupSettings = WakeupSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    shutdown: timedelta = timedelta(seconds=5)

@@ -1,0 +1,114 @@
+"""The broker's calls about queues and groups."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidSetting
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.domain.settings import QueueSettings
+from laneway.engine.procedures import administration as procedures
+
+if TYPE_CHECKING:
+    from laneway.domain.queues import Group, Queue
+    from laneway.domain.settings import Place, QueueChanges, Start
+    from laneway.engine.core import Core
+
+
+class Administration:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.create_queue(connection, name, settings or QueueSettings())
+        self._core.announce_change()
+        return await self.get_queue(name)
+
+    async def update_queue(self, name: str, changes: QueueChanges) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.update_queue(connection, name, changes)
+        self._core.announce_change()
+        return await self.get_queue(name)
+
+    async def delete_queue(self, name: str, *, force: bool = False) -> None:
+        """Delete a queue with all it has; without force, only one in which nothing is left."""
+        queue = await self._core.catalog.find(name)
+        async with self._core.pool.lend() as connection:
+            await procedures.delete_queue(connection, name, force=force)
+        self._core.announce_change()
+        # Whoever waits there learns that the queue is gone.
+        self._core.wakeups.wake(queue.queue_id)
+
+    async def rename_queue(self, name: str, new_name: str) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.rename_queue(connection, name, new_name)
+        self._core.announce_change()
+        return await self.get_queue(new_name)
+
+    async def get_queue(self, name: str) -> Queue:
+        """Return the queue as it is now, not as it is remembered."""
+        self._core.catalog.forget(name)
+        return await self._core.catalog.find(name)
+
+    async def list_queues(self) -> list[Queue]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_queues(connection)
+
+    async def create_group(
+        self, queue: str, name: str, *, ordered: bool | None = None, start: Start = "all"
+    ) -> Group:
+        """Make a group that reads the whole queue; ordered None: as the queue is."""
+        since = start if isinstance(start, datetime) else None
+        async with self._core.pool.lend() as connection:
+            await procedures.create_group(
+                connection,
+                queue=queue,
+                name=name,
+                ordered=ordered,
+                start="time" if isinstance(start, datetime) else start,
+                since=since,
+            )
+        self._core.announce_change()
+        return (await self._core.catalog.find_group(queue, name))[1]
+
+    async def delete_group(self, queue: str, name: str) -> None:
+        found, _ = await self._core.catalog.find_group(queue, name)
+        async with self._core.pool.lend() as connection:
+            await procedures.delete_group(connection, queue=queue, name=name)
+        self._core.announce_change()
+        self._core.wakeups.wake(found.queue_id)
+
+    async def list_groups(self, queue: str) -> list[Group]:
+        return list((await self.get_queue(queue)).groups.values())
+
+    async def seek(
+        self, queue: str, to: Place, *, group: str = DEFAULT_GROUP, partition: str | None = None
+    ) -> int:
+        """Put a group, or its part in one partition, elsewhere; return how many lanes moved."""
+        if isinstance(to, bool):
+            raise InvalidSetting("a group goes to earliest, latest, a time or a seq")
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        target, time, seq = _aim(to)
+        async with self._core.pool.lend() as connection:
+            moved = await procedures.seek(
+                connection,
+                group_id=found.group_id,
+                to=target,
+                time=time,
+                seq=seq,
+                partition=partition,
+            )
+        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
+        return moved
+
+
+def _aim(to: Place) -> tuple[str, datetime | None, int | None]:
+    match to:
+        case datetime():
+            return "time", to, None
+        case int():
+            return "seq", None, to
+        case _:
+            return to, None, None

@@ -1,0 +1,309 @@
+"""The broker: everything a protocol, a worker or a library user can ask for, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from laneway.domain.errors import (
+    BrokerClosed,
+    GroupNotFound,
+    InvalidRequest,
+    LanewayError,
+    NotFound,
+)
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.domain.settings import EngineSettings
+from laneway.engine.administration import Administration
+from laneway.engine.catalog import Catalog
+from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
+from laneway.engine.core import Core
+from laneway.engine.inspection import Inspection
+from laneway.engine.lanes import LanePlace, Lanes
+from laneway.engine.maintenance import make_services
+from laneway.engine.maintenance.keeper import Keeper
+from laneway.engine.notices import Notices
+from laneway.engine.pool import Pool
+from laneway.engine.procedures.delivery import transact
+from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
+from laneway.engine.pumps.push import PushLoad, PushPump
+from laneway.engine.pumps.settle import SettlePump
+from laneway.engine.safety import SafetyPoll
+from laneway.engine.tasks import Tasks
+from laneway.engine.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime, timedelta
+    from types import TracebackType
+
+    from laneway.domain.messages import (
+        Delivery,
+        Nack,
+        Outcome,
+        OutgoingMessage,
+        Pushed,
+        Receipt,
+    )
+    from laneway.domain.queues import Group, Queue
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Broker(Administration, Inspection):
+    """A broker on the database at `dsn`, running for as long as its context.
+
+    It starts whether the database is there or not: until it is, and whenever it is not, calls fail
+    with Unavailable. Any number of brokers may run on one database; they are equals.
+    """
+
+    def __init__(self, dsn: str, settings: EngineSettings | None = None) -> None:
+        self._settings = settings or EngineSettings()
+        connections, wakeups = self._settings.connections, self._settings.wakeups
+        self._tasks = Tasks()
+        self._returns = Tasks()
+        pool = Pool(dsn, settings=connections, tasks=self._tasks)
+        catalog = Catalog(pool=pool, age=wakeups.catalog_age)
+        notices = Notices(
+            dsn,
+            connections=connections,
+            settings=wakeups,
+            on_wake=self._hear_wake,
+            on_catalog=catalog.forget,
+            on_gap=self._hear_gap,
+        )
+        super().__init__(Core(pool, catalog, Wakeups(notices.tell_wake), notices))
+        self._lanes = Lanes(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
+        self._pushes = PushPump(
+            pool=pool,
+            tasks=self._tasks,
+            settings=self._settings.pumps,
+            wakeups=self._core.wakeups,
+        )
+        self._settlements = SettlePump(
+            pool=pool, tasks=self._tasks, settings=self._settings.pumps, lanes=self._lanes
+        )
+        self._claims: dict[int, ClaimPump] = {}
+        self._safety = SafetyPoll(
+            pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
+        )
+        self._keeper = Keeper(
+            dsn,
+            connections=connections,
+            services=make_services(self._settings.maintenance, self._core.wakeups),
+            candidacy=self._settings.maintenance.candidacy,
+        )
+        self._closed = False
+
+    @property
+    def maintains(self) -> asyncio.Event:
+        """Set while this broker is the one that maintains the database."""
+        return self._keeper.elected
+
+    async def __aenter__(self) -> Self:
+        self._tasks.start(self._core.notices.run(), name="notices")
+        self._tasks.start(self._safety.run(), name="safety poll")
+        if self._settings.maintenance.enabled:
+            self._tasks.start(self._keeper.run(), name="maintenance")
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Take nothing more, finish what is under way, and leave no task or connection behind.
+
+        Those who wait for messages are answered with none.
+        """
+        self._closed = True
+        try:
+            async with asyncio.timeout(self._settings.shutdown.total_seconds()):
+                for claims in list(self._claims.values()):
+                    await claims.drain()
+                await self._returns.join()
+                await self._pushes.drain()
+                await self._settlements.drain()
+        except TimeoutError:
+            logger.warning("the broker closed with calls under way")
+        finally:
+            self._pushes.abandon()
+            self._settlements.abandon()
+            await self._returns.close()
+            await self._tasks.close()
+            await self._core.pool.close()
+
+    async def push(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[Pushed]:
+        """Return where each message is, once all are committed; all are pushed, or none."""
+        if not messages:
+            return []
+
+        async def push() -> list[Pushed]:
+            found = self._core.catalog.peek(queue) or await self._core.catalog.find(queue)
+            delayed = found.settings.delay is not None
+            return await self._pushes.push(PushLoad((found.queue_id,), messages, delayed))
+
+        return await self._with_catalog((queue,), push)
+
+    async def push_each(self, items: Sequence[tuple[str, OutgoingMessage]]) -> list[Pushed]:
+        """Push messages each to the queue named with it; all are pushed, or none."""
+        if not items:
+            return []
+        names, messages = zip(*items, strict=True)
+
+        async def push() -> list[Pushed]:
+            queues, delayed = await self._find_queues(names)
+            return await self._pushes.push(PushLoad(queues, messages, delayed))
+
+        return await self._with_catalog(names, push)
+
+    async def claim(
+        self,
+        queue: str,
+        n: int = 1,
+        *,
+        group: str = DEFAULT_GROUP,
+        wait: timedelta = NO_WAIT,
+        lease: timedelta | None = None,
+        consumer: str | None = None,
+        partition: str | None = None,
+        priority: int | None = None,
+    ) -> list[Delivery]:
+        """Return up to n messages, in order of priority, then age; none if none came in time.
+
+        The lock lasts for `lease`, else the message's own, else the queue's, from when it is handed
+        out. A caller that is cancelled gives back what was claimed for it, its attempt unspent.
+        """
+        if n < 1:
+            raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
+
+        async def claim() -> list[Delivery]:
+            pump = await self._find_pump(queue, group)
+            try:
+                return await pump.claim(
+                    n, wait=wait, lease=lease, consumer=consumer, wanted=Filter(partition, priority)
+                )
+            except GroupNotFound as error:
+                self._close_pump(pump, error)
+                raise
+
+        return await self._with_catalog((queue,), claim)
+
+    async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
+        """Settle messages; return the positions of those whose lock was lost, left unchanged."""
+        return await self._settlements.ack(receipts) if receipts else []
+
+    async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
+        """Give messages back after a failure: the attempt is spent."""
+        return await self._settlements.nack(nacks) if nacks else []
+
+    async def release(
+        self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
+    ) -> list[int]:
+        """Give messages back unread; return the positions of those whose lock was lost."""
+        return await self._settlements.release(receipts, delay=delay) if receipts else []
+
+    async def extend(
+        self, receipts: Sequence[Receipt], *, lease: timedelta
+    ) -> list[datetime | None]:
+        """Have locks last for `lease` from now; return the deadlines, None where one was lost."""
+        return await self._settlements.extend(receipts, lease=lease) if receipts else []
+
+    async def transact(
+        self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]
+    ) -> list[Pushed]:
+        """Settle messages and push others, all or nothing; LockLost where one cannot be settled."""
+        self._require_open()
+        runs = Runs([], [], [], [])
+        add_runs(runs, acks)
+        names = tuple(name for name, _ in pushes)
+        columns = turn_messages([message for _, message in pushes])
+
+        async def push() -> list[Pushed]:
+            queues, delayed = await self._find_queues(names) if names else ((), False)
+            async with self._core.pool.lend() as connection:
+                rows = await transact(connection, acks=runs, queues=queues, **columns._asdict())
+            self._lanes.free(runs.lanes)
+            if queues:
+                self._pushes.announce(queues, columns, delayed=delayed)
+            return expand_places(rows)
+
+        return await self._with_catalog(names, push)
+
+    async def _with_catalog(self, names: Sequence[str], call: Callable[[], Awaitable[T]]) -> T:
+        """Make the call again if it fails by a queue or group that was made anew meanwhile."""
+        self._require_open()
+        try:
+            return await call()
+        except NotFound:
+            known = [self._core.catalog.peek(name) for name in set(names)]
+            if not any(known):
+                raise
+            for name in names:
+                self._core.catalog.forget(name)
+        return await call()
+
+    async def _find_queues(self, names: Sequence[str]) -> tuple[Sequence[int], bool]:
+        """Return the queues' ids, one where all are the same, and whether one of them delays."""
+        found = {name: await self._core.catalog.find(name) for name in set(names)}
+        ids = [found[name].queue_id for name in names]
+        delayed = any(queue.settings.delay is not None for queue in found.values())
+        return squeeze(ids) or ids, delayed
+
+    async def _find_pump(self, queue_name: str, group_name: str) -> ClaimPump:
+        queue = self._core.catalog.peek(queue_name)
+        group = queue.groups.get(group_name) if queue is not None else None
+        if queue is None or group is None:
+            queue, group = await self._core.catalog.find_group(queue_name, group_name)
+            self._require_open()
+        return self._claims.get(group.group_id) or self._open_pump(queue, group)
+
+    def _open_pump(self, queue: Queue, group: Group) -> ClaimPump:
+        queue_id, ordered = queue.queue_id, queue.settings.ordered
+        pump = ClaimPump(
+            queue_id=queue_id,
+            group_id=group.group_id,
+            place=lambda partition: LanePlace(queue_id, partition, ordered),
+            ordered=group.ordered,
+            pool=self._core.pool,
+            tasks=self._tasks,
+            settings=self._settings.pumps,
+            lanes=self._lanes,
+            give_back=self._give_back,
+        )
+        self._claims[group.group_id] = pump
+        self._core.wakeups.subscribe(queue_id, pump)
+        return pump
+
+    def _close_pump(self, pump: ClaimPump, error: LanewayError) -> None:
+        if self._claims.pop(pump.group_id, None) is not None:
+            self._core.wakeups.unsubscribe(pump.queue_id, pump)
+            pump.fail(error)
+            pump.close()
+
+    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        receipts = [delivery.receipt for delivery in deliveries]
+        self._returns.start(self._return(receipts), name="give back")
+
+    async def _return(self, receipts: Sequence[Receipt]) -> None:
+        try:
+            await self._settlements.release(receipts)
+        except LanewayError as error:
+            logger.warning(
+                "%d messages come back only when their locks end: %s", len(receipts), error
+            )
+
+    def _hear_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - as Notices calls it
+        self._core.wakeups.hear(queue_id, delayed=delayed)
+
+    def _hear_gap(self) -> None:
+        self._core.catalog.forget()
+        self._core.wakeups.wake_all()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise BrokerClosed("the broker is closed")

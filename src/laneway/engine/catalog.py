@@ -1,0 +1,94 @@
+"""Remembers queues and groups by name, so that a push or claim need not ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.domain.errors import GroupNotFound, LanewayError, QueueNotFound
+from laneway.engine.procedures.administration import list_queues
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from laneway.domain.queues import Group, Queue
+    from laneway.engine.pool import Pool
+
+
+class _Entry(NamedTuple):
+    queue: Queue
+    fresh_until: float
+
+
+class Catalog:
+    """Forgets a queue after `age`, when told that the catalog changed, and when a call misses it."""
+
+    def __init__(self, *, pool: Pool, age: timedelta) -> None:
+        self._pool = pool
+        self._age = age.total_seconds()
+        self._entries: dict[str, _Entry] = {}
+        self._loads: dict[str, asyncio.Future[Queue]] = {}
+        self._generation = 0
+
+    def peek(self, name: str) -> Queue | None:
+        """Return the queue if it is remembered."""
+        entry = self._entries.get(name)
+        if entry is None or entry.fresh_until < asyncio.get_running_loop().time():
+            return None
+        return entry.queue
+
+    async def find(self, name: str) -> Queue:
+        return self.peek(name) or await self._load(name)
+
+    async def find_group(self, queue_name: str, name: str) -> tuple[Queue, Group]:
+        queue = await self.find(queue_name)
+        if name not in queue.groups:
+            queue = await self._load(queue_name)
+        group = queue.groups.get(name)
+        if group is None:
+            raise GroupNotFound(
+                f'queue "{queue_name}" has no group "{name}": create the group first'
+            )
+        return queue, group
+
+    def forget(self, name: str | None = None) -> None:
+        """Forget one queue, or all."""
+        self._generation += 1
+        if name is None:
+            self._entries.clear()
+        else:
+            self._entries.pop(name, None)
+
+    async def _load(self, name: str) -> Queue:
+        """Ask the database, once for all who want to know at the same time."""
+        while (load := self._loads.get(name)) is not None:
+            await asyncio.wait([load])
+            if not load.cancelled():
+                return load.result()
+        load = self._loads[name] = asyncio.get_running_loop().create_future()
+        try:
+            queue = await self._ask(name)
+        except LanewayError as error:
+            load.set_exception(error)
+            load.exception()
+            raise
+        except asyncio.CancelledError:
+            load.cancel()
+            raise
+        else:
+            load.set_result(queue)
+            return queue
+        finally:
+            del self._loads[name]
+
+    async def _ask(self, name: str) -> Queue:
+        generation = self._generation
+        async with self._pool.lend() as connection:
+            queues = await list_queues(connection, [name])
+        if not queues:
+            self._entries.pop(name, None)
+            raise QueueNotFound(f'queue "{name}" does not exist: create the queue first')
+        if generation == self._generation:
+            fresh_until = asyncio.get_running_loop().time() + self._age
+            self._entries[name] = _Entry(queues[0], fresh_until)
+        return queues[0]

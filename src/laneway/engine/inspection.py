@@ -1,0 +1,186 @@
+"""The broker's calls about single messages, by hand: find, move, edit, purge, count."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from laneway.domain.errors import InvalidMessage
+from laneway.domain.messages import Status, StoredMessage
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.engine.procedures import inspection as procedures
+from laneway.engine.procedures.administration import encode_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import MessageChanges, Token
+    from laneway.domain.queues import Counts
+    from laneway.engine.core import Core
+
+Target: TypeAlias = Status | Literal["deleted"]
+
+
+class Inspection:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def find(
+        self, queue: str, ids: Sequence[MessageId], *, group: str = DEFAULT_GROUP
+    ) -> list[StoredMessage | None]:
+        """Return what the group sees of each message, None where it is not kept."""
+        if not ids:
+            return []
+        _, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.find_messages(connection, group_id=found.group_id, ids=ids)
+        kept = {message.id: message for message in map(StoredMessage._make, rows)}
+        return [kept.get(message_id) for message_id in ids]
+
+    async def locate(self, ids: Sequence[MessageId]) -> list[str | None]:
+        """Return the queue that each message belongs to, None where its lane does not exist."""
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.find_lanes(connection, list({item.lane for item in ids}))
+        names = {lane: name for lane, _, name, _, _ in rows}
+        return [names.get(item.lane) for item in ids]
+
+    async def holders(
+        self, queue: str, ids: Sequence[MessageId], *, group: str = DEFAULT_GROUP
+    ) -> list[Token | None]:
+        """Return the tokens of those who hold the messages now, None where nobody does."""
+        if not ids:
+            return []
+        _, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.holders(connection, group_id=found.group_id, ids=ids)
+        tokens: list[Token | None] = [None] * len(ids)
+        for position, token in rows:
+            tokens[position] = token
+        return tokens
+
+    async def counts(self, queue: str | None = None, *, group: str = DEFAULT_GROUP) -> list[Counts]:
+        """Return the counts of one group, or of every group of every queue."""
+        group_ids = None
+        if queue is not None:
+            group_ids = [(await self._core.catalog.find_group(queue, group))[1].group_id]
+        async with self._core.pool.lend() as connection:
+            return await procedures.counts(connection, group_ids)
+
+    async def move(
+        self,
+        queue: str,
+        ids: Sequence[MessageId],
+        *,
+        source: Status,
+        target: Target,
+        group: str = DEFAULT_GROUP,
+        reason: str | None = None,
+        consumer: str | None = None,
+        lease: timedelta | None = None,
+    ) -> dict[MessageId, Token | None]:
+        """Move messages between states by hand, whoever holds them.
+
+        Return those that were in `source` and moved, with the new token where the target is
+        processing.
+        """
+        if not ids:
+            return {}
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.move_messages(
+                connection,
+                group_id=found.group_id,
+                ids=ids,
+                source=source,
+                target=target,
+                reason=reason,
+                consumer=consumer,
+                lease=lease,
+            )
+        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
+        return {ids[position]: token for position, token in rows}
+
+    async def delete(
+        self, queue: str, ids: Sequence[MessageId], *, source: Status, group: str = DEFAULT_GROUP
+    ) -> set[MessageId]:
+        """Delete messages that are in `source`; return those that were."""
+        return set(await self.move(queue, ids, source=source, target="deleted", group=group))
+
+    async def archive(
+        self,
+        queue: str,
+        ids: Sequence[MessageId],
+        *,
+        source: Status,
+        group: str = DEFAULT_GROUP,
+        reason: str | None = None,
+    ) -> set[MessageId]:
+        """Keep messages that are in `source` beyond the log's retention; return those that were."""
+        moved = await self.move(
+            queue, ids, source=source, target=Status.ARCHIVED, group=group, reason=reason
+        )
+        return set(moved)
+
+    async def edit(
+        self,
+        queue: str,
+        message: MessageId,
+        changes: MessageChanges,
+        *,
+        source: Status,
+        group: str = DEFAULT_GROUP,
+    ) -> bool:
+        """Change what the group sees of a message; return whether it was in `source`."""
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            changed = await procedures.edit_message(
+                connection,
+                group_id=found.group_id,
+                message=message,
+                source=source,
+                changes=_encode_changes(changes),
+            )
+        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
+        return changed
+
+    async def purge(
+        self, queue: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Delete all messages of a state, or of any; return how many."""
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            purged = await procedures.purge(connection, group_id=found.group_id, status=status)
+        self._core.wakeups.wake(found_queue.queue_id)
+        return purged
+
+    async def replay(
+        self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Put dead messages back, oldest first, attempts from zero; return how many."""
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            replayed = await procedures.replay(connection, group_id=found.group_id, limit=limit)
+        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
+        return replayed
+
+
+def _encode_changes(changes: MessageChanges) -> str:
+    """Write the changes as one JSON object, body and headers byte for byte."""
+    plain = {name: value for name, value in changes.items() if name not in {"body", "headers"}}
+    parts = [encode_json(plain)[1:-1]] if plain else []
+    for name in ("body", "headers"):
+        if name in changes:
+            text = changes[name]
+            parts.append(f'"{name}": {"null" if text is None else _check_json(name, text)}')
+    return f"{{{', '.join(parts)}}}"
+
+
+def _check_json(name: str, text: str) -> str:
+    """Return the text if it is one JSON value, so that it cannot say more than it should."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise InvalidMessage(f"the {name} is not JSON: {error}") from error
+    return text

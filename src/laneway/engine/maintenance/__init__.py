@@ -1,0 +1,28 @@
+"""What runs in the one process that holds the maintenance lock: one file per service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.engine.maintenance.dedup import Dedup
+from laneway.engine.maintenance.expire import Expire
+from laneway.engine.maintenance.idle import Idle
+from laneway.engine.maintenance.outbox import Outbox
+from laneway.engine.maintenance.retain import Retain
+from laneway.engine.maintenance.rotate import Rotate
+
+if TYPE_CHECKING:
+    from laneway.domain.settings import MaintenanceSettings
+    from laneway.engine.maintenance.service import Service
+    from laneway.engine.wakeups import Wakeups
+
+
+def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Service]:
+    return [
+        Expire(settings, wakeups),
+        Outbox(settings, wakeups),
+        Rotate(settings),
+        Retain(settings),
+        Idle(settings),
+        Dedup(settings),
+    ]

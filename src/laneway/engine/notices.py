@@ -1,0 +1,123 @@
+"""Tells other processes on the same database what changed, and hears what they tell."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from laneway.domain.errors import LanewayError
+from laneway.engine.pool import open_connection
+from laneway.engine.procedures.notification import listen, notify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from laneway.domain.settings import ConnectionSettings, WakeupSettings
+    from laneway.engine.procedures.call import Connection
+
+logger = logging.getLogger(__name__)
+
+WAKE = "laneway_wake"
+CATALOG = "laneway_catalog"
+
+# PostgreSQL takes less than 8000 bytes in one notification.
+IDS_PER_NOTICE = 500
+
+
+class Notices:
+    """One connection that listens and sends, made again whenever it is lost.
+
+    What is told within a moment goes out as one notification, apart from any transaction of the
+    callers. A notification is "sender:" and, on the channel WAKE, queue ids joined by commas; a
+    "+" after an id says that what came may not be due yet.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        connections: ConnectionSettings,
+        settings: WakeupSettings,
+        on_wake: Callable[[int, bool], None],
+        on_catalog: Callable[[], None],
+        on_gap: Callable[[], None],
+    ) -> None:
+        """on_gap is called when notifications may have been missed."""
+        self._dsn = dsn
+        self._connections = connections
+        self._pause = settings.notify_pause.total_seconds()
+        self._retry_pause = connections.reconnect_limit.total_seconds()
+        self._on_wake = on_wake
+        self._on_catalog = on_catalog
+        self._on_gap = on_gap
+        self._sender = uuid4().hex
+        self._queues: dict[int, bool] = {}
+        self._catalog = False
+        self._stirred = asyncio.Event()
+        self.listening = asyncio.Event()
+
+    def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
+        queues = self._queues
+        if delayed or queue_id not in queues:
+            queues[queue_id] = delayed
+            self._stirred.set()
+
+    def tell_catalog(self) -> None:
+        self._catalog = True
+        self._stirred.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                connection = await open_connection(
+                    self._dsn, self._connections, direct=True, name="laneway notices"
+                )
+                try:
+                    await self._listen(connection)
+                    await self._send(connection)
+                finally:
+                    self.listening.clear()
+                    connection.terminate()
+            except LanewayError as error:
+                logger.debug("no notices until the database is back: %s", error)
+            await asyncio.sleep(self._retry_pause)
+
+    async def _listen(self, connection: Connection) -> None:
+        connection.add_termination_listener(lambda _: self._stirred.set())
+        await listen(connection, WAKE, self._hear_wake)
+        await listen(connection, CATALOG, self._hear_catalog)
+        self.listening.set()
+        self._on_gap()
+
+    async def _send(self, connection: Connection) -> None:
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if connection.is_closed():
+                return
+            if self._catalog:
+                self._catalog = False
+                await notify(connection, CATALOG, f"{self._sender}:")
+            queues, self._queues = self._queues, {}
+            ids = [
+                f"{queue_id}+" if delayed else str(queue_id) for queue_id, delayed in queues.items()
+            ]
+            for start in range(0, len(ids), IDS_PER_NOTICE):
+                payload = ",".join(ids[start : start + IDS_PER_NOTICE])
+                await notify(connection, WAKE, f"{self._sender}:{payload}")
+            await asyncio.sleep(self._pause)
+
+    def _hear_wake(self, payload: str) -> None:
+        sender, _, ids = payload.partition(":")
+        if sender == self._sender:
+            return
+        for text in ids.split(","):
+            digits = text.removesuffix("+")
+            if digits.isdecimal():
+                self._on_wake(int(digits), digits != text)
+
+    def _hear_catalog(self, payload: str) -> None:
+        if not payload.startswith(self._sender):
+            self._on_catalog()

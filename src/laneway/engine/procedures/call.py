@@ -1,0 +1,46 @@
+"""How a statement is sent: with a deadline, and with its errors translated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import asyncpg
+
+from laneway.domain.errors import InternalError
+from laneway.engine.sqlstates import OWN, translate
+
+if TYPE_CHECKING:
+    from laneway.engine.sqlstates import Meanings
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+async def fetch(
+    connection: Connection, statement: str, *arguments: object, means: Meanings = OWN
+) -> list[asyncpg.Record]:
+    try:
+        return await connection.fetch(statement, *arguments)
+    except Exception as error:
+        raise _explain(connection, error, means) from error
+
+
+async def fetch_value(
+    connection: Connection, statement: str, *arguments: object, means: Meanings = OWN
+) -> Any:
+    try:
+        return await connection.fetchval(statement, *arguments)
+    except Exception as error:
+        raise _explain(connection, error, means) from error
+
+
+def _explain(connection: Connection, error: Exception, means: Meanings) -> Exception:
+    if isinstance(error, TimeoutError):
+        # Whatever it was doing, nobody waits for it any more; its session ends with it.
+        connection.terminate()
+    elif (
+        isinstance(error, asyncpg.InterfaceError)
+        and not isinstance(error, asyncpg.DataError)
+        and not connection.is_closed()
+    ):
+        return InternalError(f"a connection was misused: {error}")
+    return translate(error, means)

@@ -1,0 +1,200 @@
+"""The calls that messages travel by: push, claim, settle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    import asyncpg
+
+    from laneway.domain.messages import Token
+    from laneway.engine.procedures.call import Connection
+
+_QUEUE = {"LW404": QueueNotFound}
+_GROUP = {"LW404": GroupNotFound}
+
+
+async def push_many(
+    connection: Connection,
+    *,
+    queues: Sequence[int],
+    bodies: Sequence[str],
+    partitions: Sequence[str] | None = None,
+    priorities: Sequence[int] | None = None,
+    delays: Sequence[timedelta | None] | None = None,
+    keys: Sequence[str | None] | None = None,
+    headers: Sequence[str | None] | None = None,
+    leases: Sequence[timedelta | None] | None = None,
+    max_attempts: Sequence[int | None] | None = None,
+) -> list[asyncpg.Record]:
+    """Return runs: (idx, run, segment, lane_id, seq, duplicate)."""
+    return await fetch(
+        connection,
+        "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        queues,
+        bodies,
+        partitions,
+        priorities,
+        delays,
+        keys,
+        headers,
+        leases,
+        max_attempts,
+        means=_QUEUE,
+    )
+
+
+async def transact(
+    connection: Connection,
+    *,
+    acks: tuple[Sequence[Token], Sequence[int], Sequence[int], Sequence[int]],
+    queues: Sequence[int],
+    bodies: Sequence[str],
+    partitions: Sequence[str] | None = None,
+    priorities: Sequence[int] | None = None,
+    delays: Sequence[timedelta | None] | None = None,
+    keys: Sequence[str | None] | None = None,
+    headers: Sequence[str | None] | None = None,
+    leases: Sequence[timedelta | None] | None = None,
+    max_attempts: Sequence[int | None] | None = None,
+) -> list[asyncpg.Record]:
+    """Return runs as push_many does; `acks` are the columns of ack_many."""
+    return await fetch(
+        connection,
+        "select * from laneway.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        *acks,
+        queues,
+        bodies,
+        partitions,
+        priorities,
+        delays,
+        keys,
+        headers,
+        leases,
+        max_attempts,
+        means=_QUEUE,
+    )
+
+
+async def claim_many(
+    connection: Connection,
+    *,
+    group_id: int,
+    wants: Sequence[int],
+    leases: Sequence[timedelta | None] | None = None,
+    consumers: Sequence[str | None] | None = None,
+    partition: str | None = None,
+    priority: int | None = None,
+) -> list[asyncpg.Record]:
+    """Return (waiter, then the fields of a Delivery in their order) per message."""
+    return await fetch(
+        connection,
+        "select * from laneway.claim_many($1, $2, $3, $4, $5, $6, true)",
+        group_id,
+        wants,
+        leases,
+        consumers,
+        partition,
+        priority,
+        means=_GROUP,
+    )
+
+
+async def ack_many(
+    connection: Connection,
+    *,
+    tokens: Sequence[Token],
+    lanes: Sequence[int],
+    first: Sequence[int],
+    last: Sequence[int],
+) -> list[asyncpg.Record]:
+    """Return what was not settled: (idx of the run, first_seq, last_seq)."""
+    return await fetch(
+        connection,
+        "select * from laneway.ack_many($1, $2, $3, $4)",
+        tokens,
+        lanes,
+        first,
+        last,
+    )
+
+
+async def nack_many(
+    connection: Connection,
+    *,
+    tokens: Sequence[Token],
+    lanes: Sequence[int],
+    seqs: Sequence[int],
+    reasons: Sequence[str | None] | None = None,
+    delays: Sequence[timedelta | None] | None = None,
+    dead: Sequence[bool] | None = None,
+) -> list[asyncpg.Record]:
+    """Return (idx, outcome) for every item."""
+    return await fetch(
+        connection,
+        "select * from laneway.nack_many($1, $2, $3, $4, $5, $6)",
+        tokens,
+        lanes,
+        seqs,
+        reasons,
+        delays,
+        dead,
+    )
+
+
+async def release_many(
+    connection: Connection,
+    *,
+    tokens: Sequence[Token],
+    lanes: Sequence[int],
+    seqs: Sequence[int],
+    delay: timedelta | None = None,
+) -> list[asyncpg.Record]:
+    """Return (idx,) of what was not held."""
+    return await fetch(
+        connection,
+        "select * from laneway.release_many($1, $2, $3, $4)",
+        tokens,
+        lanes,
+        seqs,
+        delay,
+    )
+
+
+async def extend_many(
+    connection: Connection,
+    *,
+    tokens: Sequence[Token],
+    lanes: Sequence[int],
+    seqs: Sequence[int | None],
+    leases: Sequence[timedelta],
+) -> list[asyncpg.Record]:
+    """Return (idx, until or null) for every item."""
+    return await fetch(
+        connection,
+        "select * from laneway.extend_many($1, $2, $3, $4)",
+        tokens,
+        lanes,
+        seqs,
+        leases,
+    )
+
+
+async def next_due(connection: Connection, group_id: int) -> timedelta | None:
+    """Return how long until something set aside comes due, by the database's clock."""
+    wait: timedelta | None = await fetch_value(
+        connection, "select laneway.next_due($1) - clock_timestamp()", group_id
+    )
+    return wait
+
+
+async def ready_groups(connection: Connection, group_ids: Sequence[int]) -> list[int]:
+    """Return those of the groups that may have something to hand out."""
+    rows = await fetch(connection, "select * from laneway.ready_groups($1)", group_ids)
+    return [row[0] for row in rows]

@@ -1,0 +1,124 @@
+"""The calls that look at single messages and handle them by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import GroupNotFound, InvalidMessage
+from laneway.domain.queues import Counts
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    import asyncpg
+
+    from laneway.domain.ids import MessageId
+    from laneway.engine.procedures.call import Connection
+
+_GROUP = {"LW404": GroupNotFound}
+
+
+async def counts(connection: Connection, group_ids: Sequence[int] | None) -> list[Counts]:
+    rows = await fetch(connection, "select * from laneway.counts($1)", group_ids)
+    return [
+        Counts(
+            group_id=row["group_id"],
+            queue_id=row["queue_id"],
+            queue=row["queue"],
+            group=row["group_name"],
+            queued=row["queued"],
+            delayed=row["delayed"],
+            processing=row["processing"],
+            acknowledged=row["acknowledged"],
+            dead=row["dead"],
+            archived=row["archived"],
+            oldest=row["oldest"],
+            newest=row["newest"],
+        )
+        for row in rows
+    ]
+
+
+async def find_messages(
+    connection: Connection, *, group_id: int, ids: Sequence[MessageId]
+) -> list[asyncpg.Record]:
+    """Return a row of the view laneway.messages for each id that is kept, in order."""
+    return await fetch(
+        connection,
+        "select * from laneway.find_messages($1, $2, $3, $4)",
+        group_id,
+        *zip(*ids, strict=True),
+    )
+
+
+async def find_lanes(connection: Connection, lanes: Sequence[int]) -> list[asyncpg.Record]:
+    """Return (lane_id, queue_id, queue, partition, ordered) of those that exist."""
+    return await fetch(connection, "select * from laneway.find_lanes($1)", lanes)
+
+
+async def holders(
+    connection: Connection, *, group_id: int, ids: Sequence[MessageId]
+) -> list[asyncpg.Record]:
+    """Return (idx, token) of the messages that somebody holds now."""
+    _, lanes, seqs = zip(*ids, strict=True)
+    return await fetch(
+        connection, "select * from laneway.holders($1, $2, $3)", group_id, lanes, seqs
+    )
+
+
+async def move_messages(
+    connection: Connection,
+    *,
+    group_id: int,
+    ids: Sequence[MessageId],
+    source: str,
+    target: str,
+    reason: str | None = None,
+    consumer: str | None = None,
+    lease: timedelta | None = None,
+) -> list[asyncpg.Record]:
+    """Return (idx, token or null) of those that moved."""
+    return await fetch(
+        connection,
+        "select * from laneway.move_messages($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        group_id,
+        *zip(*ids, strict=True),
+        source,
+        target,
+        reason,
+        consumer,
+        lease,
+        means=_GROUP,
+    )
+
+
+async def edit_message(
+    connection: Connection, *, group_id: int, message: MessageId, source: str, changes: str
+) -> bool:
+    """Return whether there was such a message; `changes` is a JSON object."""
+    changed: bool = await fetch_value(
+        connection,
+        "select laneway.edit_message($1, $2, $3, $4, $5, $6)",
+        group_id,
+        *message,
+        source,
+        changes,
+        means={"LW404": GroupNotFound, "LW422": InvalidMessage},
+    )
+    return changed
+
+
+async def purge(connection: Connection, *, group_id: int, status: str | None) -> int:
+    purged: int = await fetch_value(
+        connection, "select laneway.purge($1, $2)", group_id, status, means=_GROUP
+    )
+    return purged
+
+
+async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
+    replayed: int = await fetch_value(
+        connection, "select laneway.replay($1, $2)", group_id, limit, means=_GROUP
+    )
+    return replayed

@@ -1,0 +1,62 @@
+"""The calls that keep the tables small and the locks honest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from laneway.engine.procedures.call import Connection
+
+
+async def read_clock(connection: Connection) -> datetime:
+    now: datetime = await fetch_value(connection, "select clock_timestamp()")
+    return now
+
+
+async def try_maintenance_lock(connection: Connection) -> bool:
+    """Take the lock that makes its holder the one who maintains, for as long as the session."""
+    taken: bool = await fetch_value(
+        connection,
+        "select pg_catalog.pg_try_advisory_lock('laneway.segment'::regclass::oid::int, 1)",
+    )
+    return taken
+
+
+async def expire(
+    connection: Connection, *, limit: int, since: datetime | None
+) -> list[asyncpg.Record]:
+    """Return (queue_id, group_id, messages) per claim whose time was up."""
+    return await fetch(connection, "select * from laneway.expire($1, $2)", limit, since)
+
+
+async def rotate(connection: Connection) -> int:
+    segment: int = await fetch_value(connection, "select laneway.rotate()")
+    return segment
+
+
+async def retain(connection: Connection) -> list[int]:
+    """Return the segments that were dropped."""
+    return [row[0] for row in await fetch(connection, "select * from laneway.retain()")]
+
+
+async def sweep_idle(connection: Connection, *, limit: int) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_idle($1)", limit)
+    return swept
+
+
+async def sweep_dedup(connection: Connection, *, limit: int) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_dedup($1)", limit)
+    return swept
+
+
+async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
+    """Return the queues that got messages."""
+    return [
+        row[0] for row in await fetch(connection, "select * from laneway.drain_outbox($1)", limit)
+    ]

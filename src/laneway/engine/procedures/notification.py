@@ -1,0 +1,29 @@
+"""The calls by which processes on one database tell each other what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.engine.procedures.call import fetch_value
+from laneway.engine.sqlstates import translate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from laneway.engine.procedures.call import Connection
+
+
+async def listen(connection: Connection, channel: str, hear: Callable[[str], None]) -> None:
+    """Call `hear` with each payload for as long as the connection lives."""
+
+    def callback(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+        hear(str(payload))
+
+    try:
+        await connection.add_listener(channel, callback)
+    except Exception as error:
+        raise translate(error) from error
+
+
+async def notify(connection: Connection, channel: str, payload: str) -> None:
+    await fetch_value(connection, "select pg_catalog.pg_notify($1, $2)", channel, payload)

@@ -1,0 +1,354 @@
+"""Claims of one group ride together, and wait in memory while there is nothing to claim."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from laneway.domain.errors import (
+    BrokerClosed,
+    InternalError,
+    LanewayError,
+    Overloaded,
+)
+from laneway.domain.messages import Delivery
+from laneway.engine.procedures.delivery import claim_many, next_due
+from laneway.engine.pumps.conflicts import persist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    import asyncpg
+
+    from laneway.domain.settings import PumpSettings
+    from laneway.engine.lanes import LanePlace, Lanes
+    from laneway.engine.pool import Pool
+    from laneway.engine.procedures.call import Connection
+    from laneway.engine.tasks import Tasks
+
+logger = logging.getLogger(__name__)
+
+# How soon to look again for what is due but did not come, doubled while it does not.
+FIRST_RETRY = timedelta(milliseconds=5)
+LAST_RETRY = timedelta(seconds=1)
+
+NO_WAIT = timedelta(0)
+
+
+class Filter(NamedTuple):
+    """What a waiter wants: a partition, a priority, or any."""
+
+    partition: str | None = None
+    priority: int | None = None
+
+
+class Waiter:
+    """One consumer's claim. last: it is answered by the next call, whatever that brings."""
+
+    __slots__ = ("answer", "consumer", "last", "lease", "want")
+
+    def __init__(
+        self, want: int, lease: timedelta | None, consumer: str | None, *, last: bool
+    ) -> None:
+        self.want = want
+        self.lease = lease
+        self.consumer = consumer
+        self.last = last
+        self.answer: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
+
+
+# Waiters in order of arrival.
+Row: TypeAlias = "OrderedDict[Waiter, None]"
+
+
+class Line:
+    """Waiters with the same filter. awake: something may be there for them."""
+
+    __slots__ = ("awake", "filter", "riding", "waiters")
+
+    def __init__(self, wanted: Filter) -> None:
+        self.filter = wanted
+        self.waiters: Row = OrderedDict()
+        self.riding = 0
+        self.awake = False
+
+    def board(self, *, messages: int) -> list[Waiter]:
+        """Take the first waiters, as many as want so many messages together."""
+        riders: list[Waiter] = []
+        while self.waiters:
+            waiter = next(iter(self.waiters))
+            if riders and waiter.want > messages:
+                break
+            del self.waiters[waiter]
+            if not waiter.answer.done():
+                riders.append(waiter)
+                messages -= waiter.want
+        self.riding += len(riders)
+        self.awake = bool(self.waiters)
+        return riders
+
+    def stay(self, waiters: Sequence[Waiter]) -> None:
+        """Put back those who got nothing, in front of those who came later."""
+        for waiter in reversed(waiters):
+            self.waiters[waiter] = None
+            self.waiters.move_to_end(waiter, last=False)
+
+
+class ClaimPump:
+    """Hands out the messages of one group.
+
+    A waiter costs no SQL while it waits: it is woken by `wake`, or when what is set aside for later
+    comes due. What was claimed for a waiter that has gone is given back with `give_back`.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue_id: int,
+        group_id: int,
+        place: Callable[[str], LanePlace],
+        ordered: bool,
+        pool: Pool,
+        tasks: Tasks,
+        settings: PumpSettings,
+        lanes: Lanes,
+        give_back: Callable[[Sequence[Delivery]], None],
+    ) -> None:
+        self.queue_id = queue_id
+        self.group_id = group_id
+        self._place = place
+        self._ordered = ordered
+        self._pool = pool
+        self._tasks = tasks
+        self._settings = settings
+        self._lanes = lanes
+        self._give_back = give_back
+        self._lines: dict[Filter, Line] = {}
+        self._waiting = 0
+        self._flights = 0
+        self._due_known = False
+        self._due_timer: asyncio.TimerHandle | None = None
+        self._retry = FIRST_RETRY
+        self._closed = False
+        self._landed = asyncio.Event()
+        self.calls = 0
+
+    @property
+    def has_sleepers(self) -> bool:
+        """Whether somebody waits for messages that did not come yet."""
+        return self._waiting > 0
+
+    async def claim(
+        self,
+        want: int,
+        *,
+        wait: timedelta = NO_WAIT,
+        lease: timedelta | None = None,
+        consumer: str | None = None,
+        wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
+    ) -> list[Delivery]:
+        """Return up to `want` messages, or none when nothing came within `wait`.
+
+        A caller that is cancelled gives back what was claimed for it.
+        """
+        self._require_room()
+        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT)
+        line = self._lines.get(wanted)
+        if line is None:
+            line = self._lines[wanted] = Line(wanted)
+        line.waiters[waiter] = None
+        line.awake = True
+        self._waiting += 1
+        timer = None
+        if not waiter.last:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(wait.total_seconds(), self._time_out, line, waiter)
+        try:
+            self._launch()
+            return await waiter.answer
+        except asyncio.CancelledError:
+            self._undo(waiter)
+            raise
+        finally:
+            self._waiting -= 1
+            if timer is not None:
+                timer.cancel()
+            line.waiters.pop(waiter, None)
+            self._drop_if_empty(line)
+
+    def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
+        if delayed:
+            self._due_known = False
+        for (partition, _), line in self._lines.items():
+            if partitions is None or partition is None or partition in partitions:
+                line.awake = True
+        self._launch()
+
+    def fail(self, error: LanewayError) -> None:
+        """Answer all who wait with an error, each with its own."""
+        for line in self._lines.values():
+            _refuse(line.waiters, error)
+
+    def close(self) -> None:
+        """Answer those who wait with nothing; what is being claimed for them goes back."""
+        self._closed = True
+        self._cancel_timer()
+        for line in self._lines.values():
+            for waiter in line.waiters:
+                if not waiter.answer.done():
+                    waiter.answer.set_result([])
+
+    async def drain(self) -> None:
+        """Close, and return once no call is under way."""
+        self.close()
+        if self._flights:
+            await self._landed.wait()
+
+    def _require_room(self) -> None:
+        if self._closed:
+            raise BrokerClosed("the broker is closed, or the group was deleted")
+        if self._waiting >= self._settings.waiting_messages:
+            raise Overloaded(
+                f"{self._waiting} consumers wait for messages of this group already",
+                retry_after=self._settings.retry_after,
+            )
+
+    def _time_out(self, line: Line, waiter: Waiter) -> None:
+        waiter.last = True
+        if waiter in line.waiters and not waiter.answer.done():
+            waiter.answer.set_result([])
+
+    def _undo(self, waiter: Waiter) -> None:
+        """Give back what a caller was answered that was cancelled before it could take it."""
+        answer = waiter.answer
+        if answer.done() and not answer.cancelled() and answer.exception() is None:
+            deliveries = answer.result()
+            if deliveries:
+                self._give_back(deliveries)
+
+    def _launch(self) -> None:
+        if self._flights < self._settings.flights and self._find_line() is not None:
+            self._flights += 1
+            self._tasks.start(self._fly(), name="claim")
+
+    def _find_line(self) -> Line | None:
+        for line in self._lines.values():
+            if line.awake and line.waiters:
+                return line
+        return None
+
+    async def _fly(self) -> None:
+        try:
+            while self._find_line() is not None:
+                async with self._pool.lend() as connection:
+                    # Not before: until now, more may have gathered.
+                    line = self._find_line()
+                    if line is not None:
+                        await self._serve(connection, line)
+        except LanewayError as error:
+            self.fail(error)
+        finally:
+            self._flights -= 1
+            if not self._flights and self._closed:
+                self._landed.set()
+
+    async def _serve(self, connection: Connection, line: Line) -> None:
+        riders = line.board(messages=self._settings.flush_messages)
+        try:
+            if riders:
+                rows = await self._call(connection, line.filter, riders)
+                left = self._deal(riders, rows)
+                line.stay(left)
+                if rows:
+                    self._retry = FIRST_RETRY
+                    self._due_known = self._due_known and not self._ordered
+                if left and not self._due_known:
+                    await self._watch_due(connection)
+        except LanewayError as error:
+            _refuse(riders, error)
+        except asyncio.CancelledError:
+            _refuse(riders, BrokerClosed("the broker closed during the claim"))
+            raise
+        except Exception as error:
+            logger.exception("the claim failed")
+            _refuse(riders, InternalError(f"the claim failed: {error!r}"))
+        finally:
+            line.riding -= len(riders)
+            self._drop_if_empty(line)
+
+    async def _call(
+        self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]
+    ) -> list[asyncpg.Record]:
+        leases = [rider.lease for rider in riders]
+        consumers = [rider.consumer for rider in riders]
+
+        async def call() -> list[asyncpg.Record]:
+            self.calls += 1
+            return await claim_many(
+                connection,
+                group_id=self.group_id,
+                wants=[rider.want for rider in riders],
+                leases=leases if any(leases) else None,
+                consumers=consumers if any(consumers) else None,
+                partition=wanted.partition,
+                priority=wanted.priority,
+            )
+
+        return await persist(call)
+
+    def _deal(self, riders: Sequence[Waiter], rows: Sequence[asyncpg.Record]) -> list[Waiter]:
+        """Answer the riders and return those who got nothing and go on waiting."""
+        dealt: list[list[Delivery]] = [[] for _ in riders]
+        make = Delivery._make
+        lane = None
+        for row in rows:
+            dealt[row[0]].append(make(row[1:]))
+            if row[3] != lane:
+                lane = row[3]
+                self._lanes.learn(lane, self._place(row[5]))
+        left = []
+        for rider, deliveries in zip(riders, dealt, strict=True):
+            if rider.answer.done():
+                if deliveries:
+                    self._give_back(deliveries)
+            elif deliveries or rider.last or self._closed:
+                rider.answer.set_result(deliveries)
+            else:
+                left.append(rider)
+        return left
+
+    async def _watch_due(self, connection: Connection) -> None:
+        """Wake up when something that is set aside for later comes due."""
+        self._due_known = True
+        self._cancel_timer()
+        due = await next_due(connection, self.group_id)
+        if due is None or self._closed:
+            return
+        if due < FIRST_RETRY:
+            # Due, but not for those who wait, or not yet: another may hold it, or filters pass by it.
+            due = self._retry
+            self._retry = min(self._retry * 2, LAST_RETRY)
+        loop = asyncio.get_running_loop()
+        self._due_timer = loop.call_later(due.total_seconds(), self._come_due)
+
+    def _come_due(self) -> None:
+        self._due_timer = None
+        self.wake(delayed=True)
+
+    def _cancel_timer(self) -> None:
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+            self._due_timer = None
+
+    def _drop_if_empty(self, line: Line) -> None:
+        if not line.waiters and not line.riding and self._lines.get(line.filter) is line:
+            del self._lines[line.filter]
+
+
+def _refuse(waiters: Iterable[Waiter], error: LanewayError) -> None:
+    for waiter in waiters:
+        if not waiter.answer.done():
+            waiter.answer.set_exception(error.copy())

@@ -1,0 +1,175 @@
+"""Acks, nacks, releases and extensions ride together, each with its kind."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from laneway.domain.messages import Outcome
+from laneway.engine.columns import Runs, add_runs, squeeze
+from laneway.engine.procedures.delivery import ack_many, extend_many, nack_many, release_many
+from laneway.engine.pumps.pump import Pump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from laneway.domain.messages import Nack, Receipt
+    from laneway.domain.settings import PumpSettings
+    from laneway.engine.lanes import Lanes
+    from laneway.engine.pool import Pool
+    from laneway.engine.procedures.call import Connection
+    from laneway.engine.tasks import Tasks
+
+
+T = TypeVar("T")
+
+
+class _Release(NamedTuple):
+    receipts: Sequence[Receipt]
+    delay: timedelta | None
+
+
+class _Extension(NamedTuple):
+    receipts: Sequence[Receipt]
+    lease: timedelta
+
+
+class SettlePump:
+    """Settles messages in hand and wakes whoever waits for what came free."""
+
+    def __init__(self, *, pool: Pool, tasks: Tasks, settings: PumpSettings, lanes: Lanes) -> None:
+        self._lanes = lanes
+
+        self._acks: Pump[Sequence[Receipt], list[int]] = Pump(
+            "ack", self._ack, pool=pool, tasks=tasks, settings=settings
+        )
+        self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
+            "nack", self._nack, pool=pool, tasks=tasks, settings=settings
+        )
+        self._releases: Pump[_Release, list[int]] = Pump(
+            "release", self._release, pool=pool, tasks=tasks, settings=settings, mixed=False
+        )
+        self._extensions: Pump[_Extension, list[datetime | None]] = Pump(
+            "extension", self._extend, pool=pool, tasks=tasks, settings=settings
+        )
+        self._pumps: tuple[Pump[Any, Any], ...] = (
+            self._acks,
+            self._nacks,
+            self._releases,
+            self._extensions,
+        )
+
+    @property
+    def calls(self) -> int:
+        """How many calls all settling so far took."""
+        return sum(pump.calls for pump in self._pumps)
+
+    async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
+        """Return the positions of those whose lock was lost; the others are settled."""
+        return await self._acks.submit(receipts, count=len(receipts))
+
+    async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
+        return await self._nacks.submit(nacks, count=len(nacks))
+
+    async def release(
+        self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
+    ) -> list[int]:
+        """Return the positions of those whose lock was lost; the others are back unspent."""
+        return await self._releases.submit(
+            _Release(receipts, delay), count=len(receipts), key=delay
+        )
+
+    async def extend(
+        self, receipts: Sequence[Receipt], *, lease: timedelta
+    ) -> list[datetime | None]:
+        """Return the new deadlines, None where the lock was lost."""
+        return await self._extensions.submit(_Extension(receipts, lease), count=len(receipts))
+
+    async def drain(self) -> None:
+        for pump in self._pumps:
+            await pump.drain()
+
+    def abandon(self) -> None:
+        for pump in self._pumps:
+            pump.abandon()
+
+    async def _ack(
+        self, connection: Connection, loads: Sequence[Sequence[Receipt]]
+    ) -> list[list[int]]:
+        runs = Runs([], [], [], [])
+        starts = []
+        for receipts in loads:
+            starts.append(len(runs.tokens))
+            add_runs(runs, receipts)
+        rows = await ack_many(connection, **runs._asdict())
+        self._lanes.free(runs.lanes)
+        lost: list[list[int]] = [[] for _ in loads]
+        for run, first, last in rows:
+            load = bisect_right(starts, run) - 1
+            lost[load] += [
+                position
+                for position, (token, lane, seq) in enumerate(loads[load])
+                if first <= seq <= last and lane == runs.lanes[run] and token == runs.tokens[run]
+            ]
+        return lost
+
+    async def _nack(
+        self, connection: Connection, loads: Sequence[Sequence[Nack]]
+    ) -> list[list[Outcome]]:
+        tokens, lanes, seqs, reasons, delays, dead = _turn(
+            [nack for load in loads for nack in load]
+        )
+        rows = await nack_many(
+            connection,
+            tokens=tokens,
+            lanes=lanes,
+            seqs=seqs,
+            reasons=_or_null(reasons),
+            delays=_or_null(delays),
+            dead=dead if any(dead) else None,
+        )
+        self._lanes.free(lanes, requeued=True)
+        outcomes = [Outcome.LOST] * len(tokens)
+        for position, outcome in rows:
+            outcomes[position] = Outcome(outcome)
+        return _deal(outcomes, [len(load) for load in loads])
+
+    async def _release(self, connection: Connection, loads: Sequence[_Release]) -> list[list[int]]:
+        tokens, lanes, seqs = _turn([receipt for load in loads for receipt in load.receipts])
+        rows = await release_many(
+            connection, tokens=tokens, lanes=lanes, seqs=seqs, delay=loads[0].delay
+        )
+        self._lanes.free(lanes, requeued=True)
+        missed = {row[0] for row in rows}
+        lost = _deal([n in missed for n in range(len(tokens))], [len(load[0]) for load in loads])
+        return [[n for n, gone in enumerate(load) if gone] for load in lost]
+
+    async def _extend(
+        self, connection: Connection, loads: Sequence[_Extension]
+    ) -> list[list[datetime | None]]:
+        tokens, lanes, seqs = _turn([receipt for load in loads for receipt in load.receipts])
+        leases = [load.lease for load in loads for _ in load.receipts]
+        rows = await extend_many(connection, tokens=tokens, lanes=lanes, seqs=seqs, leases=leases)
+        untils: list[datetime | None] = [None] * len(tokens)
+        for position, until in rows:
+            untils[position] = until
+        return _deal(untils, [len(load.receipts) for load in loads])
+
+
+def _turn(items: Sequence[tuple[Any, ...]]) -> Any:
+    return zip(*items, strict=True)
+
+
+def _or_null(column: Sequence[T]) -> Sequence[T] | None:
+    return None if squeeze(column) is None else column
+
+
+def _deal(values: list[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Cut what all submissions got into what each got."""
+    dealt = []
+    start = 0
+    for size in sizes:
+        dealt.append(values[start : start + size])
+        start += size
+    return dealt

@@ -1,0 +1,46 @@
+"""The net under the wake-ups: looks once a second for what nobody told us of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import LanewayError
+from laneway.engine.procedures.delivery import ready_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import timedelta
+
+    from laneway.engine.pool import Pool
+    from laneway.engine.pumps.claim import ClaimPump
+
+
+class SafetyPoll:
+    """One query for all groups in which somebody waits, and none where nobody does."""
+
+    def __init__(
+        self, *, pool: Pool, pumps: Callable[[], Iterable[ClaimPump]], interval: timedelta
+    ) -> None:
+        self._pool = pool
+        self._pumps = pumps
+        self._interval = interval.total_seconds()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            waiting = {pump.group_id: pump for pump in self._pumps() if pump.has_sleepers}
+            if waiting:
+                await self._look(waiting)
+
+    async def _look(self, waiting: dict[int, ClaimPump]) -> None:
+        try:
+            async with self._pool.lend() as connection:
+                ready = await ready_groups(connection, list(waiting))
+        except LanewayError as error:
+            # Better to say so than to let them wait for a database that is away.
+            for pump in waiting.values():
+                pump.fail(error)
+            return
+        for group_id in ready:
+            waiting[group_id].wake(delayed=True)

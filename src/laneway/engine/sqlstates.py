@@ -1,0 +1,100 @@
+"""What an error of the driver or the database means to the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import asyncpg
+
+from laneway.domain.errors import (
+    Conflict,
+    InternalError,
+    InvalidMessage,
+    InvalidRequest,
+    LockLost,
+    MessageTooLarge,
+    Misconfigured,
+    NotFound,
+    TransientConflict,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laneway.domain.errors import LanewayError
+
+Meanings: TypeAlias = "Mapping[str, type[LanewayError]]"
+
+# The codes of our own functions.
+OWN: Meanings = {
+    "LW404": NotFound,
+    "LW409": Conflict,
+    "LW410": LockLost,
+    "LW413": MessageTooLarge,
+    "LW422": InvalidRequest,
+    "LW503": TransientConflict,
+}
+
+# PostgreSQL's codes, whole or by their class (the first two characters); whole ones win.
+STANDARD: Meanings = {
+    "08": Unavailable,  # connection exception
+    "22": InvalidMessage,  # data exception: malformed JSON, a number out of range, a NUL in a text
+    "23": InvalidRequest,  # integrity constraint
+    "25006": Unavailable,  # read-only transaction: a standby, or a failover under way
+    "28": Misconfigured,  # role or password refused
+    "3D": Misconfigured,  # no such database
+    "3F": Misconfigured,  # no such schema
+    "40": TransientConflict,  # serialization failure, deadlock
+    "42": Misconfigured,  # a function or table is missing, or the role may not use it
+    "53": Unavailable,  # out of connections, memory or disk
+    "54": InvalidMessage,  # beyond a limit: nested too deeply, a name too long for its index
+    "55": TransientConflict,  # a lock not available, an object in use
+    "57014": TransientConflict,  # cancelled by a timeout or a person
+    "57": Unavailable,  # shutting down, starting up
+    "58": Unavailable,  # an error of the system under it
+}
+
+
+def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
+    """Return the domain's error for one that asyncpg raised.
+
+    `means` says more precisely what a code, whole or by its class, means to one call.
+    """
+    match error:
+        case asyncpg.PostgresError():
+            kind = _find(error.sqlstate or "", means)
+            return kind(_describe(error, kind))
+        case asyncpg.DataError():
+            return InvalidMessage(f"a value cannot be sent to the database: {error}")
+        case TimeoutError():
+            return Unavailable("the database did not answer in time: call again later")
+        case OSError() | asyncpg.InterfaceError():
+            return Unavailable(f"the database is away ({_name(error)}): call again later")
+        case asyncpg.InternalClientError():
+            return TransientConflict(f"the schema changed under the call ({error}): call again")
+        case _:
+            return InternalError(_name(error))
+
+
+def _find(sqlstate: str, means: Meanings) -> type[LanewayError]:
+    for code in (sqlstate, sqlstate[:2]):
+        for known in (means, OWN, STANDARD):
+            if code in known:
+                return known[code]
+    return InternalError
+
+
+def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
+    if error.sqlstate in OWN:
+        hint = getattr(error, "hint", None)
+        return f"{error.args[0]}: {hint}" if hint else str(error.args[0])
+    if kind is Misconfigured:
+        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or run `laneway admin install`"
+    detail = getattr(error, "detail", None)
+    text = f"{error.args[0]}: {detail}" if detail else str(error.args[0])
+    return f"{text} ({error.sqlstate})"
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,54 @@
+"""Tells claim pumps, here and in other processes, that a queue may have something for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+
+class Sleeper(Protocol):
+    """Somebody who waits for messages of a queue."""
+
+    def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
+        """Look again: in these partitions only, if they are given.
+
+        delayed: what came may not be due yet, so that the next due time has changed.
+        """
+
+
+class Wakeups:
+    """Wakes sleepers in memory at once and has `notify` tell other processes."""
+
+    def __init__(self, notify: Callable[[int, bool], None]) -> None:
+        self._notify = notify
+        self._sleepers: dict[int, list[Sleeper]] = {}
+
+    def subscribe(self, queue_id: int, sleeper: Sleeper) -> None:
+        self._sleepers.setdefault(queue_id, []).append(sleeper)
+
+    def unsubscribe(self, queue_id: int, sleeper: Sleeper) -> None:
+        sleepers = self._sleepers.get(queue_id, [])
+        if sleeper in sleepers:
+            sleepers.remove(sleeper)
+        if not sleepers:
+            self._sleepers.pop(queue_id, None)
+
+    def wake(
+        self, queue_id: int, *, partitions: Collection[str] | None = None, delayed: bool = False
+    ) -> None:
+        for sleeper in self._sleepers.get(queue_id, ()):
+            sleeper.wake(partitions=partitions, delayed=delayed)
+        self._notify(queue_id, delayed)
+
+    def hear(self, queue_id: int, *, delayed: bool) -> None:
+        """Wake for what another process did."""
+        for sleeper in self._sleepers.get(queue_id, ()):
+            sleeper.wake(delayed=delayed)
+
+    def wake_all(self) -> None:
+        """Wake everybody: anything may have been missed."""
+        for sleepers in self._sleepers.values():
+            for sleeper in sleepers:
+                sleeper.wake(delayed=True)

@@ -1,5 +1,5 @@
 -- Takes the lock of a lane for (queue, partition, priority), making what is new. An ordered queue has one such
--- lane and waits for it; another one goes on to the next stripe, up to 8, where somebody else is pushing.
+-- lane and waits for it; another one goes on to the next stripe, up to 16, where somebody else is pushing.
 -- Locks: the lane's advisory lock, through commit. Errors: LW404 unknown queue.
 create or replace function laneway.lock_lane(p_queue_id int, p_partition text, p_priority smallint, p_ordered boolean) returns int
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -21,10 +21,10 @@ begin
       return v_lane;
     end if;
   end loop;
-  if cardinality(v_lanes) < 8 then
+  if cardinality(v_lanes) < 16 then
     v_lane := laneway.make_lane(p_queue_id, p_partition, p_priority, cardinality(v_lanes)::smallint);
   else
-    v_lane := v_lanes[1 + pg_catalog.pg_backend_pid() % 8];
+    v_lane := v_lanes[1 + pg_catalog.pg_backend_pid() % 16];
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane);
   return v_lane;

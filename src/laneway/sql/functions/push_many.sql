@@ -15,7 +15,9 @@ as $$
 declare
   v_count int := cardinality(p_bodies);
   v_queue record;
-  v_place record;
+  v_segment int;
+  v_head bigint;
+  v_asleep boolean;
   v_due timestamptz;
 begin
   if v_count is null or v_count = 0 then
@@ -42,17 +44,15 @@ begin
   end if;
 
   -- Read only now, under the lock: the current segment, the lane's newest seq, and who must be woken.
-  select s.segment,
-         (select m.seq from laneway.message m where m.segment = s.segment and m.lane_id = v_queue.lane_id order by m.seq desc limit 1) as head,
-         exists (select from laneway.reader r where r.lane_id = v_queue.lane_id and not r.ready) as asleep
-    into v_place
-    from laneway.segment s
-   where s.opened_at is not null and s.segment % 2 = case when v_queue.logged then 0 else 1 end
-   order by s.segment desc limit 1;
-  if v_place.head is null then
-    v_place.head := laneway.newest_seq(v_queue.lane_id, v_place.segment);
+  select s.segment into v_segment from laneway.segment s
+   where s.opened_at is not null and s.segment % 2 = case when v_queue.logged then 0 else 1 end order by s.segment desc limit 1;
+  select (select m.seq from laneway.message m where m.segment = v_segment and m.lane_id = v_queue.lane_id order by m.seq desc limit 1),
+         exists (select from laneway.reader r where r.lane_id = v_queue.lane_id and not r.ready)
+    into v_head, v_asleep;
+  if v_head is null then
+    v_head := laneway.newest_seq(v_queue.lane_id, v_segment);
   end if;
-  if v_place.asleep then
+  if v_asleep then
     update laneway.reader set ready = true where lane_id = v_queue.lane_id and not ready;
   end if;
   if v_queue.delay is not null then
@@ -60,11 +60,11 @@ begin
   end if;
   if p_headers is null and p_leases is null and p_max_attempts is null then
     insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
-    select v_place.segment, v_queue.lane_id, v_place.head + b.n, clock_timestamp(), v_due, b.body
+    select v_segment, v_queue.lane_id, v_head + b.n, clock_timestamp(), v_due, b.body
       from unnest(p_bodies) with ordinality b (body, n);
   else
     insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, headers, body)
-    select v_place.segment, v_queue.lane_id, v_place.head + b.n, clock_timestamp(), v_due,
+    select v_segment, v_queue.lane_id, v_head + b.n, clock_timestamp(), v_due,
            p_leases[case when cardinality(p_leases) = 1 then 1 else b.n end],
            p_max_attempts[case when cardinality(p_max_attempts) = 1 then 1 else b.n end],
            p_headers[case when cardinality(p_headers) = 1 then 1 else b.n end], b.body
@@ -72,9 +72,9 @@ begin
   end if;
   if v_queue.record_events then
     insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
-    values (v_place.segment - v_place.segment % 2,
-            clock_timestamp(), 'pushed', v_queue.queue_id, v_queue.lane_id, v_place.segment, v_place.head + 1, v_place.head + v_count);
+    values (v_segment - v_segment % 2,
+            clock_timestamp(), 'pushed', v_queue.queue_id, v_queue.lane_id, v_segment, v_head + 1, v_head + v_count);
   end if;
-  idx := 0; run := v_count; segment := v_place.segment; lane_id := v_queue.lane_id; seq := v_place.head + 1; duplicate := false;
+  idx := 0; run := v_count; segment := v_segment; lane_id := v_queue.lane_id; seq := v_head + 1; duplicate := false;
   return next;
 end $$;

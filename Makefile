@@ -9,7 +9,7 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-15 check bench lock
+.PHONY: help setup run test test-15 check bench docs lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,9 +33,13 @@ check: setup ## format, lint, types, layers, and locks and generated files curre
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
+	$(BIN)/python -m laneway.sql.reference --check
 
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
+
+docs: setup ## write docs/functions.md from the SQL files
+	$(BIN)/python -m laneway.sql.reference
 
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml
 	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py

@@ -1,0 +1,86 @@
+"""How much processor time PostgreSQL's processes have used, as the kernel counts it (Linux only)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PROC = Path("/proc")
+_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+# Fields of /proc/<pid>/stat after the command's name, counted from the state.
+_STATE, _PARENT, _REAPED_USER, _REAPED_SYSTEM = 0, 1, 13, 14
+
+
+class NotMeasurable(Exception):
+    """The processes cannot be seen from here, so there is nothing to measure."""
+
+
+class Clock(Protocol):
+    """Counts nanoseconds of processor time, user and system."""
+
+    def read(self) -> int: ...
+
+
+class BackendClock:
+    """The time of some backends: exact to the nanosecond once they are idle."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = tuple(pids)
+
+    def read(self) -> int:
+        return sum(_read_runtime(pid) for pid in self._pids)
+
+    async def settle(self) -> None:
+        """Wait until the backends sleep: they answer a little before they are done."""
+        for pid in self._pids:
+            for _ in range(50):
+                if _read_stat(pid)[_STATE] == "S":
+                    break
+                await asyncio.sleep(0.0002)
+
+
+class ServerClock:
+    """The time of a whole server: every process there is, and those that have ended."""
+
+    def __init__(self, postmaster: int) -> None:
+        self._postmaster = postmaster
+
+    def read(self) -> int:
+        stat = _read_stat(self._postmaster)
+        total = (int(stat[_REAPED_USER]) + int(stat[_REAPED_SYSTEM])) * _TICK
+        total += _read_runtime(self._postmaster)
+        for child in psutil.Process(self._postmaster).children():
+            try:
+                total += _read_runtime(child.pid)
+            except NotMeasurable:
+                continue  # it ended just now, and is counted with the postmaster's next time
+        return total
+
+
+def find_postmaster(backend: int) -> int:
+    return int(_read_stat(backend)[_PARENT])
+
+
+def _read_runtime(pid: int) -> int:
+    return int(_read(pid, "schedstat").split()[0])
+
+
+def _read_stat(pid: int) -> list[str]:
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return (_PROC / str(pid) / name).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        raise NotMeasurable(
+            f"process {pid} of PostgreSQL is not here: measure on the machine the server runs on, with Linux"
+        ) from None

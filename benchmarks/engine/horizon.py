@@ -1,0 +1,283 @@
+"""A steady load while somebody's forgotten transaction keeps dead rows from being removed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+from benchmarks.cpu import BackendClock, ServerClock
+from benchmarks.engine.bodies import make_bodies
+from benchmarks.engine.plain import PlainTable
+from benchmarks.engine.queues import Queue
+from benchmarks.results import MICROSECONDS, Bound, Figure, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from benchmarks.engine.site import Connection, Database, Site
+
+RATE = 2_000  # messages a second
+_TICK = timedelta(milliseconds=10)
+_WAITERS = 20  # consumers that wait for one message each
+_REFERENCE_TICKS = 10  # how often the reference runs
+_WARM_UP = timedelta(seconds=3)
+_WINDOW = timedelta(seconds=30)
+_MOST_BEHIND = RATE  # a second's worth
+
+
+class Load(Protocol):
+    """A queue under load; `pids` are the backends that carry it, by what they do."""
+
+    @property
+    def pids(self) -> Mapping[str, int]: ...
+
+    async def push(self, count: int) -> None: ...
+
+    async def take(self, waiters: int) -> int:
+        """Claim one message for each waiter, settle them, and return how many there were."""
+
+    async def maintain(self) -> None:
+        """Do what is due every second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Totals since the start of the load."""
+
+    second: float
+    pushed: int
+    taken: int
+    backends: Mapping[str, int]  # nanoseconds
+    server: int  # nanoseconds
+    reference: int  # nanoseconds
+    references: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a stretch of the load cost, per message taken, in microseconds."""
+
+    backends: Mapping[str, float]
+    server: float
+    reference: float  # per call
+    rate: float
+
+    @property
+    def cost(self) -> float:
+        return sum(self.backends.values())
+
+    def tabulate(self, end: Sample) -> dict[str, float]:
+        figures = {
+            "second": end.second,
+            **{f"{name}_us": cost for name, cost in self.backends.items()},
+            "server_us": self.server,
+            "reference_us": self.reference,
+            "rate": self.rate,
+            "backlog": end.pushed - end.taken,
+        }
+        return {name: round(figure, 1) for name, figure in figures.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    first: Window
+    last: Window
+    window: int  # seconds
+    backlog: int  # the greatest in the last window
+    samples: Sequence[Sample]
+
+    @property
+    def ratio(self) -> float:
+        return self.last.cost / self.first.cost
+
+    @property
+    def drift(self) -> float:
+        """How much slower the machine itself was in the last window than in the first."""
+        return self.last.reference / self.first.reference
+
+    @property
+    def keeps_up(self) -> bool:
+        return self.backlog <= _MOST_BEHIND
+
+    def tabulate(self) -> list[dict[str, float]]:
+        """Return about twenty entries over the whole time."""
+        chosen = self.samples[:: max(1, len(self.samples) // 20)]
+        return [_look(a, b).tabulate(b) for a, b in pairwise(chosen)]
+
+
+async def measure_pinned(site: Site) -> list[Row]:
+    pin_time = site.scale.pin_time
+    async with site.open_database() as database:
+        load = await QueueLoad.create(database)
+        found = await run_pinned(site, database, load, pin_time)
+    return [
+        Row(
+            name="pinned-horizon",
+            ours=Figure(found.last.cost, MICROSECONDS, f"in the last {found.window} s"),
+            beside=Figure(found.first.cost, MICROSECONDS, f"in the first {found.window} s"),
+            ratio=found.ratio,
+            rounds=1,
+            target=Bound("at most", 1.3),
+            failure=None if found.keeps_up else f"fell behind by {found.backlog:,} messages",
+            details=describe(found, pin_time),
+            series=found.tabulate(),
+        )
+    ]
+
+
+def describe(found: Pinned, pin_time: timedelta) -> dict[str, float | str]:
+    return {
+        "pinned, s": pin_time.total_seconds(),
+        "messages/s": found.last.rate,
+        "greatest backlog": float(max(s.pushed - s.taken for s in found.samples)),
+        "reference, last to first": found.drift,
+        "ratio less that": found.ratio / found.drift,
+        "whole server, µs first": found.first.server,
+        "last": found.last.server,
+    }
+
+
+async def run_pinned(site: Site, database: Database, load: Load, pin_time: timedelta) -> Pinned:
+    """Offer RATE messages a second for the time, with the horizon pinned all along."""
+    reference = await PlainTable.create(await database.connect())
+    driver = _Driver(load, reference, ServerClock(site.postmaster))
+    pin = await database.connect()
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(part)
+            for part in (driver.produce(), driver.consume(), driver.maintain())
+        ]
+        await asyncio.sleep(_WARM_UP.total_seconds())
+        await pin_horizon(pin)
+        samples = [driver.sample()]
+        total = pin_time.total_seconds()
+        start = samples[0].second
+        for second in range(1, int(total) + 1):
+            site.progress.step("second", second, total)
+            await asyncio.sleep(max(0.0, start + second - driver.elapsed()))
+            samples.append(driver.sample())
+        for task in tasks:
+            task.cancel()
+    window = min(int(_WINDOW.total_seconds()), max(1, len(samples) // 3))
+    return Pinned(
+        first=_look(samples[0], samples[window]),
+        last=_look(samples[-1 - window], samples[-1]),
+        window=window,
+        backlog=max(s.pushed - s.taken for s in samples[-window:]),
+        samples=samples,
+    )
+
+
+async def pin_horizon(connection: Connection) -> None:
+    """Leave a transaction open that has both an id and a snapshot."""
+    await connection.execute("begin isolation level repeatable read")
+    await connection.fetchval("select txid_current()")
+    await connection.fetchval("select 1 from pg_catalog.pg_class limit 1")
+
+
+class QueueLoad:
+    """The broker's own queue, as its pumps and its maintenance use it."""
+
+    def __init__(self, queue: Queue, taker: Connection, maintainer: Connection) -> None:
+        self._queue = queue
+        self._taker = queue.over(taker)
+        self._maintainer = maintainer
+        self._since: datetime | None = None
+
+    @classmethod
+    async def create(cls, database: Database) -> QueueLoad:
+        queue = await Queue.create(await database.connect(), "pinned")
+        return cls(queue, await database.connect(), await database.connect())
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        return {
+            "push": self._queue.connection.get_server_pid(),
+            "take": self._taker.connection.get_server_pid(),
+            "maintain": self._maintainer.get_server_pid(),
+        }
+
+    async def push(self, count: int) -> None:
+        await self._queue.push(make_bodies(count))
+
+    async def take(self, waiters: int) -> int:
+        return await self._taker.take([1] * waiters)
+
+    async def maintain(self) -> None:
+        now = await self._maintainer.fetchval("select clock_timestamp()")
+        await self._maintainer.fetch("select * from laneway.expire(1000, $1)", self._since)
+        await self._maintainer.fetchval("select laneway.sweep_idle(1000)")
+        self._since = now
+
+
+class _Driver:
+    """Pushes by the clock, whatever happens, and takes as quickly as it can."""
+
+    def __init__(self, load: Load, reference: PlainTable, server: ServerClock) -> None:
+        self._load = load
+        self._table = reference
+        self._backends = {name: BackendClock([pid]) for name, pid in load.pids.items()}
+        self._reference = BackendClock([reference.connection.get_server_pid()])
+        self._server = server
+        self._begun = time.monotonic()
+        self._pushed = 0
+        self._taken = 0
+        self._references = 0
+        self._news = asyncio.Event()
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    def sample(self) -> Sample:
+        return Sample(
+            second=self.elapsed(),
+            pushed=self._pushed,
+            taken=self._taken,
+            backends={name: clock.read() for name, clock in self._backends.items()},
+            server=self._server.read(),
+            reference=self._reference.read(),
+            references=self._references,
+        )
+
+    async def produce(self) -> None:
+        tick = _TICK.total_seconds()
+        for number in range(1, 1_000_000_000):
+            await asyncio.sleep(max(0.0, number * tick - self.elapsed()))
+            due = min(int(self.elapsed() * RATE) - self._pushed, RATE)
+            if due > 0:
+                await self._load.push(due)
+                self._pushed += due
+                self._news.set()
+            if number % _REFERENCE_TICKS == 0:
+                await self._table.insert_many(make_bodies(_WAITERS))
+                self._references += 1
+
+    async def consume(self) -> None:
+        while True:
+            self._news.clear()
+            taken = await self._load.take(_WAITERS)
+            self._taken += taken
+            if taken < _WAITERS:
+                await self._news.wait()
+
+    async def maintain(self) -> None:
+        while True:
+            await self._load.maintain()
+            await asyncio.sleep(1)
+
+
+def _look(a: Sample, b: Sample) -> Window:
+    taken = max(b.taken - a.taken, 1)
+    return Window(
+        backends={
+            name: (b.backends[name] - a.backends[name]) / taken / 1000 for name in b.backends
+        },
+        server=(b.server - a.server) / taken / 1000,
+        reference=(b.reference - a.reference) / max(b.references - a.references, 1) / 1000,
+        rate=(b.taken - a.taken) / (b.second - a.second),
+    )

@@ -1,0 +1,85 @@
+"""Two costs measured in turns, so that a machine that slows down slows both."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from benchmarks.cpu import BackendClock
+    from benchmarks.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    nanoseconds: int
+    messages: int
+
+    @property
+    def microseconds(self) -> float:
+        """Per message."""
+        return self.nanoseconds / self.messages / 1000
+
+
+# A slice prepares what it needs, then measures some calls.
+Slice: TypeAlias = Callable[[], Awaitable[Cost]]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Medians over the rounds; the ratio is ours to the base, round by round."""
+
+    base: float
+    ours: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+
+async def measure(
+    clock: BackendClock, call: Callable[[], Awaitable[object]], *, calls: int, messages: int
+) -> Cost:
+    """Measure some calls of that many messages each."""
+    await clock.settle()
+    start = clock.read()
+    for _ in range(calls):
+        await call()
+    await clock.settle()
+    return Cost(clock.read() - start, calls * messages)
+
+
+async def interleave(
+    base: Slice, ours: Slice, *, rounds: int, progress: Progress, swap: bool = True
+) -> Comparison:
+    """Measure base and ours in turns, after one turn each that does not count.
+
+    `swap` lets every other round begin with ours, so that neither profits from its place; not
+    where ours takes what the base has just put there.
+    """
+    pairs = []
+    for number in range(rounds + 1):
+        progress.step("round", number, rounds)
+        if swap and number % 2:
+            ours_cost = await ours()
+            base_cost = await base()
+        else:
+            base_cost = await base()
+            ours_cost = await ours()
+        pairs.append((base_cost.microseconds, ours_cost.microseconds))
+    return compare(pairs[1:])
+
+
+def compare(pairs: list[tuple[float, float]]) -> Comparison:
+    ratios = [ours / base for base, ours in pairs]
+    low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
+    return Comparison(
+        base=median(base for base, _ in pairs),
+        ours=median(ours for _, ours in pairs),
+        ratio=median(ratios),
+        low=low,
+        high=high,
+        rounds=len(pairs),
+    )

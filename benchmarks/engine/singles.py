@@ -1,0 +1,137 @@
+"""Single messages straight by SQL: what a call costs, and how many connections get along."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.cpu import BackendClock, ServerClock
+from benchmarks.engine.bodies import make_bodies
+from benchmarks.engine.plain import PlainTable
+from benchmarks.engine.queues import Queue
+from benchmarks.engine.rounds import compare, interleave, measure
+from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
+from laneway.embedded.binaries import find_bundled
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from benchmarks.engine.rounds import Cost
+    from benchmarks.engine.site import Site
+
+_CLIENTS = 16
+
+
+class BenchFailed(Exception):
+    """pgbench ended without a figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    per_second: float
+    microseconds: float  # of the whole server's time, per transaction
+
+
+async def measure_one_connection(site: Site) -> list[Row]:
+    async with site.open_database() as database:
+        connection = await database.connect()
+        clock = BackendClock([connection.get_server_pid()])
+        table = await PlainTable.create(connection)
+        queue = await Queue.create(connection, "push")
+        calls = site.scale.single_calls
+
+        async def insert() -> Cost:
+            return await measure(
+                clock, lambda: table.insert_one(make_bodies(1)[0]), calls=calls, messages=1
+            )
+
+        async def push() -> Cost:
+            return await measure(clock, lambda: queue.push(make_bodies(1)), calls=calls, messages=1)
+
+        found = await interleave(insert, push, rounds=site.scale.rounds, progress=site.progress)
+    return [
+        Row(
+            name="push-1-of-1",
+            ours=Figure(found.ours, MICROSECONDS, ""),
+            beside=Figure(found.base, MICROSECONDS, "insert of one row"),
+            ratio=found.ratio,
+            low=found.low,
+            high=found.high,
+            rounds=found.rounds,
+            target=Bound("at most", 2.5),
+        )
+    ]
+
+
+async def measure_connections(site: Site) -> list[Row]:
+    """Compare rates by pgbench, which costs next to nothing itself."""
+    rounds = min(site.scale.rounds, site.scale.bench_rounds)
+    clock = ServerClock(site.postmaster)
+    async with site.open_database() as database:
+        connection = await database.connect()
+        await PlainTable.create(connection)
+        queue = await Queue.create(connection, "push")
+        insert = "insert into plain (body) values (:body);"
+        push = f"select * from laneway.push_many(array[{queue.queue_id}], array[:body]::json[]);"
+        pairs: list[tuple[Rate, Rate]] = []
+        for number in range(rounds + 1):
+            site.progress.step("round", number, rounds)
+            base = await _run_bench(database.dsn, insert, site.scale.bench_time, clock)
+            ours = await _run_bench(database.dsn, push, site.scale.bench_time, clock)
+            pairs.append((base, ours))
+        stripes = await connection.fetchval("select count(*) from laneway.lane")
+    pairs = pairs[1:]
+    rates = compare([(base.per_second, ours.per_second) for base, ours in pairs])
+    costs = compare([(base.microseconds, ours.microseconds) for base, ours in pairs])
+    return [
+        Row(
+            name="push-1-of-16",
+            ours=Figure(rates.ours, PER_SECOND, ""),
+            beside=Figure(rates.base, PER_SECOND, "insert of one row"),
+            ratio=rates.ratio,
+            low=rates.low,
+            high=rates.high,
+            rounds=rates.rounds,
+            target=Bound("at least", 0.4),
+            goal=Bound("at least", 0.6),
+            details={
+                "whole server, µs a push": costs.ours,
+                "µs an insert": costs.base,
+                "stripes": float(stripes),
+            },
+        )
+    ]
+
+
+async def _run_bench(dsn: str, script: str, time: timedelta, clock: ServerClock) -> Rate:
+    program = await asyncio.to_thread(find_bundled, None)
+    with tempfile.TemporaryDirectory(prefix="laneway-pgbench-") as folder:
+        path = Path(folder) / "script.sql"
+        path.write_text(script)
+        start = clock.read()
+        bench = await asyncio.create_subprocess_exec(
+            program.program("pgbench"),
+            *("--no-vacuum", "--protocol=prepared", f"--file={path}"),
+            *(f"--client={_CLIENTS}", "--jobs=2", f"--time={time.total_seconds():.0f}"),
+            f"--define=body={make_bodies(1)[0]}",
+            dsn,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            output, errors = await bench.communicate()
+        except BaseException:
+            bench.kill()
+            await bench.wait()
+            raise
+        spent = clock.read() - start
+    text = output.decode()
+    rate = re.search(r"^tps = ([\d.]+)", text, re.MULTILINE)
+    done = re.search(r"transactions actually processed: (\d+)", text)
+    if bench.returncode != 0 or rate is None or done is None:
+        raise BenchFailed(f"pgbench exited with {bench.returncode}: {errors.decode().strip()}")
+    return Rate(float(rate.group(1)), spent / max(int(done.group(1)), 1) / 1000)

@@ -1,0 +1,115 @@
+"""What a run found out, as it is kept in a JSON file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import datetime  # noqa: TC003 - msgspec reads the annotations when it decodes
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import psutil
+
+Verdict = Literal["met", "short", "-"]
+
+MICROSECONDS = "µs"
+PER_SECOND = "/s"
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One measured number; `of` says what was measured."""
+
+    value: float
+    unit: str
+    of: str
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What a row's ratio, or its own figure, must stay within."""
+
+    side: Literal["at most", "at least"]
+    value: float
+    figure: Literal["ratio", "ours"] = "ratio"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table; `low` and `high` are the quartiles of the rounds' ratios."""
+
+    name: str
+    ours: Figure
+    beside: Figure | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 0
+    target: Bound | None = None
+    goal: Bound | None = None
+    failure: str | None = None
+    details: dict[str, float | str] = {}
+    series: list[dict[str, float]] = []
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.failure is not None:
+            return "short"
+        if self.target is None:
+            return "-"
+        return "met" if self.keeps(self.target) else "short"
+
+    def keeps(self, bound: Bound) -> bool:
+        value = self.ours.value if bound.figure == "ours" else self.ratio
+        if value is None:
+            return False
+        return value <= bound.value if bound.side == "at most" else value >= bound.value
+
+
+class Machine(msgspec.Struct, frozen=True):
+    processor: str
+    cores: int
+    memory_gib: float
+    system: str
+    postgres: str
+
+    @classmethod
+    def describe(cls, postgres: str) -> Machine:
+        return cls(
+            processor=_name_processor(),
+            cores=os.cpu_count() or 1,
+            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+            system=f"{platform.system()} {platform.release()}",
+            postgres=postgres,
+        )
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    scenario: str
+    started_at: datetime
+    quick: bool
+    machine: Machine
+    rows: tuple[Row, ...] = ()
+
+
+def save(run: Run, path: Path) -> None:
+    """Write the whole file at once: an interrupted run leaves the rows that were done."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".partial")
+    scratch.write_bytes(msgspec.json.format(_encode(run), indent=2) + b"\n")
+    scratch.replace(path)
+
+
+def load(path: Path) -> Run:
+    return msgspec.json.decode(path.read_bytes(), type=Run)
+
+
+def _encode(run: Run) -> bytes:
+    rows = [msgspec.structs.asdict(row) | {"verdict": row.verdict} for row in run.rows]
+    return msgspec.json.encode(msgspec.structs.asdict(run) | {"rows": rows})
+
+
+def _name_processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

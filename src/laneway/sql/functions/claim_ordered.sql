@@ -14,6 +14,7 @@ declare
   v_now timestamptz := clock_timestamp();
   v_waiter int := 0;
   v_below int := 32768;
+  v_level int;
   v_ready record;
   v_place record;
   v_lane record;
@@ -38,11 +39,17 @@ begin
     select * into v_ready from laneway.ready_readers(p_group_id, v_group.queue_id, p_partition, p_priority, v_below, 32);
     if v_has_parked then
       -- Messages put back by hand come from lanes that may be idle.
-      select greatest(v_ready.level, max(d.priority)), v_ready.readers || array_agg(d.reader_id), v_ready.lanes || array_agg(d.lane_id)
-        into v_ready.level, v_ready.readers, v_ready.lanes
-        from (select distinct k.reader_id, k.lane_id, k.priority from laneway.parked k
+      v_level := (select max(k.priority) from laneway.parked k
+                   where k.group_id = p_group_id and k.available_at <= v_now and (p_partition is null or k.partition = p_partition)
+                     and (p_priority is null or k.priority = p_priority) and k.priority < v_below);
+      if v_level > v_ready.level then
+        v_ready.readers := '{}'; v_ready.lanes := '{}'; v_ready.many := false;
+      end if;
+      v_ready.level := greatest(v_ready.level, v_level);
+      select v_ready.readers || array_agg(d.reader_id order by d.reader_id), v_ready.lanes || array_agg(d.lane_id order by d.reader_id) into v_ready.readers, v_ready.lanes
+        from (select distinct k.reader_id, k.lane_id from laneway.parked k
                where k.group_id = p_group_id and k.available_at <= v_now and (p_partition is null or k.partition = p_partition)
-                 and (p_priority is null or k.priority = p_priority) and k.priority < v_below limit 32) d;
+                 and k.priority = v_ready.level limit 32) d;
     end if;
     exit when v_ready.level is null;
     v_readers := '{}'; v_lanes := '{}'; v_from := '{}'; v_upto := '{}'; v_segments := '{}'; v_ctids := '{}'; v_until := '{}'; v_oldest := null; v_empty := 0;
@@ -61,6 +68,8 @@ begin
         end if;
         if exists (select from laneway.claim c where c.token = v_place.token) then
           perform laneway.expire_claim(v_place.token);
+          -- somebody is settling it right now
+          continue when exists (select from laneway.claim c where c.token = v_place.token);
           select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
             from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
         end if;
@@ -73,6 +82,9 @@ begin
           return query select * from laneway.claim_put_back(p_group_id, v_ready.readers[i], v_ready.lanes[i], v_lane.seq, v_waiter, p_leases[v_waiter + 1], p_consumers[v_waiter + 1]);
           v_served := v_served + 1;
           v_waiter := v_waiter + 1;
+          while v_waiter < cardinality(p_wants) and p_wants[v_waiter + 1] < 1 loop
+            v_waiter := v_waiter + 1;
+          end loop;
           exit when v_waiter >= cardinality(p_wants);
           continue;
         end if;

@@ -3,8 +3,10 @@
 -- 'release' returns it as if it had not been handed out. p_delay null: the queue's backoff.
 -- Shared groups, and messages put back by hand: each message is parked. Ordered groups: the lane goes back to
 -- the first of them, and all that the claim held from there on comes again, in order.
+-- The parts of an ordered group's claim are one hold on its lane: they go back together, whichever part is named,
+-- and do not expire before the last of them has.
 -- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
--- the claim's row; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
+-- the claim's rows; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
 create or replace function laneway.give_back(
   p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
 returns table (seq bigint, outcome text)
@@ -15,6 +17,9 @@ declare
   v_now timestamptz := clock_timestamp();
   v_claim laneway.claim;
   v_queue record;
+  v_in_line boolean;                     -- an ordered group's claim of its place in the log
+  v_seqs int8multirange := p_seqs;
+  v_parts int;
   v_hit int8multirange;
   v_place record;
   v_first bigint;
@@ -36,14 +41,33 @@ begin
     delete from laneway.claim where token = p_token and part = p_part;
     return;
   end if;
-  if v_queue.ordered and not v_claim.aside then
+  v_in_line := v_queue.ordered and not v_claim.aside;
+  if v_in_line then
     if p_action <> 'expired' then
       perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id);
     elsif not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id) then
       return;
     end if;
   end if;
-  if p_action <> 'expired' then
+  if v_in_line then
+    loop
+      if p_action <> 'expired' then
+        perform from laneway.claim c where c.token = p_token order by c.part for update;
+      else
+        perform from laneway.claim c where c.token = p_token and c.until <= v_now order by c.part for update skip locked;
+      end if;
+      get diagnostics v_parts = row_count;
+      exit when v_parts = (select count(*) from laneway.claim c where c.token = p_token);
+      if p_action = 'expired' then
+        return;
+      end if;
+    end loop;
+    select c.* into v_claim from laneway.claim c where c.token = p_token order by c.part limit 1;
+    v_claim.pending := (select range_agg(c.pending) from laneway.claim c where c.token = p_token);
+    if p_action = 'expired' then
+      v_seqs := v_claim.pending;
+    end if;
+  elsif p_action <> 'expired' then
     select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part for update;
   else
     select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part and c.until <= v_now for update skip locked;
@@ -51,14 +75,14 @@ begin
   if not found then
     return;
   end if;
-  v_hit := v_claim.pending * p_seqs;
+  v_hit := v_claim.pending * v_seqs;
   if isempty(v_hit) then
     return;
   end if;
 
   for v_seq in select s.s from unnest(v_hit) r (range), generate_series(lower(r.range), upper(r.range) - 1) s (s) order by 1 loop
     v_attempt := v_claim.attempt;
-    if v_queue.ordered and not v_claim.aside then
+    if v_in_line then
       v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_claim.reader_id and t.seq = v_seq), 0) + 1;
     end if;
     if p_fate <> 'release' then
@@ -69,7 +93,7 @@ begin
       perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt,
                            case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end, v_claim.consumer);
       delete from laneway.retry where reader_id = v_claim.reader_id and seq = v_seq;
-    elsif v_queue.ordered and not v_claim.aside then
+    elsif v_in_line then
       v_worst := greatest(v_worst, v_attempt);
       if p_fate = 'retry' then
         insert into laneway.retry (reader_id, seq, attempt, error) values (v_claim.reader_id, v_seq, v_attempt, p_reason)
@@ -89,14 +113,17 @@ begin
   end loop;
 
   v_back := v_hit - coalesce((select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), '{}');
-  if v_queue.ordered and not v_claim.aside and not isempty(v_back) then
-    -- The lane goes back to the first message that comes again; what the claim had settled beyond it stays settled.
+  if v_in_line and not isempty(v_back) then
+    -- The lane goes back to the first message that comes again; what was settled between there and where the lane
+    -- stood stays settled.
     v_first := lower(v_back);
-    select p.ctid, p.exceptions_until into v_place from laneway.progress p where p.reader_id = v_claim.reader_id order by p.step desc limit 1;
+    select p.ctid, p.seq, p.exceptions_until into v_place from laneway.progress p where p.reader_id = v_claim.reader_id order by p.step desc limit 1;
     insert into laneway.gap (reader_id, first_seq, last_seq, gone)
     select v_claim.reader_id, s.s, s.s, false
-      from unnest(int8multirange(int8range(v_first, v_claim.last_seq, '[]')) - v_claim.pending) r (range), generate_series(lower(r.range), upper(r.range) - 1) s (s)
-        on conflict do nothing;
+      from unnest(int8multirange(int8range(v_first, greatest(v_first, v_place.seq), '[]')) - v_claim.pending
+                  - coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g
+                               where g.reader_id = v_claim.reader_id and g.last_seq >= v_first), '{}')) r (range),
+           generate_series(lower(r.range), upper(r.range) - 1) s (s);
     insert into laneway.gap (reader_id, first_seq, last_seq, gone)
     select v_claim.reader_id, d, d, false from unnest(v_dead) d where d > v_first on conflict do nothing;
     v_delay := case when p_fate = 'release' then coalesce(p_delay, interval '0')
@@ -105,12 +132,16 @@ begin
     delete from laneway.gap g using unnest(v_hit) r (range)
      where g.reader_id = v_claim.reader_id and g.first_seq >= lower(r.range) and g.first_seq < upper(r.range) and not g.gone and g.first_seq <> all (v_dead);
     insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
-    values (v_claim.reader_id, v_claim.segment, v_first - 1, greatest(v_place.exceptions_until, v_claim.last_seq),
+    values (v_claim.reader_id, v_claim.segment, v_first - 1, greatest(v_place.exceptions_until, v_place.seq),
             case when not isempty(v_claim.pending - v_hit) then p_token end, nullif(v_now + v_delay, v_now), v_now);
     delete from laneway.progress where ctid = v_place.ctid;
+    update laneway.reader set ready = true where reader_id = v_claim.reader_id and not ready;
   end if;
 
-  if v_claim.pending <@ v_hit then
+  if v_in_line then
+    delete from laneway.claim where token = p_token and pending <@ v_hit;
+    update laneway.claim set pending = pending - v_hit where token = p_token and pending && v_hit;
+  elsif v_claim.pending <@ v_hit then
     delete from laneway.claim where token = p_token and part = p_part;
   else
     update laneway.claim set pending = v_claim.pending - v_hit where token = p_token and part = p_part;

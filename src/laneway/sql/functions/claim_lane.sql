@@ -1,5 +1,6 @@
 -- Hands the next messages of one lane of an ordered group to one waiter: at most p_want, of one segment, up to
--- the first gap or delayed message. The caller holds the reader's lock and knows that nobody holds the lane.
+-- the first gap or delayed message. The whole run is held for the lease asked for, else for the longest of its
+-- messages'. The caller holds the reader's lock and knows that nobody holds the lane.
 -- Locks: none of its own. Errors: none.
 create or replace function laneway.claim_lane(
   p_group_id int, p_reader_id int, p_lane_id int, p_segment int, p_first bigint, p_upto bigint, p_progress tid, p_exceptions_until bigint,
@@ -14,17 +15,23 @@ declare
   v_token uuid := gen_random_uuid();
   v_lane record;
   v_last bigint;
+  v_lease interval;
 begin
   select l.partition, l.priority, q.queue_id, q.lease, q.record_events into v_lane
     from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
-  select max(r.seq) into v_last
-    from (select m.seq, bool_or(coalesce(m.deliver_at > v_now, false)) over (order by m.seq) as delayed
-            from (select m.seq, m.deliver_at from laneway.message m
+  select max(r.seq), coalesce(p_lease, max(coalesce(r.lease, v_lane.lease))) into v_last, v_lease
+    from (select m.seq, m.lease, bool_or(coalesce(m.deliver_at > v_now, false)) over (order by m.seq) as delayed
+            from (select m.seq, m.lease, m.deliver_at from laneway.message m
                    where m.segment = p_segment and m.lane_id = p_lane_id and m.seq >= p_first and m.seq <= p_upto order by m.seq limit p_want) m) r
    where not r.delayed;
+  if p_lease is null and p_exceptions_until >= p_first then
+    v_lease := (select max(coalesce(case when v.seq is null then m.lease else v.lease end, v_lane.lease)) from laneway.message m
+                  left join lateral (select r.seq, r.lease from laneway.revision r where r.reader_id = p_reader_id and r.seq = m.seq) v on true
+                 where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last);
+  end if;
   insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
   values (v_token, p_reader_id, p_group_id, p_lane_id, p_segment, p_first, v_last, int8multirange(int8range(p_first, v_last, '[]')), 1, false,
-          v_now, v_now + coalesce(p_lease, v_lane.lease), p_consumer);
+          v_now, v_now + v_lease, p_consumer);
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
   values (p_reader_id, p_segment, v_last, p_exceptions_until, v_token, v_now);
   delete from laneway.progress where ctid = p_progress;
@@ -34,14 +41,14 @@ begin
             v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p_first, v_last, 1, v_token, p_consumer);
   end if;
   return query
-    select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + coalesce(p_lease, v_lane.lease), null::int[],
+    select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + v_lease, null::int[],
            case when count(m.attempt) > 0 then array_agg(m.attempt) end, array_agg(m.created_at), case when count(m.lease) > 0 then array_agg(m.lease) end,
            case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end, case when count(m.key) > 0 then array_agg(m.key) end,
            case when count(m.headers) > 0 then array_agg(m.headers) end, array_agg(m.body)
-      from (select m.created_at, m.lease, m.key, case when v.body is null then m.max_attempts else v.max_attempts end as max_attempts,
+      from (select m.created_at, m.key, case when v.body is null then m.lease else v.lease end as lease, case when v.body is null then m.max_attempts else v.max_attempts end as max_attempts,
                    case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + 1)::smallint as attempt
               from laneway.message m
-              left join lateral (select r.max_attempts, r.headers, r.body from laneway.revision r
+              left join lateral (select r.lease, r.max_attempts, r.headers, r.body from laneway.revision r
                                   where p_exceptions_until >= p_first and r.reader_id = p_reader_id and r.seq = m.seq) v on true
               left join lateral (select t.attempt from laneway.retry t where p_exceptions_until >= p_first and t.reader_id = p_reader_id and t.seq = m.seq) t on true
              where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq) m;

@@ -13,15 +13,19 @@ declare
   v_token uuid := gen_random_uuid();
   v_parked laneway.parked;
   v_queue record;
+  v_lease interval;
 begin
   delete from laneway.parked where reader_id = p_reader_id and seq = p_seq returning * into v_parked;
   select q.queue_id, q.lease, q.record_events into v_queue
     from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
+  v_lease := coalesce(p_lease, (select c.lease from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c), v_queue.lease);
   insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
   values (v_token, p_reader_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, int8multirange(int8range(p_seq, p_seq, '[]')),
-          v_parked.attempt + 1, true, v_now, v_now + coalesce(p_lease, v_queue.lease), p_consumer);
+          v_parked.attempt + 1, true, v_now, v_now + v_lease, p_consumer);
   with old as (
-    select p.step, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = p_reader_id order by p.step desc limit 1)
+    select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = p_reader_id order by p.step desc limit 1),
+  left_behind as (
+    delete from laneway.progress where ctid = (select o.ctid from old o))
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
   select p_reader_id, o.segment, o.seq, o.exceptions_until, v_token, v_now from old o;
   if v_queue.record_events then
@@ -30,6 +34,6 @@ begin
   end if;
   return query
     select p_waiter, v_token, v_parked.segment, p_lane_id, p_seq, v_parked.partition, v_parked.priority, (v_parked.attempt + 1)::smallint,
-           v_now + coalesce(p_lease, v_queue.lease), null::int[], null::smallint[], array[c.created_at], array[c.lease], array[c.max_attempts], array[c.key], array[c.headers], array[c.body]
+           v_now + v_lease, null::int[], null::smallint[], array[c.created_at], array[c.lease], array[c.max_attempts], array[c.key], array[c.headers], array[c.body]
       from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c;
 end $$;

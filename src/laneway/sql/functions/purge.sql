@@ -75,7 +75,9 @@ begin
     end if;
     delete from laneway.revision v where v.reader_id = v_reader.reader_id
        and not exists (select from laneway.parked k where k.reader_id = v.reader_id and k.seq = v.seq)
-       and (laneway.claim_of(v.reader_id, v.seq)).token is null;
+       and (laneway.claim_of(v.reader_id, v.seq)).token is null
+       -- an edited message of an ordered group waits in its place
+       and (v.seq <= laneway.reader_seq(v.reader_id) or exists (select from laneway.gap g where g.reader_id = v.reader_id and g.first_seq <= v.seq and g.last_seq >= v.seq));
   end loop;
   insert into laneway.event (segment, at, action, queue_id, group_id, detail)
   values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id, json_build_object('status', p_status, 'count', v_count));

@@ -95,16 +95,25 @@ async def move_messages(
 
 
 async def edit_message(
-    connection: Connection, *, group_id: int, message: MessageId, source: str, changes: str
+    connection: Connection,
+    *,
+    group_id: int,
+    message: MessageId,
+    source: str,
+    changes: str,
+    body: str | None,
+    headers: str | None,
 ) -> bool:
-    """Return whether there was such a message; `changes` is a JSON object."""
+    """Return whether there was such a message; `changes` is a JSON object of the rest."""
     changed: bool = await fetch_value(
         connection,
-        "select laneway.edit_message($1, $2, $3, $4, $5, $6)",
+        "select laneway.edit_message($1, $2, $3, $4, $5, $6, $7, $8)",
         group_id,
         *message,
         source,
         changes,
+        body,
+        headers,
         means={"LW404": GroupNotFound, "LW422": InvalidMessage},
     )
     return changed

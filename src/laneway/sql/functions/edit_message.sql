@@ -1,9 +1,11 @@
 -- Changes what a group sees of one message that is in state p_from (queued, processing or dead): partition,
 -- priority, body, headers, lease, max_attempts; what p_changes does not name stays. The id stays. A queued
 -- message of a shared group comes next within its priority; one being processed shows the change when it is
--- handed out again. Answers whether there was such a message.
+-- handed out again. p_body and p_headers, where given, go before those in p_changes, in which neither \u0000 nor
+-- a body of null can be written. Answers whether there was such a message.
 -- Locks: the reader's advisory lock. Errors: LW413 body too big, LW422 bad change.
-create or replace function laneway.edit_message(p_group_id int, p_segment int, p_lane_id int, p_seq bigint, p_from text, p_changes json) returns boolean
+create or replace function laneway.edit_message(
+  p_group_id int, p_segment int, p_lane_id int, p_seq bigint, p_from text, p_changes json, p_body json default null, p_headers json default null) returns boolean
 language plpgsql set search_path = '' as $$
 declare
   v_queue record;
@@ -41,6 +43,8 @@ begin
   exception when data_exception then
     raise exception 'message %: %', laneway.message_id(p_segment, p_lane_id, p_seq), sqlerrm using errcode = 'LW422';
   end;
+  v_new.body := coalesce(p_body, v_new.body);
+  v_new.headers := coalesce(p_headers, v_new.headers);
   if v_new.body is null or v_new.partition is null or v_new.priority is null or v_new.max_attempts < 1 or v_new.lease <= interval '0' then
     raise exception 'message %: body, partition and priority must not be null, lease and max_attempts must be positive', laneway.message_id(p_segment, p_lane_id, p_seq) using errcode = 'LW422';
   end if;

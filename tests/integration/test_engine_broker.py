@@ -1,0 +1,462 @@
+"""Every call of the broker does what it says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from laneway.domain.errors import (
+    GroupExists,
+    GroupNotFound,
+    InvalidMessage,
+    InvalidRequest,
+    InvalidSetting,
+    LockLost,
+    MessageTooLarge,
+    QueueExists,
+    QueueNotEmpty,
+    QueueNotFound,
+)
+from laneway.domain.ids import MessageId
+from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Status
+from laneway.domain.settings import QueueSettings
+from tests.postgres import execute
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import Delivery
+    from laneway.engine import Broker
+
+SECOND = timedelta(seconds=1)
+
+
+async def test_pushed_message_is_claimed_with_all_it_carries(broker: Broker) -> None:
+    message = OutgoingMessage(
+        '{"a": "\\u0000",  "b": [1, null]}',
+        partition="mail",
+        priority=5,
+        key="k1",
+        headers='{"trace":  "t"}',
+        lease=timedelta(minutes=2),
+        max_attempts=7,
+    )
+    [pushed] = await broker.push("jobs", [message])
+    [delivery] = await broker.claim("jobs", consumer="worker-1")
+    assert delivery.id == pushed.id
+    assert delivery.body == message.body
+    assert delivery.headers == message.headers
+    assert (delivery.partition, delivery.priority, delivery.attempt) == ("mail", 5, 1)
+    assert (delivery.key, delivery.lease, delivery.max_attempts) == ("k1", timedelta(minutes=2), 7)
+    [stored] = await broker.find("jobs", [pushed.id])
+    assert stored is not None
+    assert (stored.status, stored.consumer, stored.token) == (
+        Status.PROCESSING,
+        "worker-1",
+        delivery.token,
+    )
+    assert stored.until == delivery.until
+
+
+async def test_batch_keeps_its_order(broker: Broker) -> None:
+    pushed = await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(250)])
+    assert [place.seq for place in pushed] == list(range(1, 251))
+    claimed = await broker.claim("jobs", 300)
+    assert [delivery.body for delivery in claimed] == [str(n) for n in range(250)]
+
+
+async def test_push_to_several_queues_at_once(broker: Broker) -> None:
+    await broker.create_queue("other")
+    pushed = await broker.push_each(
+        [
+            ("jobs", OutgoingMessage("1")),
+            ("other", OutgoingMessage("2", partition="p")),
+            ("jobs", OutgoingMessage("3")),
+        ]
+    )
+    assert await bodies(broker, "jobs") == ["1", "3"]
+    assert await bodies(broker, "other") == ["2"]
+    assert pushed[0].lane == pushed[2].lane != pushed[1].lane
+
+
+async def test_nothing_pushed_is_nothing_done(broker: Broker) -> None:
+    assert await broker.push("jobs", []) == []
+    assert await broker.push_each([]) == []
+    assert await broker.ack([]) == []
+
+
+async def test_repeated_key_is_a_duplicate(broker: Broker) -> None:
+    [first] = await broker.push("jobs", [OutgoingMessage("1", key="k")])
+    again, fresh = await broker.push(
+        "jobs", [OutgoingMessage("2", key="k"), OutgoingMessage("3", key="l")]
+    )
+    assert again == first._replace(duplicate=True)
+    assert not fresh.duplicate
+    assert await bodies(broker, "jobs") == ["1", "3"]
+
+
+async def test_claim_by_partition_and_priority(broker: Broker) -> None:
+    await broker.push(
+        "jobs",
+        [
+            OutgoingMessage("1", partition="a"),
+            OutgoingMessage("2", partition="b"),
+            OutgoingMessage("3", partition="b", priority=1),
+        ],
+    )
+    [delivery] = await broker.claim("jobs", partition="b", priority=0)
+    assert delivery.body == "2"
+    [delivery] = await broker.claim("jobs", partition="a")
+    assert delivery.body == "1"
+
+
+async def test_claims_lease_goes_before_the_queues(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    [long] = await broker.claim("jobs", lease=timedelta(hours=1))
+    [usual] = await broker.claim("jobs")
+    assert long.until - usual.until > timedelta(minutes=50)
+
+
+async def test_claim_of_nothing_is_refused(broker: Broker) -> None:
+    with pytest.raises(InvalidRequest, match="cannot claim 0"):
+        await broker.claim("jobs", 0)
+
+
+async def test_ack_settles_and_tells_what_was_lost(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
+    claimed = await broker.claim("jobs", 5)
+    receipts = [delivery.receipt for delivery in claimed]
+    stranger = Receipt(uuid4(), receipts[1].lane, receipts[1].seq)
+    assert await broker.ack([receipts[0], stranger, receipts[4]]) == [1]
+    assert await broker.ack(receipts) == [0, 4]
+    [counts] = await broker.counts("jobs")
+    assert (counts.queued, counts.processing, counts.acknowledged) == (0, 0, 5)
+
+
+async def test_token_in_its_text_form_settles(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    [delivery] = await broker.claim("jobs")
+    assert await broker.ack([delivery.receipt._replace(token=str(delivery.token))]) == []
+
+
+async def test_nack_spends_the_attempt_until_dead(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1", max_attempts=2)])
+    [first] = await broker.claim("jobs")
+    assert await broker.nack([Nack(*first.receipt, reason="no")]) == [Outcome.REQUEUED]
+    assert await broker.nack([Nack(*first.receipt)]) == [Outcome.LOST]
+    [second] = await broker.claim("jobs")
+    assert second.attempt == 2
+    assert await broker.nack([Nack(*second.receipt, reason="still no")]) == [Outcome.DEAD]
+    [stored] = await broker.find("jobs", [second.id])
+    assert stored is not None
+    assert (stored.status, stored.error) == (Status.DEAD, "still no")
+
+
+async def test_nack_can_kill_or_delay(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    first, second = await broker.claim("jobs", 2)
+    outcomes = await broker.nack(
+        [Nack(*first.receipt, dead=True), Nack(*second.receipt, delay=timedelta(hours=1))]
+    )
+    assert outcomes == [Outcome.DEAD, Outcome.REQUEUED]
+    [counts] = await broker.counts("jobs")
+    assert (counts.dead, counts.delayed) == (1, 1)
+
+
+async def test_release_leaves_the_attempt_unspent(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    first, second = await broker.claim("jobs", 2)
+    assert await broker.release([first.receipt]) == []
+    assert await broker.release([second.receipt], delay=timedelta(hours=1)) == []
+    assert await broker.release([first.receipt, second.receipt]) == [0, 1]
+    [again] = await broker.claim("jobs", 2)
+    assert (again.id, again.attempt) == (first.id, 1)
+
+
+async def test_extend_moves_the_deadline(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    first, second = await broker.claim("jobs", 2)
+    await broker.ack([second.receipt])
+    moved, lost = await broker.extend([first.receipt, second.receipt], lease=timedelta(hours=1))
+    assert moved is not None
+    assert moved - first.until > timedelta(minutes=50)
+    assert lost is None
+
+
+async def test_transaction_settles_and_pushes(broker: Broker) -> None:
+    await broker.create_queue("done")
+    await broker.push("jobs", [OutgoingMessage("1")])
+    [delivery] = await broker.claim("jobs")
+    [pushed] = await broker.transact([delivery.receipt], [("done", OutgoingMessage('"ok"'))])
+    [result] = await broker.claim("done")
+    assert (result.id, result.body) == (pushed.id, '"ok"')
+    assert (await broker.counts("jobs"))[0].acknowledged == 1
+
+
+async def test_transaction_with_a_lost_lock_does_nothing(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    first, second = await broker.claim("jobs", 2)
+    await broker.ack([first.receipt])
+    with pytest.raises(LockLost):
+        await broker.transact([first.receipt, second.receipt], [("jobs", OutgoingMessage("3"))])
+    [counts] = await broker.counts("jobs")
+    assert (counts.queued, counts.processing, counts.acknowledged) == (0, 1, 1)
+
+
+async def test_transaction_of_acks_alone(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    [delivery] = await broker.claim("jobs")
+    assert await broker.transact([delivery.receipt], []) == []
+    assert await broker.ack([delivery.receipt]) == [0]
+
+
+async def test_queue_is_made_changed_renamed_and_deleted(broker: Broker) -> None:
+    settings = QueueSettings(
+        ordered=True,
+        lease=timedelta(minutes=5),
+        max_attempts=None,
+        backoff=SECOND,
+        delay=SECOND,
+        retention=timedelta(days=3),
+        message_ttl=timedelta(days=1),
+        dedup_scope="partition",
+        description="ünïcode",
+        options={"namespace": "n", "deep": [1, {"a": None}]},
+    )
+    made = await broker.create_queue("q", settings)
+    assert made.settings == settings
+    assert made.groups["default"].ordered
+    changed = await broker.update_queue("q", {"lease": SECOND, "delay": None, "options": {}})
+    assert changed.settings.lease == SECOND
+    assert changed.settings.delay is None
+    assert changed.settings.backoff == SECOND
+    renamed = await broker.rename_queue("q", "r")
+    assert renamed.queue_id == made.queue_id
+    assert [queue.name for queue in await broker.list_queues()] == ["jobs", "r"]
+    await broker.delete_queue("r")
+    with pytest.raises(QueueNotFound, match='"r" does not exist'):
+        await broker.get_queue("r")
+
+
+async def test_queue_with_messages_is_deleted_by_force_only(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    with pytest.raises(QueueNotEmpty):
+        await broker.delete_queue("jobs")
+    await broker.delete_queue("jobs", force=True)
+    with pytest.raises(QueueNotFound):
+        await broker.push("jobs", [OutgoingMessage("1")])
+
+
+async def test_calls_about_what_is_not_there(broker: Broker) -> None:
+    with pytest.raises(QueueNotFound):
+        await broker.push("none", [OutgoingMessage("1")])
+    with pytest.raises(QueueNotFound):
+        await broker.push_each([("jobs", OutgoingMessage("1")), ("none", OutgoingMessage("1"))])
+    with pytest.raises(QueueNotFound):
+        await broker.claim("none")
+    with pytest.raises(GroupNotFound, match='no group "none"'):
+        await broker.claim("jobs", group="none")
+    for call in (
+        broker.update_queue("none", {"lease": SECOND}),
+        broker.rename_queue("none", "x"),
+        broker.delete_queue("none"),
+        broker.create_group("none", "g"),
+        broker.seek("none", "latest"),
+    ):
+        with pytest.raises(QueueNotFound):
+            await call
+    with pytest.raises(GroupNotFound):
+        await broker.delete_group("jobs", "none")
+
+
+async def test_names_that_are_taken_and_settings_that_are_wrong(broker: Broker) -> None:
+    await broker.create_queue("other")
+    with pytest.raises(QueueExists):
+        await broker.create_queue("jobs")
+    with pytest.raises(QueueExists):
+        await broker.rename_queue("other", "jobs")
+    with pytest.raises(GroupExists):
+        await broker.create_group("jobs", "default")
+    with pytest.raises(InvalidSetting):
+        await broker.create_queue("bad", QueueSettings(max_attempts=0))
+    with pytest.raises(InvalidSetting):
+        await broker.update_queue("jobs", {"lease": timedelta(0)})
+    with pytest.raises(InvalidSetting):
+        await broker.create_group("jobs", "g", ordered=True)
+    with pytest.raises(InvalidSetting):
+        await broker.delete_group("jobs", "default")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        OutgoingMessage("{"),
+        OutgoingMessage(""),
+        OutgoingMessage("1", headers="{"),
+        OutgoingMessage('"\x00"'),
+        OutgoingMessage('"\ud800"'),
+        OutgoingMessage("1", priority=40_000),
+        OutgoingMessage("1", partition="a\x00"),
+        OutgoingMessage("[" * 20_000 + "]" * 20_000),
+    ],
+    ids=["cut", "empty", "headers", "nul", "surrogate", "priority", "partition", "deep"],
+)
+async def test_bad_message_is_refused_and_nothing_written(
+    broker: Broker, message: OutgoingMessage
+) -> None:
+    with pytest.raises(InvalidMessage):
+        await broker.push("jobs", [OutgoingMessage("1"), message])
+    assert await bodies(broker, "jobs") == []
+
+
+async def test_big_message_is_refused_by_its_index(broker: Broker) -> None:
+    await broker.update_queue("jobs", {"max_bytes": 100})
+    big = OutgoingMessage('"' + "x" * 99 + '"')
+    with pytest.raises(MessageTooLarge, match="message 1 is 101 bytes"):
+        await broker.push("jobs", [OutgoingMessage("1"), big])
+    assert await bodies(broker, "jobs") == []
+
+
+async def test_groups_start_where_they_are_told_and_do_not_disturb_each_other(
+    broker: Broker,
+) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    between = datetime.now(UTC)
+    await broker.create_group("jobs", "all")
+    await broker.create_group("jobs", "new", start="new")
+    await broker.create_group("jobs", "since", start=between)
+    await broker.push("jobs", [OutgoingMessage("2")])
+    assert await bodies(broker, "jobs", group="all") == ["1", "2"]
+    assert await bodies(broker, "jobs", group="new") == ["2"]
+    assert await bodies(broker, "jobs", group="since") == ["2"]
+    assert await bodies(broker, "jobs") == ["1", "2"]
+    assert [group.name for group in await broker.list_groups("jobs")] == [
+        "default",
+        "all",
+        "new",
+        "since",
+    ]
+    await broker.delete_group("jobs", "all")
+    with pytest.raises(GroupNotFound):
+        await broker.claim("jobs", group="all")
+
+
+async def test_seek_goes_back_and_ahead(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(4)])
+    [first, *_] = await broker.claim("jobs", 4)
+    assert await broker.seek("jobs", "earliest") == 1
+    assert await bodies(broker, "jobs") == ["0", "1", "2", "3"]
+    await broker.seek("jobs", first.seq + 2)
+    assert await bodies(broker, "jobs") == ["2", "3"]
+    await broker.seek("jobs", first.created_at)
+    assert await bodies(broker, "jobs") == ["0", "1", "2", "3"]
+    await broker.seek("jobs", "earliest", partition="")
+    await broker.seek("jobs", "latest")
+    assert await bodies(broker, "jobs") == []
+
+
+async def test_messages_are_moved_by_hand(broker: Broker) -> None:
+    [place] = await broker.push("jobs", [OutgoingMessage("1")])
+    unknown = MessageId(place.segment, place.lane, 99)
+    moved = await broker.move(
+        "jobs", [place.id, unknown], source=Status.QUEUED, target=Status.PROCESSING, consumer="me"
+    )
+    assert list(moved) == [place.id]
+    [token] = await broker.holders("jobs", [place.id])
+    assert moved[place.id] == token is not None
+    assert await broker.move(
+        "jobs", [place.id], source=Status.PROCESSING, target=Status.DEAD, reason="by hand"
+    ) == {place.id: None}
+    assert await broker.holders("jobs", [place.id, unknown]) == [None, None]
+    assert await broker.replay("jobs") == 1
+    [delivery] = await broker.claim("jobs")
+    assert (delivery.id, delivery.attempt) == (place.id, 1)
+
+
+async def test_messages_are_deleted_and_archived(broker: Broker) -> None:
+    gone, kept = await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    assert await broker.delete("jobs", [gone.id], source=Status.QUEUED) == {gone.id}
+    assert await broker.delete("jobs", [gone.id], source=Status.QUEUED) == set()
+    assert await broker.archive("jobs", [kept.id], source=Status.QUEUED) == {kept.id}
+    nothing, stored = await broker.find("jobs", [gone.id, kept.id])
+    assert nothing is None
+    assert stored is not None
+    assert stored.status == Status.ARCHIVED
+    assert await broker.claim("jobs") == []
+
+
+async def test_message_is_edited(broker: Broker) -> None:
+    [place] = await broker.push("jobs", [OutgoingMessage("1")])
+    body = '{"b":  "\\u0000"}'
+    assert await broker.edit(
+        "jobs",
+        place.id,
+        {"body": body, "partition": "p", "priority": 3, "lease": SECOND, "headers": "[1,  2]"},
+        source=Status.QUEUED,
+    )
+    assert not await broker.edit("jobs", place.id, {"priority": 1}, source=Status.DEAD)
+    [delivery] = await broker.claim("jobs")
+    assert (delivery.body, delivery.partition, delivery.priority) == (body, "p", 3)
+    assert delivery.headers == "[1,  2]"
+
+
+async def test_message_is_edited_to_null_and_without_headers(broker: Broker) -> None:
+    [place] = await broker.push("jobs", [OutgoingMessage("1", headers="{}")])
+    assert await broker.edit(
+        "jobs", place.id, {"body": "null", "headers": None}, source=Status.QUEUED
+    )
+    [delivery] = await broker.claim("jobs")
+    assert (delivery.body, delivery.headers) == ("null", None)
+
+
+async def test_bad_edit_is_refused(broker: Broker) -> None:
+    [place] = await broker.push("jobs", [OutgoingMessage("1")])
+    with pytest.raises(InvalidMessage):
+        await broker.edit("jobs", place.id, {"body": '1, "priority": 9'}, source=Status.QUEUED)
+    with pytest.raises(InvalidMessage):
+        await broker.edit("jobs", place.id, {"max_attempts": 0}, source=Status.QUEUED)
+    assert await bodies(broker, "jobs") == ["1"]
+
+
+async def test_purge_by_state(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
+    [delivery] = await broker.claim("jobs")
+    assert await broker.purge("jobs", status=Status.QUEUED) == 2
+    assert await broker.ack([delivery.receipt]) == []
+    assert await broker.purge("jobs") == 1
+
+
+async def test_messages_are_located_by_their_ids(broker: Broker) -> None:
+    [place] = await broker.push("jobs", [OutgoingMessage("1")])
+    assert await broker.locate([place.id, MessageId(2, 999, 1)]) == ["jobs", None]
+
+
+async def test_counts_of_all_groups(broker: Broker) -> None:
+    await broker.create_group("jobs", "second")
+    await broker.push("jobs", [OutgoingMessage("1")])
+    await broker.claim("jobs")
+    found = {(count.queue, count.group): count for count in await broker.counts()}
+    assert found["jobs", "default"].processing == 1
+    assert found["jobs", "second"].queued == 1
+
+
+async def test_queue_made_anew_by_another_is_found(broker: Broker, database: str) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    await execute(database, "select laneway.delete_queue('jobs', true)")
+    await execute(database, "select laneway.create_queue('jobs')")
+    await broker.push("jobs", [OutgoingMessage("2")])
+    assert await bodies(broker, "jobs") == ["2"]
+
+
+async def test_group_made_by_another_is_found(broker: Broker, database: str) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    await execute(database, "select laneway.create_group('jobs', 'late')")
+    assert await bodies(broker, "jobs", group="late") == ["1"]
+
+
+async def bodies(broker: Broker, queue: str, *, group: str = "default") -> list[str]:
+    """Claim and settle all there is, and return the bodies in order."""
+    claimed: list[Delivery] = await broker.claim(queue, 1000, group=group)
+    assert await broker.ack([delivery.receipt for delivery in claimed]) == []
+    return [delivery.body for delivery in claimed]

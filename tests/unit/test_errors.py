@@ -1,0 +1,33 @@
+"""The tree in the docstring is the tree there is."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from laneway.domain import errors
+from laneway.domain.errors import InvalidRequest, LanewayError, Overloaded, Retryable
+
+
+def test_docstring_draws_the_whole_tree() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert drawn == [kind.__name__ for kind in walk(LanewayError)]
+
+
+def test_copy_keeps_what_the_error_says() -> None:
+    error = Overloaded("full", retry_after=timedelta(seconds=3))
+    copy = error.copy()
+    assert copy is not error
+    assert (type(copy), str(copy), copy.retry_after) == (Overloaded, "full", timedelta(seconds=3))
+
+
+def test_no_error_is_both_retryable_and_the_callers_fault() -> None:
+    assert not set(walk(Retryable)) & set(walk(InvalidRequest))
+
+
+def walk(kind: type[LanewayError]) -> list[type[LanewayError]]:
+    found = []
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            found += [child, *walk(child)]
+    return found

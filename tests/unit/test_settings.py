@@ -1,0 +1,43 @@
+"""The settings speak of what the database knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, fields
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import laneway.sql
+from laneway.domain.settings import QueueChanges, QueueSettings
+from laneway.engine.procedures.administration import encode_json
+
+SQL = Path(laneway.sql.__file__).parent
+
+
+def test_settings_are_those_of_update_queue() -> None:
+    text = (SQL / "functions" / "update_queue.sql").read_text()
+    known = re.search(r"k not in \(([^)]*)\)", text)
+    assert known is not None
+    assert {field.name for field in fields(QueueSettings)} == set(
+        re.findall(r"'(\w+)'", known.group(1))
+    )
+
+
+def test_everything_but_what_is_fixed_can_change() -> None:
+    names = {field.name for field in fields(QueueSettings)}
+    assert set(QueueChanges.__annotations__) == names - {"kind", "ordered"}
+
+
+def test_durations_travel_as_intervals() -> None:
+    encoded = json.loads(encode_json(asdict(QueueSettings(delay=timedelta(milliseconds=1.5)))))
+    assert encoded["lease"] == "30000000 microseconds"
+    assert encoded["delay"] == "1500 microseconds"
+    assert encoded["retention"] is None
+
+
+def test_what_is_no_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="no place in a setting"):
+        encode_json({"options": {"a": object()}})

@@ -1,0 +1,78 @@
+"""Every error of the database or the driver becomes one of ours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+import laneway.sql
+from laneway.domain.errors import (
+    InternalError,
+    InvalidMessage,
+    Misconfigured,
+    QueueNotFound,
+    TransientConflict,
+    Unavailable,
+)
+from laneway.engine.sqlstates import OWN, translate
+
+if TYPE_CHECKING:
+    from laneway.domain.errors import LanewayError
+
+FUNCTIONS = Path(laneway.sql.__file__).parent / "functions"
+
+
+def test_map_of_our_own_codes_is_total() -> None:
+    raised = {
+        code
+        for file in FUNCTIONS.glob("*.sql")
+        for code in re.findall(r"errcode\s*=\s*'(LW\w{3})'", file.read_text())
+    }
+    assert raised == set(OWN)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (asyncpg.DeadlockDetectedError("x"), TransientConflict),
+        (asyncpg.SerializationError("x"), TransientConflict),
+        (asyncpg.LockNotAvailableError("x"), TransientConflict),
+        (asyncpg.QueryCanceledError("x"), TransientConflict),
+        (asyncpg.OutdatedSchemaCacheError("x"), TransientConflict),
+        (asyncpg.AdminShutdownError("x"), Unavailable),
+        (asyncpg.CannotConnectNowError("x"), Unavailable),
+        (asyncpg.TooManyConnectionsError("x"), Unavailable),
+        (asyncpg.ReadOnlySQLTransactionError("x"), Unavailable),
+        (asyncpg.DiskFullError("x"), Unavailable),
+        (asyncpg.ConnectionDoesNotExistError("x"), Unavailable),
+        (asyncpg.InterfaceError("connection is closed"), Unavailable),
+        (ConnectionRefusedError("x"), Unavailable),
+        (TimeoutError(), Unavailable),
+        (asyncpg.InvalidTextRepresentationError("x"), InvalidMessage),
+        (asyncpg.CharacterNotInRepertoireError("x"), InvalidMessage),
+        (asyncpg.StatementTooComplexError("x"), InvalidMessage),
+        (asyncpg.DataError("x"), InvalidMessage),
+        (asyncpg.UndefinedFunctionError("x"), Misconfigured),
+        (asyncpg.InvalidPasswordError("x"), Misconfigured),
+        (asyncpg.InvalidCatalogNameError("x"), Misconfigured),
+        (asyncpg.InternalServerError("x"), InternalError),
+        (RuntimeError("x"), InternalError),
+    ],
+)
+def test_errors_by_what_the_caller_does_next(error: Exception, kind: type[LanewayError]) -> None:
+    translated = translate(error)
+    assert type(translated) is kind
+    assert str(translated)
+
+
+def test_call_says_what_a_code_means_to_it() -> None:
+    error = asyncpg.PostgresError.new(
+        {"C": "LW404", "M": "queue 7 does not exist", "H": "Make it."}
+    )
+    translated = translate(error, {"LW404": QueueNotFound})
+    assert type(translated) is QueueNotFound
+    assert str(translated) == "queue 7 does not exist: Make it."

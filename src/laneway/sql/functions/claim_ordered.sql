@@ -20,7 +20,6 @@ declare
   v_lane record;
   v_to bigint;
   v_passes int := 0;
-  v_empty int;
   v_served int := 0;
   v_held int;
   v_has_parked boolean;
@@ -52,7 +51,7 @@ begin
                  and k.priority = v_ready.level limit 32) d;
     end if;
     exit when v_ready.level is null;
-    v_readers := '{}'; v_lanes := '{}'; v_from := '{}'; v_upto := '{}'; v_segments := '{}'; v_ctids := '{}'; v_until := '{}'; v_oldest := null; v_empty := 0;
+    v_readers := '{}'; v_lanes := '{}'; v_from := '{}'; v_upto := '{}'; v_segments := '{}'; v_ctids := '{}'; v_until := '{}'; v_oldest := null;
     for i in 1..coalesce(cardinality(v_ready.readers), 0) loop
       continue when v_ready.readers[i] = any (v_seen);
       v_seen := v_seen || v_ready.readers[i];
@@ -121,7 +120,7 @@ begin
       end loop;
     end loop;
     v_passes := v_passes + 1;
-    if not v_ready.many or v_passes >= 100 then
+    if not v_ready.many or v_passes >= 20 then
       v_below := v_ready.level;
       v_passes := 0;
     end if;

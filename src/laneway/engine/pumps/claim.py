@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from laneway.domain.errors import (
     BrokerClosed,
     InternalError,
+    InvalidRequest,
     LanewayError,
+    NotFound,
     Overloaded,
 )
 from laneway.domain.messages import Delivery
@@ -259,16 +261,7 @@ class ClaimPump:
         riders = line.board(messages=self._settings.flush_messages)
         try:
             if riders:
-                rows = await self._call(connection, line.filter, riders)
-                left = self._deal(riders, rows)
-                line.stay(left)
-                if rows:
-                    self._retry = FIRST_RETRY
-                    self._due_known = self._due_known and not self._ordered
-                if left and not self._due_known:
-                    await self._watch_due(connection)
-        except LanewayError as error:
-            _refuse(riders, error)
+                await self._serve_riders(connection, line, riders)
         except asyncio.CancelledError:
             _refuse(riders, BrokerClosed("the broker closed during the claim"))
             raise
@@ -278,6 +271,28 @@ class ClaimPump:
         finally:
             line.riding -= len(riders)
             self._drop_if_empty(line)
+
+    async def _serve_riders(
+        self, connection: Connection, line: Line, riders: Sequence[Waiter]
+    ) -> None:
+        try:
+            rows = await self._call(connection, line.filter, riders)
+            left = self._deal(riders, rows)
+            line.stay(left)
+            if rows:
+                self._retry = FIRST_RETRY
+                self._due_known = self._due_known and not self._ordered
+            if left and not self._due_known:
+                await self._watch_due(connection)
+        except InvalidRequest as error:
+            if len(riders) == 1 or isinstance(error, NotFound):
+                _refuse(riders, error)
+                return
+            # One of them asks for what cannot be: each on its own harms only itself.
+            for rider in riders:
+                await self._serve_riders(connection, line, [rider])
+        except LanewayError as error:
+            _refuse(riders, error)
 
     async def _call(
         self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]

@@ -141,7 +141,7 @@ class Pump(Generic[Load, Answer]):
             self._fail_pending(error)
         finally:
             self._flights -= 1
-            if not self._flights and not self._count:
+            if self._closed and not self._flights and not self._count:
                 self._drained.set()
 
     async def _fly_once(self, connection: Connection) -> None:

@@ -1,0 +1,167 @@
+"""One process maintains the database, and another takes over when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway.domain.messages import OutgoingMessage
+from laneway.domain.settings import (
+    EngineSettings,
+    MaintenanceSettings,
+    QueueSettings,
+    WakeupSettings,
+)
+from laneway.engine import Broker
+from laneway.engine.maintenance import make_services
+from tests.integration.conftest import QUIET
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+
+MINUTE = timedelta(minutes=1)
+MOMENT = timedelta(milliseconds=20)
+
+# Everything at once and often; no net under the wake-ups.
+BUSY = EngineSettings(
+    wakeups=WakeupSettings(safety_poll=timedelta(hours=1)),
+    maintenance=MaintenanceSettings(
+        candidacy=MOMENT,
+        expire=MOMENT,
+        rotate=MOMENT,
+        retain=MOMENT,
+        idle=MOMENT,
+        dedup=MOMENT,
+        outbox=MOMENT,
+    ),
+)
+
+
+async def test_one_of_two_maintains_and_the_other_takes_over(database: str) -> None:
+    async with Broker(database, BUSY) as second:
+        async with Broker(database, BUSY) as first:
+            holders = {asyncio.ensure_future(b.maintains.wait()): b for b in (first, second)}
+            done, waiting = await asyncio.wait(holders, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            assert len(done) == 1
+            # Long enough for the other to have stood for election several times.
+            await asyncio.sleep(0.1)
+            assert first.maintains.is_set() != second.maintains.is_set()
+        await second.maintains.wait()
+
+
+async def test_lost_session_gives_the_office_up(database: str, connect: Connect) -> None:
+    async with Broker(database, BUSY) as broker:
+        await broker.maintains.wait()
+        looker = await connect()
+        holder = await looker.fetchval(_HOLDER)
+        await looker.execute("select pg_terminate_backend($1)", holder)
+        while (now := await looker.fetchval(_HOLDER)) is None or now == holder:
+            await asyncio.sleep(0.01)
+        await broker.maintains.wait()
+
+
+async def test_broker_may_leave_maintenance_to_others(database: str, connect: Connect) -> None:
+    async with Broker(database, QUIET) as broker:
+        await broker.create_queue("jobs")
+        assert not broker.maintains.is_set()
+        assert await (await connect()).fetchval(_HOLDER) is None
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_expired_lock_returns_to_a_waiter(database: str, ordered: bool) -> None:  # noqa: FBT001
+    async with Broker(database, BUSY) as broker, Broker(database, QUIET) as other:
+        await other.create_queue("jobs", QueueSettings(ordered=ordered))
+        await other.push("jobs", [OutgoingMessage("1")])
+        [lost] = await other.claim("jobs", lease=timedelta(milliseconds=100))
+        [again] = await broker.claim("jobs", wait=MINUTE)
+        assert (again.id, again.attempt) == (lost.id, 2)
+        assert await other.ack([lost.receipt]) == [0]
+        assert await other.ack([again.receipt]) == []
+
+
+async def test_expiry_wakes_waiters_of_other_processes(database: str) -> None:
+    deaf = replace(QUIET, wakeups=WakeupSettings(safety_poll=timedelta(hours=1)))
+    async with Broker(database, BUSY), Broker(database, deaf) as other:
+        await other._core.notices.listening.wait()
+        await other.create_queue("jobs")
+        await other.push("jobs", [OutgoingMessage("1")])
+        await other.claim("jobs", lease=timedelta(milliseconds=100))
+        [again] = await other.claim("jobs", wait=MINUTE)
+        assert again.attempt == 2
+
+
+async def test_expired_locks_beyond_one_batch_return(database: str) -> None:
+    settings = replace(BUSY, maintenance=replace(BUSY.maintenance, expire_batch=3))
+    async with Broker(database, settings) as broker:
+        await broker.create_queue("jobs")
+        await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(10)])
+        lease = timedelta(milliseconds=50)
+        await asyncio.gather(*[broker.claim("jobs", lease=lease) for _ in range(10)])
+        seen: list[str] = []
+        while len(seen) < 10:
+            seen += [delivery.body for delivery in await broker.claim("jobs", 10, wait=MINUTE)]
+        assert sorted(seen) == [str(n) for n in range(10)]
+
+
+async def test_outbox_reaches_its_queue_and_wakes(database: str, connect: Connect) -> None:
+    async with Broker(database, BUSY) as broker:
+        await broker.create_queue("jobs")
+        waiting = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
+        own = await connect()
+        async with own.transaction():
+            await own.execute("select laneway.outbox_push('jobs', '\"inside\"', 'p')")
+        [delivery] = await waiting
+        assert (delivery.body, delivery.partition) == ('"inside"', "p")
+
+
+async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
+    async with Broker(database, BUSY) as broker:
+        await broker.create_queue("jobs")
+        [first] = await broker.push("jobs", [OutgoingMessage("1")])
+        [delivery] = await broker.claim("jobs")
+        await broker.ack([delivery.receipt])
+        looker = await connect()
+        await looker.execute(
+            "update laneway.policy set segment_interval = '1 microsecond', retention = '0',"
+            " event_retention = '0'"
+        )
+        while await looker.fetchval(
+            "select exists (select from laneway.segment where segment = $1)", first.segment
+        ):
+            await asyncio.sleep(0.01)
+        [place] = await broker.push("jobs", [OutgoingMessage("2")])
+        assert place.segment > first.segment
+        assert place.seq == first.seq + 1
+
+
+async def test_keys_are_forgotten_after_their_window(database: str, connect: Connect) -> None:
+    async with Broker(database, BUSY) as broker:
+        await broker.create_queue("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
+        await broker.push("jobs", [OutgoingMessage("1", key="k")])
+        looker = await connect()
+        while await looker.fetchval("select count(*) from laneway.dedup_key"):
+            await asyncio.sleep(0.01)
+        [again] = await broker.push("jobs", [OutgoingMessage("2", key="k")])
+        assert not again.duplicate
+
+
+async def test_every_service_does_a_round(database: str, connect: Connect) -> None:
+    async with Broker(database, QUIET) as broker:
+        services = make_services(MaintenanceSettings(), broker._core.wakeups)
+        connection = await connect()
+        for service in services:
+            assert await service.run(connection) is False
+        assert len({service.name for service in services}) == len(services)
+
+
+_HOLDER = """
+select pid from pg_locks where locktype = 'advisory' and granted and objid = 1
+and classid = 'laneway.segment'::regclass::oid
+and database = (select oid from pg_database where datname = current_database())
+"""

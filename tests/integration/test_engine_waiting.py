@@ -1,0 +1,249 @@
+"""Those who wait for messages cost nothing, are woken at once, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway.domain.errors import GroupNotFound, Overloaded
+from laneway.domain.messages import Nack, OutgoingMessage
+from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
+from laneway.engine import Broker
+from tests.integration.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncpg import Record
+
+    from laneway.domain.messages import Delivery
+    from laneway.engine.pumps.claim import ClaimPump, Waiter
+    from tests.postgres import Connect
+
+MINUTE = timedelta(minutes=1)
+
+# No net: what is not woken stays asleep, and the test runs into its timeout.
+DEAF = replace(QUIET, wakeups=WakeupSettings(safety_poll=timedelta(hours=1)))
+
+
+async def test_push_in_the_same_process_wakes(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = await start_waiting(broker)
+        await broker.push("jobs", [OutgoingMessage("1")])
+        assert await bodies(waiting) == ["1"]
+
+
+async def test_push_in_another_process_wakes(database: str) -> None:
+    async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
+        await broker.create_queue("jobs")
+        await broker._core.notices.listening.wait()
+        waiting = await start_waiting(broker)
+        await other.push("jobs", [OutgoingMessage("1")])
+        assert await bodies(waiting) == ["1"]
+
+
+async def test_safety_poll_finds_what_nobody_told_of(broker: Broker, connect: Connect) -> None:
+    waiting = await start_waiting(broker)
+    queue = await broker.get_queue("jobs")
+    await (await connect()).execute(
+        "select laneway.push_many($1, array['1'::json])", [queue.queue_id]
+    )
+    assert await bodies(waiting) == ["1"]
+
+
+async def test_waiting_costs_no_calls(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        await broker.create_queue("other")
+        waiting = await start_waiting(broker)
+        pump = only_pump(broker)
+        calls = pump.calls
+        for n in range(5):
+            await broker.push("other", [OutgoingMessage(str(n))])
+        assert pump.calls == calls
+        waiting.cancel()
+
+
+async def test_delayed_message_wakes_when_it_is_due(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = await start_waiting(broker)
+        delay = timedelta(milliseconds=150)
+        [pushed] = await broker.push("jobs", [OutgoingMessage("1", delay=delay)])
+        [delivery] = await waiting
+        assert delivery.id == pushed.id
+        claimed_at = delivery.until - timedelta(seconds=30)
+        assert claimed_at - delivery.created_at >= delay
+
+
+async def test_message_of_a_delaying_queue_wakes_when_it_is_due(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs", QueueSettings(delay=timedelta(milliseconds=100)))
+        waiting = await start_waiting(broker)
+        await broker.push("jobs", [OutgoingMessage("1")])
+        assert await bodies(waiting) == ["1"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("how", ["nack", "backoff", "release"])
+async def test_message_given_back_wakes(database: str, how: str, ordered: bool) -> None:  # noqa: FBT001
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs", QueueSettings(ordered=ordered))
+        await broker.push("jobs", [OutgoingMessage("1")])
+        [delivery] = await broker.claim("jobs")
+        waiting = await start_waiting(broker)
+        match how:
+            case "nack":
+                await broker.nack([Nack(*delivery.receipt)])
+            case "backoff":
+                await broker.nack([Nack(*delivery.receipt, delay=timedelta(milliseconds=100))])
+            case _:
+                await broker.release([delivery.receipt])
+        assert await bodies(waiting) == ["1"]
+
+
+async def test_ack_in_an_ordered_group_lets_the_lane_go_on(database: str) -> None:
+    async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
+        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+        await broker._core.notices.listening.wait()
+        [first] = await broker.claim("jobs")
+        waiting = await start_waiting(broker)
+        # Another process, which never claimed from that lane.
+        assert await other.ack([first.receipt]) == []
+        assert await bodies(waiting) == ["2"]
+
+
+async def test_only_waiters_for_the_partition_are_woken(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        a = await start_waiting(broker, partition="a")
+        calls = only_pump(broker).calls
+        b = await start_waiting(broker, partition="b")
+        await broker.push("jobs", [OutgoingMessage("1", partition="b")])
+        assert await bodies(b) == ["1"]
+        assert only_pump(broker).calls == calls + 2
+        await broker.push("jobs", [OutgoingMessage("2", partition="a")])
+        assert await bodies(a) == ["2"]
+
+
+async def test_one_push_serves_many_waiters_in_order(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = [await start_waiting(broker) for _ in range(20)]
+        before = only_pump(broker).calls
+        await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(20)])
+        assert [await bodies(waiter) for waiter in waiting] == [[str(n)] for n in range(20)]
+        assert only_pump(broker).calls - before <= 2
+
+
+async def test_nothing_comes_in_time(broker: Broker) -> None:
+    assert await broker.claim("jobs", wait=timedelta(milliseconds=50)) == []
+    assert only_pump(broker)._lines == {}
+
+
+async def test_cancelled_waiter_leaves_the_message_to_others(broker: Broker) -> None:
+    waiting = await start_waiting(broker)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await broker.push("jobs", [OutgoingMessage("1")])
+    [delivery] = await broker.claim("jobs")
+    assert delivery.attempt == 1
+
+
+async def test_waiter_cancelled_during_the_claim_gives_back(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        await broker.push("jobs", [OutgoingMessage("1")])
+        gone = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
+        while not broker._claims or not only_pump(broker).calls:
+            await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        [delivery] = await broker.claim("jobs", wait=MINUTE)
+        assert (delivery.body, delivery.attempt) == ("1", 1)
+
+
+async def test_waiter_cancelled_just_after_its_answer_gives_back(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = await start_waiting(broker)
+        pump = only_pump(broker)
+        deal = pump._deal
+
+        def deal_and_cancel(riders: Sequence[Waiter], rows: Sequence[Record]) -> list[Waiter]:
+            left = deal(riders, rows)
+            waiting.cancel()
+            return left
+
+        monkeypatch.setattr(pump, "_deal", deal_and_cancel)
+        await broker.push("jobs", [OutgoingMessage("1")])
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        [delivery] = await broker.claim("jobs", wait=MINUTE)
+        assert (delivery.body, delivery.attempt) == ("1", 1)
+
+
+async def test_deleted_queue_ends_the_waiting(broker: Broker) -> None:
+    waiting = await start_waiting(broker)
+    await broker.delete_queue("jobs")
+    with pytest.raises(GroupNotFound):
+        await waiting
+    assert broker._claims == {}
+
+
+async def test_too_many_waiters_are_refused(database: str) -> None:
+    settings = replace(DEAF, pumps=PumpSettings(waiting_messages=2))
+    async with Broker(database, settings) as broker:
+        await broker.create_queue("jobs")
+        waiting = [await start_waiting(broker) for _ in range(2)]
+        with pytest.raises(Overloaded):
+            await broker.claim("jobs")
+        waiting[0].cancel()
+        await asyncio.wait(waiting[:1])
+        assert await broker.claim("jobs") == []
+
+
+async def test_catalog_change_in_another_process_is_heard(database: str) -> None:
+    settings = replace(DEAF, wakeups=WakeupSettings(catalog_age=timedelta(hours=1)))
+    async with Broker(database, settings) as broker, Broker(database, settings) as other:
+        await broker.create_queue("jobs")
+        await broker._core.notices.listening.wait()
+        await broker.push("jobs", [OutgoingMessage("1")])
+        await other.update_queue("jobs", {"description": "changed"})
+        while broker._core.catalog.peek("jobs") is not None:
+            await asyncio.sleep(0.001)
+        assert (await broker._core.catalog.find("jobs")).settings.description == "changed"
+
+
+async def start_waiting(
+    broker: Broker, *, partition: str | None = None
+) -> asyncio.Task[list[Delivery]]:
+    """Return a claim that has found nothing and waits."""
+    before = {group_id: pump.calls for group_id, pump in broker._claims.items()}
+    task = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE, partition=partition))
+
+    def asleep(pump: ClaimPump) -> bool:
+        return pump.calls > before.get(pump.group_id, 0) and not pump._flights
+
+    while not any(map(asleep, broker._claims.values())):
+        await asyncio.sleep(0.001)
+    return task
+
+
+def only_pump(broker: Broker) -> ClaimPump:
+    [pump] = broker._claims.values()
+    return pump
+
+
+async def bodies(waiting: asyncio.Task[list[Delivery]]) -> list[str]:
+    return [delivery.body for delivery in await waiting]

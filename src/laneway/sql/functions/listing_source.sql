@@ -1,0 +1,68 @@
+-- The query behind list_messages for one state. Its parameters are list_messages': $1 types, $2 priority, $3 attempts,
+-- $4 from, $5 to, $8 groups, $9 how many of each lane at the most, $10 what is searched for.
+-- Locks: none. Errors: none.
+create or replace function laneway.listing_source(p_status text, p_descending boolean) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_order text := case when p_descending then 'desc' else 'asc' end;
+  v_found text := $q$($10 is null or position(lower($10) in lower(x.body::text)) > 0 or position(lower($10) in lower(x.partition)) > 0
+                      or laneway.message_id(x.segment, x.lane_id, x.seq) = $10)$q$;
+  v_kept text := $q$
+    select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
+           '%s'::text as status, x.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
+           null::uuid as lock_token, null::timestamptz as locked_until, x.consumer as consumer_id, x.created_at, null::timestamptz as dequeued_at, null::timestamptz as acknowledged_at,
+           x.reason as last_error, octet_length(x.body::text) as payload_size, null::timestamptz as available_at, x.key, q.queue_id, g.group_id, x.segment, x.lane_id, x.seq
+      from laneway.%I x join laneway.consumer_group g on g.group_id = x.group_id join laneway.queue q on q.queue_id = g.queue_id
+     where x.group_id = any ($8) and %s$q$;
+begin
+  if p_status = 'dead' then
+    return format(v_kept, 'dead', 'dead_letter', v_found);
+  elsif p_status = 'archived' then
+    return format(v_kept, 'archived', 'archive', v_found);
+  elsif p_status = 'processing' then
+    return format($q$
+    select laneway.message_id(c.segment, c.lane_id, s.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
+           'processing'::text as status, c.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
+           c.token as lock_token, c.until as locked_until, c.consumer as consumer_id, x.created_at, c.claimed_at as dequeued_at, null::timestamptz as acknowledged_at,
+           null::text as last_error, octet_length(x.body::text) as payload_size, null::timestamptz as available_at, x.key, q.queue_id, g.group_id, c.segment, c.lane_id, s.seq
+      from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id join laneway.reader r on r.group_id = g.group_id
+      join laneway.claim c on c.reader_id = r.reader_id cross join lateral unnest(c.pending) p (range)
+      cross join lateral generate_series(lower(p.range), upper(p.range) - 1) s (seq)
+      cross join lateral (select c.segment, c.lane_id, s.seq, o.* from laneway.content(c.reader_id, c.segment, c.lane_id, s.seq) o) x
+     where g.group_id = any ($8) and %s$q$, v_found);
+  end if;
+  return format($q$
+    select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
+           '%1$s'::text as status, coalesce(x.attempt, e.attempt, 0::smallint) as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
+           null::uuid as lock_token, null::timestamptz as locked_until, e.consumer as consumer_id, x.created_at, e.since as dequeued_at, e.at as acknowledged_at,
+           x.error as last_error, octet_length(x.body::text) as payload_size, x.available_at, x.key, q.queue_id, g.group_id, x.segment, x.lane_id, x.seq
+      from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id join laneway.reader r on r.group_id = g.group_id
+      join laneway.lane l on l.lane_id = r.lane_id
+      cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
+      cross join lateral (%2$s) x
+      left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on '%1$s' = 'acknowledged'
+     where g.group_id = any ($8)$q$, p_status, format(case when p_status = 'queued' then $q$
+        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, t.attempt, t.error, x.deliver_at as available_at
+           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > p.seq) x
+           left join laneway.retry t on t.reader_id = r.reader_id and t.seq = x.seq
+          where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2) and coalesce($3, 0) <= coalesce(t.attempt, 0)
+            and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
+            and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq)
+          order by x.seq %2$s limit $9)
+        union all
+        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, x.attempt, x.error, x.available_at
+          from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
+                  from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
+         where %1$s$q$ else $q$
+        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
+          from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > l.base
+                   and (m.seq <= p.seq or exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq = m.seq and not o.gone))) x
+         where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2)
+           and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
+           and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq and o.gone)
+           and not exists (select from laneway.parked k where k.reader_id = r.reader_id and k.seq = x.seq)
+           and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = x.seq)
+           and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = x.seq)
+           and (laneway.claim_of(r.reader_id, x.seq)).token is null
+         order by x.seq %2$s limit $9$q$ end, v_found, v_order));
+end $$;

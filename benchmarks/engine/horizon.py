@@ -88,7 +88,6 @@ class Pinned:
     first: Window
     last: Window
     window: int  # seconds
-    backlog: int  # the greatest in the last window
     samples: Sequence[Sample]
 
     @property
@@ -99,6 +98,16 @@ class Pinned:
     def drift(self) -> float:
         """How much slower the machine itself was in the last window than in the first."""
         return self.last.reference / self.first.reference
+
+    @property
+    def backlog(self) -> int:
+        """The greatest there was."""
+        return max(sample.pushed - sample.taken for sample in self.samples)
+
+    @property
+    def dearest(self) -> float:
+        """The cost in the worst second: what a ratio of windows would hide if it came early."""
+        return max(_look(a, b).cost for a, b in pairwise(self.samples))
 
     @property
     def keeps_up(self) -> bool:
@@ -134,7 +143,8 @@ def describe(found: Pinned, pin_time: timedelta) -> dict[str, float | str]:
     return {
         "pinned, s": pin_time.total_seconds(),
         "messages/s": found.last.rate,
-        "greatest backlog": float(max(s.pushed - s.taken for s in found.samples)),
+        "greatest backlog": float(found.backlog),
+        "dearest second, µs": found.dearest,
         "reference, last to first": found.drift,
         "ratio less that": found.ratio / found.drift,
         "whole server, µs first": found.first.server,
@@ -143,9 +153,13 @@ def describe(found: Pinned, pin_time: timedelta) -> dict[str, float | str]:
 
 
 async def run_pinned(site: Site, database: Database, load: Load, pin_time: timedelta) -> Pinned:
-    """Offer RATE messages a second for the time, with the horizon pinned all along."""
+    """Offer RATE messages a second for the time, with the horizon pinned all along.
+
+    After the first window everything is analysed at a moment when nothing is in flight. Autovacuum
+    does that sooner or later, and plans made on such statistics are part of what is measured.
+    """
     reference = await PlainTable.create(await database.connect())
-    driver = _Driver(load, reference, ServerClock(site.postmaster))
+    driver = _Driver(load, reference, ServerClock(site.postmaster), await database.connect())
     pin = await database.connect()
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -155,20 +169,21 @@ async def run_pinned(site: Site, database: Database, load: Load, pin_time: timed
         await asyncio.sleep(_WARM_UP.total_seconds())
         await pin_horizon(pin)
         samples = [driver.sample()]
-        total = pin_time.total_seconds()
+        total = int(pin_time.total_seconds())
+        window = min(int(_WINDOW.total_seconds()), max(1, total // 3))
         start = samples[0].second
-        for second in range(1, int(total) + 1):
+        for second in range(1, total + 1):
             site.progress.step("second", second, total)
             await asyncio.sleep(max(0.0, start + second - driver.elapsed()))
             samples.append(driver.sample())
+            if second == window:
+                driver.analyse_when_drained()
         for task in tasks:
             task.cancel()
-    window = min(int(_WINDOW.total_seconds()), max(1, len(samples) // 3))
     return Pinned(
         first=_look(samples[0], samples[window]),
         last=_look(samples[-1 - window], samples[-1]),
         window=window,
-        backlog=max(s.pushed - s.taken for s in samples[-window:]),
         samples=samples,
     )
 
@@ -218,8 +233,12 @@ class QueueLoad:
 class _Driver:
     """Pushes by the clock, whatever happens, and takes as quickly as it can."""
 
-    def __init__(self, load: Load, reference: PlainTable, server: ServerClock) -> None:
+    def __init__(
+        self, load: Load, reference: PlainTable, server: ServerClock, analyst: Connection
+    ) -> None:
         self._load = load
+        self._analyst = analyst
+        self._analyse = False
         self._table = reference
         self._backends = {name: BackendClock([pid]) for name, pid in load.pids.items()}
         self._reference = BackendClock([reference.connection.get_server_pid()])
@@ -244,6 +263,9 @@ class _Driver:
             references=self._references,
         )
 
+    def analyse_when_drained(self) -> None:
+        self._analyse = True
+
     async def produce(self) -> None:
         tick = _TICK.total_seconds()
         for number in range(1, 1_000_000_000):
@@ -262,7 +284,10 @@ class _Driver:
             self._news.clear()
             taken = await self._load.take(_WAITERS)
             self._taken += taken
-            if taken < _WAITERS:
+            if self._analyse and taken < _WAITERS:
+                self._analyse = False
+                await self._analyst.execute("analyze")
+            elif taken < _WAITERS:
                 await self._news.wait()
 
     async def maintain(self) -> None:

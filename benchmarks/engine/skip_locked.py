@@ -33,11 +33,13 @@ create index usual_queued on usual (id) where status = 'queued';
 
 _PUSH = "insert into usual (body) select e from json_array_elements($1::json) e"
 
+# Not `id in (select …)`: analysed at a moment when the table is drained, that is planned as a join which runs
+# the inner select again for every row, and what is compared would be that plan.
 _CLAIM = """
 update usual set status = 'claimed', claimed_at = now()
-where id in (
+where id = any (array(
   select id from usual where status = 'queued' order by id for update skip locked limit $1
-) returning id, body
+)) returning id, body
 """
 
 _ACK = "delete from usual where id = any ($1)"

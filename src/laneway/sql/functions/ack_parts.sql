@@ -17,7 +17,7 @@ begin
       from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq) group by u.token, u.lane_id order by u.token, u.lane_id
   loop
     v_missed := v_item.seqs;
-    for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now for update loop
+    for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true for update loop
       continue when not v_claim.pending && v_missed;
       if v_claim.pending <@ v_missed then
         delete from laneway.claim where token = v_claim.token and part = v_claim.part;

@@ -62,7 +62,7 @@ begin
       select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
         from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
       if v_place.token is not null then
-        if exists (select from laneway.claim c where c.token = v_place.token and c.until > v_now) then
+        if exists (select from laneway.claim c where c.token = v_place.token and (c.until > v_now) is true) then
           continue;
         end if;
         if exists (select from laneway.claim c where c.token = v_place.token) then

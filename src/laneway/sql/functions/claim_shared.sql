@@ -18,6 +18,7 @@ declare
   v_due record;
   v_rows record;
   v_chunk int;
+  v_delays boolean := false;             -- many delayed messages may lie together: read further
   v_exceptions boolean;
   v_run record;
   v_other int;
@@ -101,7 +102,7 @@ begin
         end loop;
       end if;
       if v_readers is not null then
-        v_chunk := case when cardinality(v_readers) = 1 then v_left else least(v_left, 2 * v_left / cardinality(v_readers) + 4) end;
+        v_chunk := case when v_delays then 2000 when cardinality(v_readers) = 1 then v_left else least(v_left, 2 * v_left / cardinality(v_readers) + 4) end;
         -- The oldest v_left messages over all these lanes; of each lane they are the next in line. A lane is read
         -- only so far; what is younger than the end of what was read of any lane is left for the next round.
         select array_agg(t.i) as i, array_agg(t.seq) as seqs, array_agg(t.segment) as segments, array_agg(t.delayed) as delayed, array_agg(t.lease) as leases,
@@ -113,9 +114,11 @@ begin
                                           from (select m.segment, m.seq, m.created_at, m.deliver_at, m.lease from laneway.message m
                                                  where m.segment >= v_oldest and m.lane_id = u.lane_id and m.segment >= u.segment
                                                    and m.seq > u.from_seq and m.seq <= u.to_seq order by m.seq limit v_chunk) m) m)
-                select r.i, r.segment, r.seq, r.lease, r.delayed from r
-                 where r.created_at <= coalesce((select min(e.created_at) from r e where e.n = v_chunk), 'infinity')
-                 order by r.created_at, r.i, r.seq limit v_left) t;
+                select o.i, o.segment, o.seq, o.lease, o.delayed
+                  from (select r.i, r.segment, r.seq, r.lease, r.delayed, r.created_at, count(*) filter (where not r.delayed) over (order by r.created_at, r.i, r.seq) as deliverable
+                          from r where r.created_at <= coalesce((select min(e.created_at) from r e where e.n = v_chunk), 'infinity')) o
+                 where o.deliverable - case when o.delayed then 0 else 1 end < v_left
+                 order by o.created_at, o.i, o.seq) t;
         if v_rows.n > 0 then
           insert into laneway.progress (reader_id, segment, seq, exceptions_until, moved_at)
           select v_readers[t.i], max(t.segment), max(t.seq), v_until[t.i], v_now from unnest(v_rows.i, v_rows.segments, v_rows.seqs) t (i, segment, seq) group by t.i;
@@ -133,6 +136,7 @@ begin
             into v_out_readers, v_out_lanes, v_out_segments, v_out_seqs, v_out_attempts, v_out_aside, v_out_leases
             from unnest(v_rows.i, v_rows.segments, v_rows.seqs, v_rows.leases, v_rows.delayed) t (i, segment, seq, lease, delayed) where not t.delayed;
           v_left := v_left - (v_rows.n - v_rows.n_delayed);
+          v_delays := v_rows.n_delayed > 0;
         end if;
         -- Something may follow what was parked, stepped over or not read, or be in lanes that were not looked at.
         v_repeat := v_left > 0 and v_rows.n > 0 and (v_rows.n_delayed > 0 or v_exceptions or v_rows.n >= v_chunk);

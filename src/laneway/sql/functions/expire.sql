@@ -7,12 +7,13 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 as $$
 #variable_conflict use_column
 declare
+  v_now timestamptz := clock_timestamp();     -- a bound the index can use
   v_claim record;
 begin
   for v_claim in
     select c.token, c.part, c.pending, c.group_id, g.queue_id
       from (select c.token, c.part, c.pending, c.group_id from laneway.claim c
-             where c.until <= clock_timestamp() and c.until > coalesce(p_since, '-infinity') order by c.until limit p_limit) c
+             where c.until <= v_now and c.until > coalesce(p_since, '-infinity') order by c.until limit p_limit) c
       left join lateral (select o.queue_id from laneway.consumer_group o where o.group_id = c.group_id) g on true
   loop
     queue_id := v_claim.queue_id; group_id := v_claim.group_id;

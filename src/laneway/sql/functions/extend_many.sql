@@ -18,7 +18,7 @@ begin
     idx := v_item.n - 1;
     until := null;
     for v_claim in
-      select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now
+      select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true
          and (v_item.seq is null or c.pending @> v_item.seq) for update
     loop
       until := v_now + v_item.lease;

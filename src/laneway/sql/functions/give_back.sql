@@ -54,7 +54,7 @@ begin
       if p_action <> 'expired' then
         perform from laneway.claim c where c.token = p_token order by c.part for update;
       else
-        perform from laneway.claim c where c.token = p_token and c.until <= v_now order by c.part for update skip locked;
+        perform from laneway.claim c where c.token = p_token and (c.until <= v_now) is true order by c.part for update skip locked;
       end if;
       get diagnostics v_parts = row_count;
       exit when v_parts = (select count(*) from laneway.claim c where c.token = p_token);
@@ -70,7 +70,7 @@ begin
   elsif p_action <> 'expired' then
     select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part for update;
   else
-    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part and c.until <= v_now for update skip locked;
+    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part and (c.until <= v_now) is true for update skip locked;
   end if;
   if not found then
     return;

@@ -20,7 +20,7 @@ begin
   loop
     idx := v_item.n - 1;
     outcome := 'lost';
-    v_part := (select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and c.until > v_now and c.pending @> v_item.seq);
+    v_part := (select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true and c.pending @> v_item.seq);
     if v_part is not null then
       select g.outcome into outcome
         from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case when v_item.dead then 'dead' else 'retry' end,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,13 +22,14 @@ from laneway.domain.errors import (
     QueueNotFound,
 )
 from laneway.domain.ids import MessageId
-from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Status
-from laneway.domain.settings import QueueSettings
+from laneway.domain.messages import Hold, Nack, Outcome, OutgoingMessage, Receipt, Status
+from laneway.domain.settings import ConnectionSettings, QueueSettings
+from laneway.engine import Broker
+from tests.integration.conftest import QUIET
 from tests.postgres import execute
 
 if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
-    from laneway.engine import Broker
 
 SECOND = timedelta(seconds=1)
 
@@ -182,6 +184,27 @@ async def test_extend_moves_the_deadline(broker: Broker) -> None:
     assert moved is not None
     assert moved - first.until > timedelta(minutes=50)
     assert lost is None
+
+
+async def test_extend_all_that_a_token_holds(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
+    claimed = await broker.claim("jobs", 3, lease=SECOND)
+    token, lane, _ = claimed[0].receipt
+    moved, lost = await broker.extend_holds(
+        [Hold(token, lane), Hold(uuid4(), lane)], lease=timedelta(hours=1)
+    )
+    assert moved is not None
+    assert lost is None
+    found = await broker.find("jobs", [delivery.id for delivery in claimed])
+    assert [message and message.until for message in found] == [moved] * 3
+
+
+async def test_broker_works_through_a_pooler(database: str) -> None:
+    settings = replace(QUIET, connections=ConnectionSettings(through_pooler=True))
+    async with Broker(database, settings) as broker:
+        await broker.create_queue("jobs")
+        await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+        assert await bodies(broker, "jobs") == ["1", "2"]
 
 
 async def test_transaction_settles_and_pushes(broker: Broker) -> None:

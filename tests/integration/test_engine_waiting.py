@@ -74,11 +74,8 @@ async def test_delayed_message_wakes_when_it_is_due(database: str) -> None:
         await broker.create_queue("jobs")
         waiting = await start_waiting(broker)
         delay = timedelta(milliseconds=150)
-        [pushed] = await broker.push("jobs", [OutgoingMessage("1", delay=delay)])
-        [delivery] = await waiting
-        assert delivery.id == pushed.id
-        claimed_at = delivery.until - timedelta(seconds=30)
-        assert claimed_at - delivery.created_at >= delay
+        await broker.push("jobs", [OutgoingMessage("1", delay=delay)])
+        assert await bodies(waiting) == ["1"]
 
 
 async def test_message_of_a_delaying_queue_wakes_when_it_is_due(database: str) -> None:

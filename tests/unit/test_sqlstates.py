@@ -41,7 +41,7 @@ def test_map_of_our_own_codes_is_total() -> None:
         (asyncpg.DeadlockDetectedError("x"), TransientConflict),
         (asyncpg.SerializationError("x"), TransientConflict),
         (asyncpg.LockNotAvailableError("x"), TransientConflict),
-        (asyncpg.QueryCanceledError("x"), TransientConflict),
+        (asyncpg.QueryCanceledError("x"), Unavailable),
         (asyncpg.OutdatedSchemaCacheError("x"), TransientConflict),
         (asyncpg.AdminShutdownError("x"), Unavailable),
         (asyncpg.CannotConnectNowError("x"), Unavailable),

@@ -27,6 +27,7 @@ from laneway.engine.notices import Notices
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
+from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.safety import SafetyPoll
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import (
         Delivery,
+        Hold,
         Nack,
         Outcome,
         OutgoingMessage,
@@ -213,6 +215,12 @@ class Broker(Administration, Inspection):
         """Have locks last for `lease` from now; return the deadlines, None where one was lost."""
         return await self._settlements.extend(receipts, lease=lease) if receipts else []
 
+    async def extend_holds(
+        self, holds: Sequence[Hold], *, lease: timedelta
+    ) -> list[datetime | None]:
+        """Extend the locks on all that tokens still hold, lane by lane."""
+        return await self._settlements.extend_holds(holds, lease=lease) if holds else []
+
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]
     ) -> list[Pushed]:
@@ -226,7 +234,9 @@ class Broker(Administration, Inspection):
         async def push() -> list[Pushed]:
             queues, delayed = await self._find_queues(names) if names else ((), False)
             async with self._core.pool.lend() as connection:
-                rows = await transact(connection, acks=runs, queues=queues, **columns._asdict())
+                rows = await persist(
+                    lambda: transact(connection, acks=runs, queues=queues, **columns._asdict())
+                )
             self._lanes.free(runs.lanes)
             if queues:
                 self._pushes.announce(queues, columns, delayed=delayed)

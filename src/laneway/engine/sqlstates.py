@@ -50,8 +50,7 @@ STANDARD: Meanings = {
     "53": Unavailable,  # out of connections, memory or disk
     "54": InvalidMessage,  # beyond a limit: nested too deeply, a name too long for its index
     "55": TransientConflict,  # a lock not available, an object in use
-    "57014": TransientConflict,  # cancelled by a timeout or a person
-    "57": Unavailable,  # shutting down, starting up
+    "57": Unavailable,  # shutting down, starting up, cancelled by a timeout or a person
     "58": Unavailable,  # an error of the system under it
 }
 

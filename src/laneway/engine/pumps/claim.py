@@ -129,6 +129,8 @@ class ClaimPump:
         self._lanes = lanes
         self._give_back = give_back
         self._lines: dict[Filter, Line] = {}
+        self._lines_by_partition: dict[str | None, list[Line]] = {}
+        self._awake: dict[Line, None] = {}
         self._waiting = 0
         self._flights = 0
         self._due_known = False
@@ -158,11 +160,9 @@ class ClaimPump:
         """
         self._require_room()
         waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT)
-        line = self._lines.get(wanted)
-        if line is None:
-            line = self._lines[wanted] = Line(wanted)
+        line = self._lines.get(wanted) or self._open_line(wanted)
         line.waiters[waiter] = None
-        line.awake = True
+        self._rouse(line)
         self._waiting += 1
         timer = None
         if not waiter.last:
@@ -184,9 +184,13 @@ class ClaimPump:
     def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
         if delayed:
             self._due_known = False
-        for (partition, _), line in self._lines.items():
-            if partitions is None or partition is None or partition in partitions:
-                line.awake = True
+        if partitions is None:
+            for line in self._lines.values():
+                self._rouse(line)
+        else:
+            for partition in (None, *partitions):
+                for line in self._lines_by_partition.get(partition, ()):
+                    self._rouse(line)
         self._launch()
 
     def fail(self, error: LanewayError) -> None:
@@ -236,10 +240,23 @@ class ClaimPump:
             self._flights += 1
             self._tasks.start(self._fly(), name="claim")
 
+    def _open_line(self, wanted: Filter) -> Line:
+        line = self._lines[wanted] = Line(wanted)
+        self._lines_by_partition.setdefault(wanted.partition, []).append(line)
+        return line
+
+    def _rouse(self, line: Line) -> None:
+        line.awake = True
+        if line.waiters:
+            self._awake[line] = None
+
     def _find_line(self) -> Line | None:
-        for line in self._lines.values():
-            if line.awake and line.waiters:
+        """Return the line that has been awake the longest and has somebody in it."""
+        while self._awake:
+            line = next(iter(self._awake))
+            if line.waiters:
                 return line
+            del self._awake[line]
         return None
 
     async def _fly(self) -> None:
@@ -258,7 +275,10 @@ class ClaimPump:
                 self._landed.set()
 
     async def _serve(self, connection: Connection, line: Line) -> None:
+        del self._awake[line]
         riders = line.board(messages=self._settings.flush_messages)
+        if line.awake:
+            self._rouse(line)
         try:
             if riders:
                 await self._serve_riders(connection, line, riders)
@@ -279,6 +299,9 @@ class ClaimPump:
             rows = await self._call(connection, line.filter, riders)
             left = self._deal(riders, rows)
             line.stay(left)
+            if line.awake:
+                # Something came while the call was under way.
+                self._rouse(line)
             if rows:
                 self._retry = FIRST_RETRY
                 self._due_known = self._due_known and not self._ordered
@@ -359,8 +382,13 @@ class ClaimPump:
             self._due_timer = None
 
     def _drop_if_empty(self, line: Line) -> None:
-        if not line.waiters and not line.riding and self._lines.get(line.filter) is line:
-            del self._lines[line.filter]
+        if line.waiters or line.riding or self._lines.get(line.filter) is not line:
+            return
+        del self._lines[line.filter]
+        siblings = self._lines_by_partition[line.filter.partition]
+        siblings.remove(line)
+        if not siblings:
+            del self._lines_by_partition[line.filter.partition]
 
 
 def _refuse(waiters: Iterable[Waiter], error: LanewayError) -> None:

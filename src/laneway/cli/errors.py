@@ -2,7 +2,9 @@
 
 LanewayError
 ├── DatabaseUnreachable     retry, or fix the address: no server answers there
-└── EnvironmentInvalid      fix the request: an environment variable cannot be understood
+├── EnvironmentInvalid      fix the request: an environment variable cannot be understood
+├── SettingInvalid          fix the request: a flag, variable or line of the file cannot be
+└── AddressUnusable         fix the request: the server cannot listen there
 """
 
 from __future__ import annotations
@@ -22,3 +24,12 @@ class DatabaseUnreachable(LanewayError):
 class EnvironmentInvalid(LanewayError):
     def __init__(self, variable: str, problem: str) -> None:
         super().__init__(f"the environment variable {variable} {problem}")
+
+
+class SettingInvalid(LanewayError):
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where} {problem}")
+
+
+class AddressUnusable(LanewayError):
+    pass

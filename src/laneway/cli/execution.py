@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
@@ -13,7 +14,7 @@ import uvloop
 from laneway.domain.errors import LanewayError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
 Result = TypeVar("Result")
 
@@ -23,14 +24,22 @@ _ENDED_BY_SIGNAL = 128
 def execute(command: Coroutine[None, None, Result]) -> Result:
     """SIGTERM and Ctrl-C unwind the command, so that what it started is stopped."""
     try:
-        return uvloop.run(_until_terminated(command))
-    except (LanewayError, asyncpg.PostgresError) as error:
-        typer.echo(f"laneway: {error}", err=True)
-        raise typer.Exit(1) from error
+        with reporting():
+            return uvloop.run(_until_terminated(command))
     except asyncio.CancelledError:
         raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGTERM) from None
     except KeyboardInterrupt:
         raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGINT) from None
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Say in one line what went wrong, and exit with 1."""
+    try:
+        yield
+    except (LanewayError, asyncpg.PostgresError) as error:
+        typer.echo(f"laneway: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 async def _until_terminated(command: Coroutine[None, None, Result]) -> Result:

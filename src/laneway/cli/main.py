@@ -12,10 +12,13 @@ from laneway.cli.database import open_connection, open_database
 from laneway.cli.demo import run_demo
 from laneway.cli.environment import read_environment
 from laneway.cli.execution import execute
+from laneway.cli.flags import with_settings
+from laneway.cli.serve import run_server
 from laneway.embedded import find_running
 from laneway.sql.migrate import install, verify
 
 if TYPE_CHECKING:
+    from laneway.cli.settings import Settings
     from laneway.sql.migrate import InstallReport, Problem
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
@@ -35,6 +38,17 @@ def main() -> None:
 @app.callback()
 def describe() -> None:
     """Laneway: a message broker on PostgreSQL."""
+
+
+@app.command()
+@with_settings
+def serve(settings: Settings) -> None:
+    """Run the server; without a database given, on the embedded PostgreSQL.
+
+    Every setting is a flag, an environment variable (PORT) and a line of laneway.toml (port); flags
+    win over the environment, the environment over the file.
+    """
+    execute(run_server(settings))
 
 
 @app.command()

@@ -20,6 +20,7 @@ from laneway.engine.catalog import Catalog
 from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
 from laneway.engine.core import Core
 from laneway.engine.inspection import Inspection
+from laneway.engine.keys import Keys
 from laneway.engine.lanes import LanePlace, Lanes
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
@@ -55,7 +56,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(Administration, Inspection):
+class Broker(Administration, Inspection, Keys):
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail

@@ -1,0 +1,97 @@
+"""What `laneway serve` does: a database, its schema, a socket, and the server on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from laneway.cli.database import open_connection, open_database
+from laneway.cli.errors import AddressUnusable, DatabaseUnreachable
+from laneway.engine.procedures.keys import list_keys
+from laneway.server.logs import set_up_logs
+from laneway.server.serving import serve
+from laneway.server.settings import is_loopback
+from laneway.server.sheet import Sheet
+from laneway.server.supervision import supervise
+from laneway.sql.migrate import install
+
+if TYPE_CHECKING:
+    from laneway.cli.settings import Settings
+    from laneway.server.settings import ServerSettings
+
+logger = logging.getLogger(__name__)
+
+# A database that starts at the same time is waited for this long.
+PATIENCE = timedelta(seconds=30)
+PAUSE = timedelta(milliseconds=500)
+
+BACKLOG = 2048
+
+
+async def run_server(settings: Settings) -> None:
+    server = settings.server
+    set_up_logs(server.log_level)
+    with listen(server.host, server.port) as listener:
+        async with open_database(settings.environment, settings.data_dir) as dsn:
+            await prepare(dsn, server)
+            place = name_place(listener)
+            typer.echo(f"Laneway listens on {place}", err=True)
+            sheet = Sheet.make(workers=server.workers)
+            if server.workers == 1:
+                await serve(dsn, server, listener=listener, sheet=sheet)
+            else:
+                await supervise(dsn, server, listener=listener, sheet=sheet)
+
+
+async def prepare(dsn: str, server: ServerSettings) -> None:
+    """Install the schema, and make sure that strangers find a locked door."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+    while not (locked := await _try_prepare(dsn, deadline)):  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(PAUSE.total_seconds())
+    if locked == "no" and not (server.secret_key or server.insecure or is_loopback(server.host)):
+        raise AddressUnusable(
+            f"{server.host} can be reached from elsewhere and no key is asked for: make one with "
+            "`laneway key create`, set SECRET_KEY, or say --insecure"
+        )
+
+
+async def _try_prepare(dsn: str, deadline: float) -> Literal["yes", "no"] | None:
+    """Return whether there are keys, or None when the database did not answer yet."""
+    try:
+        async with open_connection(dsn) as connection:
+            report = await install(connection)
+            keys = await list_keys(connection, revoked=False)
+    except DatabaseUnreachable as error:
+        if asyncio.get_running_loop().time() > deadline:
+            raise
+        logger.warning("waiting for the database: %s", error)
+        return None
+    if report.changed:
+        logger.info("the schema is at version %d", report.version)
+    return "yes" if keys else "no"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket; an address that cannot be had is one line, not a traceback."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise AddressUnusable(f"cannot listen on {host} port {port}: {error}") from error
+    listener.setblocking(False)  # noqa: FBT003 - the standard library takes it so
+    return listener
+
+
+def name_place(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

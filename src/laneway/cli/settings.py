@@ -1,0 +1,294 @@
+"""Settings from flags, environment and file: one table names, explains and reads them all.
+
+A setting has one name in three spellings: ACK_TIMEOUT_SECONDS in the environment,
+--ack-timeout-seconds as a flag, ack_timeout_seconds in laneway.toml. Flags win over the
+environment, the environment over the file, and the file over the defaults.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from laneway.cli.environment import read_environment
+from laneway.cli.errors import SettingInvalid
+from laneway.domain.settings import EngineSettings
+from laneway.server.logs import LEVELS
+from laneway.server.settings import ActivitySettings, Limits, ServerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laneway.cli.environment import Environment
+
+Value: TypeAlias = str | int | float | bool | None
+Source: TypeAlias = Literal["flag", "environment", "file", "default"]
+
+DEFAULT_FILE = Path("laneway.toml")
+HIDDEN = "********"
+
+_TRUE = {"true", "1", "yes", "on"}
+_FALSE = {"false", "0", "no", "off"}
+_LONGEST = 10 * 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing that can be set; low and high bound a number."""
+
+    name: str
+    kind: type[str | int | float | bool]
+    default: Value
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] | None = None
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+SETTINGS = (
+    Setting("host", str, "127.0.0.1", "The address to listen on; others than loopback need a key."),
+    Setting("port", int, 3001, "The port to listen on; 0 takes a free one.", 0, 65535),
+    Setting("workers", int, 1, "Processes that share the port.", 1, 256),
+    Setting("insecure", bool, default=False, meaning="Listen on any address without a key."),
+    Setting("secret_key", str, None, "A key that may do everything, as X-API-KEY.", secret=True),
+    Setting("log_level", str, "info", "The least important lines to log.", choices=LEVELS),
+    Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives."),
+    Setting(
+        "database_url",
+        str,
+        None,
+        "A PostgreSQL server, as a URL; wins over the parts below. None: the embedded one.",
+        secret=True,
+    ),
+    Setting("postgres_host", str, None, "The same in parts: host name or socket directory."),
+    Setting("postgres_port", str, None, "Its port (5432)."),
+    Setting("postgres_database", str, None, "Its database (postgres)."),
+    Setting("postgres_user", str, None, "Its user (postgres)."),
+    Setting("postgres_password", str, None, "Its password.", secret=True),
+    Setting("postgres_ssl", str, None, "true requires TLS, false forbids it."),
+    Setting("postgres_pool_size", int, 10, "Connections per process.", 2, 1000),
+    Setting("queue_name", str, "default", "The queue meant when a request names none."),
+    Setting(
+        "ack_timeout_seconds", float, 30, "How long a lock lasts, for new queues.", 0.001, _LONGEST
+    ),
+    Setting(
+        "max_attempts", int, 3, "Deliveries until a message is dead, for new queues.", 1, 32767
+    ),
+    Setting("requeue_batch_size", int, 100, "Overdue messages put back at once.", 1, 100_000),
+    Setting(
+        "overdue_check_interval_ms", int, 5000, "How often overdue messages are looked for.", 100
+    ),
+    Setting("max_priority_levels", int, 10, "Priorities go from 0 to one below this.", 1, 32767),
+    Setting("relay_actor", str, "relay-actor", "Who activity says the server is."),
+    Setting(
+        "manual_operation_actor",
+        str,
+        "user-manual-operation",
+        "Who activity says a person is, and who holds what is moved by hand.",
+    ),
+    Setting("activity_log_enabled", bool, default=True, meaning="Record activity of new queues."),
+    Setting("activity_log_retention_hours", float, 24, "How long activity is kept.", 0, 87_600),
+    Setting(
+        "activity_flash_message_threshold_ms", int, 500, "Less time in a queue is remarkable.", 0
+    ),
+    Setting("activity_large_payload_threshold_bytes", int, 5000, "Larger is remarkable.", 0),
+    Setting(
+        "activity_long_processing_threshold_ms", int, 10_000, "Longer in hand is remarkable.", 0
+    ),
+    Setting("activity_near_dlq_threshold", int, 1, "So few attempts left are remarkable.", 0),
+    Setting(
+        "activity_zombie_threshold_multiplier",
+        float,
+        2.0,
+        "Overdue by so many times its lock is remarkable.",
+        0,
+    ),
+    Setting("activity_burst_threshold_count", int, 50, "So many taken by one consumer …", 1),
+    Setting("activity_burst_threshold_seconds", float, 5, "… in so long are remarkable.", 0),
+    Setting("activity_bulk_operation_threshold", int, 10, "So many at once are remarkable.", 1),
+    Setting("max_body_bytes", int, 16 * 1024 * 1024, "The largest body of a request.", 1024),
+    Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A setting's value and where it came from."""
+
+    setting: Setting
+    value: Value
+    source: Source
+
+    @property
+    def shown(self) -> str:
+        """The value, with what is secret in it hidden."""
+        if self.value is None:
+            return ""
+        if self.setting.name == "database_url":
+            parts = urlsplit(str(self.value))
+            if parts.password is None:
+                return str(self.value)
+            netloc = parts.netloc.replace(f":{parts.password}@", f":{HIDDEN}@", 1)
+            return parts._replace(netloc=netloc).geturl()
+        return HIDDEN if self.setting.secret else str(self.value).replace("True", "true")
+
+
+class Settings:
+    """Every setting with its value."""
+
+    def __init__(self, chosen: Mapping[str, Chosen]) -> None:
+        self.chosen = chosen
+
+    def __getitem__(self, name: str) -> Any:
+        return self.chosen[name].value
+
+    @property
+    def data_dir(self) -> Path:
+        return Path(self["data_dir"])
+
+    @property
+    def environment(self) -> Environment:
+        """The database: the URL or the parts, whichever comes from nearer; then the URL."""
+        names = ("database_url", *(item.name for item in SETTINGS if _is_part(item.name)))
+        order = ("flag", "environment", "file", "default")
+        nearest = min(order.index(self.chosen[name].source) for name in names)
+        near = {
+            name.upper(): str(self[name])
+            for name in names
+            if self[name] is not None
+            and (name != "database_url" or order.index(self.chosen[name].source) == nearest)
+        }
+        return read_environment(near)
+
+    @property
+    def server(self) -> ServerSettings:
+        base = EngineSettings()
+        return ServerSettings(
+            host=self["host"],
+            port=self["port"],
+            workers=self["workers"],
+            insecure=self["insecure"],
+            secret_key=self["secret_key"],
+            log_level=self["log_level"],
+            queue=self["queue_name"],
+            ack_timeout=timedelta(seconds=self["ack_timeout_seconds"]),
+            max_attempts=self["max_attempts"],
+            priority_levels=self["max_priority_levels"],
+            actor=self["relay_actor"],
+            manual_actor=self["manual_operation_actor"],
+            shutdown=timedelta(seconds=self["shutdown_seconds"]),
+            limits=Limits(body=self["max_body_bytes"]),
+            activity=ActivitySettings(
+                enabled=self["activity_log_enabled"],
+                retention=timedelta(hours=self["activity_log_retention_hours"]),
+                flash_message=_milliseconds(self["activity_flash_message_threshold_ms"]),
+                large_payload=self["activity_large_payload_threshold_bytes"],
+                long_processing=_milliseconds(self["activity_long_processing_threshold_ms"]),
+                near_dlq=self["activity_near_dlq_threshold"],
+                zombie_factor=self["activity_zombie_threshold_multiplier"],
+                burst_count=self["activity_burst_threshold_count"],
+                burst_within=timedelta(seconds=self["activity_burst_threshold_seconds"]),
+                bulk_operation=self["activity_bulk_operation_threshold"],
+            ),
+            engine=replace(
+                base,
+                connections=replace(base.connections, size=self["postgres_pool_size"]),
+                maintenance=replace(
+                    base.maintenance,
+                    expire=_milliseconds(self["overdue_check_interval_ms"]),
+                    expire_batch=self["requeue_batch_size"],
+                ),
+            ),
+        )
+
+
+def read_settings(
+    flags: Mapping[str, Value], variables: Mapping[str, str], file: Path | None = None
+) -> Settings:
+    """Return every setting; a file that is named must be there, laneway.toml need not."""
+    table = _read_file(file)
+    chosen = {}
+    for setting in SETTINGS:
+        flag = flags.get(setting.name)
+        text = variables.get(setting.variable)
+        if flag is not None:
+            value, source = _check(setting, flag, setting.flag), "flag"
+        elif text:
+            where = f"the environment variable {setting.variable}"
+            value, source = _check(setting, _parse(setting, text, where), where), "environment"
+        elif setting.name in table:
+            where = f"{setting.name} in {file or DEFAULT_FILE}"
+            value, source = _check(setting, table[setting.name], where), "file"
+        else:
+            value, source = setting.default, "default"
+        chosen[setting.name] = Chosen(setting, value, source)  # type: ignore[arg-type]
+    return Settings(chosen)
+
+
+def _read_file(file: Path | None) -> Mapping[str, Any]:
+    path = file or DEFAULT_FILE
+    if file is None and not path.exists():
+        return {}
+    try:
+        table = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SettingInvalid(str(path), f"cannot be read: {error}") from error
+    unknown = sorted(set(table) - {setting.name for setting in SETTINGS})
+    if unknown:
+        raise SettingInvalid(str(path), f"has settings that do not exist: {', '.join(unknown)}")
+    return table
+
+
+def _parse(setting: Setting, text: str, where: str) -> Value:
+    if setting.kind is str:
+        return text
+    if setting.kind is bool:
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise SettingInvalid(where, f"is {text!r}: set true or false")
+    try:
+        return setting.kind(text)
+    except ValueError:
+        kind = "a whole number" if setting.kind is int else "a number"
+        raise SettingInvalid(where, f"is {text!r}: set {kind}") from None
+
+
+def _check(setting: Setting, value: Any, where: str) -> Value:
+    if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if setting.kind is str and isinstance(value, int | float | bool):
+        value = str(value).lower()
+    if type(value) is not setting.kind:
+        raise SettingInvalid(where, f"is {value!r}: set a {setting.kind.__name__}")
+    if setting.choices is not None:
+        value = str(value).lower()
+        if value not in setting.choices:
+            raise SettingInvalid(where, f"is {value!r}: set one of {', '.join(setting.choices)}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if setting.low is not None and value < setting.low:
+            raise SettingInvalid(where, f"is {value}: set {setting.low:g} or more")
+        if setting.high is not None and value > setting.high:
+            raise SettingInvalid(where, f"is {value}: set {setting.high:g} or less")
+    checked: Value = value
+    return checked
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith("postgres_") and name != "postgres_pool_size"
+
+
+def _milliseconds(value: float) -> timedelta:
+    return timedelta(milliseconds=value)

@@ -1,0 +1,34 @@
+"""The broker's calls about API keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.engine.procedures import keys as procedures
+
+if TYPE_CHECKING:
+    from laneway.domain.keys import ApiKey, Role
+    from laneway.engine.core import Core
+
+
+class Keys:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create_key(
+        self, key_id: str, *, name: str, role: Role, pattern: str | None, digest: bytes
+    ) -> None:
+        """Keep a key by its digest; the key itself is nowhere."""
+        async with self._core.pool.lend() as connection:
+            await procedures.create_key(
+                connection, key_id=key_id, name=name, role=role, pattern=pattern, digest=digest
+            )
+
+    async def revoke_key(self, key_id: str) -> None:
+        async with self._core.pool.lend() as connection:
+            await procedures.revoke_key(connection, key_id)
+
+    async def list_keys(self, *, revoked: bool = False) -> list[ApiKey]:
+        """Return the keys in force, and with `revoked` the others too."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_keys(connection, revoked=revoked)

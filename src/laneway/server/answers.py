@@ -1,0 +1,66 @@
+"""What an operation answers with, and how it reaches the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+JSON = b"application/json"
+
+encode = msgspec.json.Encoder().encode
+
+
+class Answer:
+    """A response that is whole in memory.
+
+    undelivered is called when the client turns out to be gone: it gives back what was taken for it.
+    """
+
+    __slots__ = ("body", "content_type", "headers", "status", "undelivered")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = JSON,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        undelivered: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+        self.undelivered = undelivered
+
+
+class Stream:
+    """A response that is sent as it is made; `chunks` is closed when the client goes.
+
+    endless: it never ends by itself, so a stop of the server ends it.
+    """
+
+    __slots__ = ("chunks", "content_type", "endless", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        chunks: AsyncIterator[bytes],
+        *,
+        content_type: bytes = JSON,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        endless: bool = False,
+    ) -> None:
+        self.status = status
+        self.chunks = chunks
+        self.content_type = content_type
+        self.headers = headers
+        self.endless = endless
+
+
+def answer_json(status: int, value: Any) -> Answer:
+    return Answer(status, encode(value))

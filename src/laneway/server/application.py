@@ -1,0 +1,253 @@
+"""The ASGI application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from laneway.domain.errors import InternalError, LanewayError
+from laneway.server.answers import Answer
+from laneway.server.calls import Call, Request, read_body
+from laneway.server.compression import compress, takes_gzip
+from laneway.server.errors import BodyTooLarge, ClientGone, Forbidden, ServerBusy
+from laneway.server.routing import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from laneway.domain.keys import Role
+    from laneway.server.answers import Stream
+    from laneway.server.calls import Identity, Receive, Scope, Send
+    from laneway.server.operations import Surface
+    from laneway.server.routing import Route
+    from laneway.server.service import Service
+
+logger = logging.getLogger(__name__)
+access = logging.getLogger("laneway.access")
+
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_CORS = (b"access-control-allow-origin", b"*")
+_EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After, Content-Disposition")
+NO_ANSWER = 0
+_SERVER_ERROR = 500
+
+
+class Application:
+    def __init__(self, service: Service, surfaces: Sequence[Surface]) -> None:
+        self._service = service
+        self._router = Router(surfaces)
+        self._metrics = service.metrics
+        self._metrics.name_routes(self._router.routes)
+        self._limits = service.settings.limits
+        self._busy = 0
+        # Request ids of this process: its own beginning and a number.
+        self._id_prefix = uuid4().hex[:12].encode() + b"-"
+        self._id_number = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        request.request_id = self._name_request(request.headers)
+        self._busy += 1
+        status = NO_ANSWER
+        try:
+            answer = await self._answer(request)
+            status = answer.status
+            if isinstance(answer, Answer):
+                await self._send(request, answer, send)
+            else:
+                await self._send_stream(request, answer, send)
+        except ClientGone:
+            pass
+        finally:
+            self._busy -= 1
+            seconds = perf_counter() - request.began
+            self._metrics.count_request(request.route, status, seconds)
+            if access.isEnabledFor(logging.DEBUG):
+                _log_access(request, status, seconds)
+
+    @property
+    def busy(self) -> int:
+        """How many requests are under way."""
+        return self._busy
+
+    @property
+    def router(self) -> Router:
+        return self._router
+
+    def _name_request(self, headers: Mapping[bytes, bytes]) -> bytes:
+        given = headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given
+        self._id_number += 1
+        return b"%b%x" % (self._id_prefix, self._id_number)
+
+    async def _answer(self, request: Request) -> Answer | Stream:
+        """Return what the operation answers, or what went wrong in the words of its protocol."""
+        scope = request.scope
+        try:
+            if self._busy > self._limits.requests:
+                return self._explain(_too_busy(self._busy), request)
+            if scope["method"] == "OPTIONS":
+                return self._answer_preflight(scope)
+            route, path = self._router.find(scope["method"], scope["path"])
+            request.route = route
+            call = await self._prepare(request, route, path)
+            return await route.operation.handler(call)
+        except LanewayError as error:
+            return self._explain(error, request)
+        except Exception as error:
+            logger.exception(
+                "%s %s failed",
+                scope["method"],
+                scope["path"],
+                extra={"request_id": request.request_id.decode()},
+            )
+            return self._explain(InternalError(type(error).__name__), request)
+
+    async def _prepare(
+        self, request: Request, route: Route, path: Mapping[str, str]
+    ) -> Call[Any, Any]:
+        """Let the caller in, and decode what it sent."""
+        operation = route.operation
+        identity = await self._identify(request, operation.role)
+        parameters = body = None
+        if route.parameters is not None:
+            parameters = route.parameters.decode(request.scope["query_string"], path)
+        if route.body is not None:
+            limit = self._limits.body
+            length = request.headers.get(b"content-length")
+            if length is not None and int(length) > limit:
+                raise BodyTooLarge(limit)
+            body = route.body.decode(await read_body(request.receive, limit))
+        call = Call(self._service, request, identity, parameters, body)
+        if identity.pattern is not None and operation.role is not None:
+            await _require_reach(call, route)
+        return call
+
+    async def _identify(self, request: Request, role: Role | None) -> Identity:
+        keyring = self._service.keyring
+        if role is None:
+            return keyring.nobody
+        key = request.headers.get(b"x-api-key")
+        identity = keyring.recall(key) or await keyring.identify(key)
+        if identity.role < role:
+            raise Forbidden(
+                f'the key "{identity.name}" has the role {identity.role}: this takes {role}'
+            )
+        return identity
+
+    async def _send(self, request: Request, answer: Answer, send: Send) -> None:
+        route = request.route
+        if (
+            len(answer.body) >= self._limits.compress_from
+            and route is not None
+            and route.operation.compress
+            and takes_gzip(request.headers)
+        ):
+            answer = await compress(answer)
+        body = answer.body
+        await send(
+            {
+                "type": "http.response.start",
+                "status": answer.status,
+                "headers": [
+                    (b"content-type", answer.content_type),
+                    (b"content-length", b"%d" % len(body)),
+                    _CORS,
+                    (b"x-request-id", request.request_id),
+                    *answer.headers,
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": body})
+
+    async def _send_stream(self, request: Request, stream: Stream, send: Send) -> None:
+        """Send until the stream ends, the client goes, or the server stops an endless one."""
+
+        async def forward() -> None:
+            async for chunk in stream.chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        start = [(b"content-type", stream.content_type), _CORS, _EXPOSED]
+        start += [(b"x-request-id", request.request_id), *stream.headers]
+        await send({"type": "http.response.start", "status": stream.status, "headers": start})
+        tasks = [asyncio.ensure_future(forward()), asyncio.ensure_future(request.watch())]
+        if stream.endless:
+            tasks.append(asyncio.ensure_future(_wait(self._service.stopping)))
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await send({"type": "http.response.body", "body": b""})
+
+    def _answer_preflight(self, scope: Scope) -> Answer:
+        wanted = b"Content-Type, X-API-KEY, X-Request-ID"
+        for name, value in scope["headers"]:
+            if name == b"access-control-request-headers":
+                wanted = value
+        methods = self._router.list_methods(scope["path"]) or ["GET", "POST", "PUT", "DELETE"]
+        return Answer(
+            204,
+            headers=(
+                (b"access-control-allow-methods", ", ".join([*methods, "OPTIONS"]).encode()),
+                (b"access-control-allow-headers", wanted),
+                (b"access-control-max-age", b"86400"),
+            ),
+        )
+
+    def _explain(self, error: LanewayError, request: Request) -> Answer:
+        if isinstance(error, ClientGone):
+            raise error
+        route = request.route
+        path = request.scope["path"]
+        surface = route.surface if route is not None else self._router.find_surface(path)
+        answer = surface.explain(error)
+        if answer.status == _SERVER_ERROR:
+            extra = {"request_id": request.request_id.decode()}
+            logger.error("%s %s: %s", request.scope["method"], path, error, extra=extra)
+        return answer
+
+
+def _too_busy(busy: int) -> ServerBusy:
+    return ServerBusy(f"{busy} requests are under way: call again later")
+
+
+async def _require_reach(call: Call[Any, Any], route: Route) -> None:
+    """Refuse a key that is limited to some queues where the call touches others."""
+    queues = await route.operation.reach(call)
+    if queues is None:
+        raise Forbidden(
+            f'the key "{call.identity.name}" is limited to queues like '
+            f'"{call.identity.pattern}": this touches all queues'
+        )
+    for queue in queues:
+        if not call.identity.may_use(queue):
+            raise Forbidden(
+                f'the key "{call.identity.name}" is limited to queues like '
+                f'"{call.identity.pattern}": it may not use queue "{queue}"'
+            )
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _log_access(request: Request, status: int, seconds: float) -> None:
+    access.debug(
+        "%s %s",
+        request.scope["method"],
+        request.scope["path"],
+        extra={
+            "request_id": request.request_id.decode(),
+            "status": status,
+            "milliseconds": round(seconds * 1000, 3),
+        },
+    )

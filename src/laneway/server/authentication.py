@@ -1,0 +1,131 @@
+"""Who may call: the server's secret, and keys that are kept in the database as hashes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.domain.errors import LanewayError
+from laneway.domain.keys import Role
+from laneway.server.calls import Identity
+from laneway.server.errors import Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import timedelta
+
+    from laneway.domain.keys import ApiKey
+
+# What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
+PREFIX = "lw"
+
+
+class NewKey(NamedTuple):
+    """A key to be stored; `text` is shown once and kept nowhere."""
+
+    key_id: str
+    text: str
+    digest: bytes
+
+
+def make_key() -> NewKey:
+    key_id = secrets.token_hex(4)
+    text = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
+    return NewKey(key_id, text, digest_key(text.encode()))
+
+
+def digest_key(key: bytes) -> bytes:
+    # A key is 256 random bits, so one round of a quick hash keeps it as safe as many would.
+    return hashlib.sha256(key).digest()
+
+
+class Keyring:
+    """Knows the keys in force, as they were at most `age` ago.
+
+    Without a secret and without any key, everybody is let in. While the database is away, the keys
+    known last count.
+    """
+
+    def __init__(
+        self,
+        *,
+        secret: str | None,
+        load: Callable[[], Awaitable[Sequence[ApiKey]]],
+        age: timedelta,
+    ) -> None:
+        self._secret = digest_key(secret.encode()) if secret else None
+        self._load = load
+        self._age = age.total_seconds()
+        self._keys: dict[str, ApiKey] = {}
+        self._fresh_until = float("-inf")
+        self._known = False
+        self._loading: asyncio.Task[None] | None = None
+        # Keys found good already, by what the client sent, until the next look at the database.
+        self._accepted: dict[bytes, Identity] = {}
+        self._anyone = Identity("anyone", Role.ADMIN)
+        self._owner = Identity("SECRET_KEY", Role.ADMIN)
+        self.nobody = Identity("nobody", Role.READ)
+
+    @property
+    def required(self) -> bool:
+        return self._secret is not None or bool(self._keys)
+
+    def recall(self, key: bytes | None) -> Identity | None:
+        """Return who sent the key, if that is known without looking anything up."""
+        if monotonic() > self._fresh_until:
+            return None
+        if not self.required:
+            return self._anyone
+        return self._accepted.get(key) if key else None
+
+    async def identify(self, key: bytes | None) -> Identity:
+        """Return who sent the key; the keys are looked up first if they were not lately."""
+        if monotonic() > self._fresh_until:
+            await self.refresh()
+        if not self.required:
+            return self._anyone
+        if not key:
+            raise Unauthenticated("Missing X-API-KEY header")
+        identity = self._verify(key)
+        if identity is None:
+            raise Unauthenticated("Invalid API key")
+        self._accepted[key] = identity
+        return identity
+
+    async def refresh(self) -> None:
+        """Look the keys up, once for all who want to know at the same time."""
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._refresh())
+            self._loading.add_done_callback(self._loaded)
+        await asyncio.shield(self._loading)
+
+    def _loaded(self, _: asyncio.Task[None]) -> None:
+        self._loading = None
+
+    async def _refresh(self) -> None:
+        try:
+            keys = await self._load()
+        except LanewayError:
+            if not self._known:
+                raise
+            return
+        self._keys = {key.key_id: key for key in keys}
+        self._accepted.clear()
+        self._known = True
+        self._fresh_until = monotonic() + self._age
+
+    def _verify(self, key: bytes) -> Identity | None:
+        """Compare in constant time, whether there is such a key or not."""
+        digest = digest_key(key)
+        if self._secret is not None and hmac.compare_digest(digest, self._secret):
+            return self._owner
+        parts = key.split(b"_", 2)
+        stored = self._keys.get(parts[1].decode("latin-1")) if len(parts) > 1 else None
+        expected = stored.digest if stored is not None else bytes(len(digest))
+        if not hmac.compare_digest(digest, expected) or stored is None:
+            return None
+        return Identity(stored.name, stored.role, stored.pattern)

@@ -1,0 +1,148 @@
+"""One request on its way through an operation."""
+
+from __future__ import annotations
+
+import asyncio
+from fnmatch import fnmatchcase
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+from laneway.server.errors import BodyTooLarge, ClientGone
+from laneway.server.operations import B, P
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+    from typing import TypeVar
+
+    from laneway.engine import Broker
+    from laneway.server.operations import Role
+    from laneway.server.routing import Route
+    from laneway.server.service import Service
+    from laneway.server.settings import ServerSettings
+
+    T = TypeVar("T")
+
+Scope: TypeAlias = "MutableMapping[str, Any]"
+Event: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[Event]]"
+Send: TypeAlias = "Callable[[Event], Awaitable[None]]"
+
+
+class Identity:
+    """Who calls. pattern: the queues the key is limited to, as a shell pattern; None: all."""
+
+    __slots__ = ("name", "pattern", "role")
+
+    def __init__(self, name: str, role: Role, pattern: str | None = None) -> None:
+        self.name = name
+        self.role = role
+        self.pattern = pattern
+
+    def may_use(self, queue: str) -> bool:
+        return self.pattern is None or fnmatchcase(queue, self.pattern)
+
+
+# The headers that the server itself looks at.
+_WANTED = frozenset({b"x-api-key", b"x-request-id", b"content-length", b"accept-encoding"})
+
+
+class Request:
+    """A request as it came in, on its way to an operation."""
+
+    __slots__ = ("began", "headers", "receive", "request_id", "route", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.began = perf_counter()
+        self.scope = scope
+        self.receive = receive
+        self.headers = {name: value for name, value in scope["headers"] if name in _WANTED}
+        self.request_id = b""
+        self.route: Route | None = None
+
+    async def watch(self) -> None:
+        """Return when the client has gone."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def is_gone(self) -> bool:
+        """Tell without waiting whether the client has gone."""
+        while True:
+            waiting = self.receive().__await__()
+            try:
+                next(waiting)
+            except StopIteration as said:
+                if said.value["type"] == "http.disconnect":
+                    return True
+            else:
+                waiting.close()
+                return False
+
+
+class Call(Generic[P, B]):
+    """A request, decoded: `parameters` from path and query, `body` from the body."""
+
+    __slots__ = ("body", "identity", "parameters", "request", "service")
+
+    def __init__(
+        self, service: Service, request: Request, identity: Identity, parameters: P, body: B
+    ) -> None:
+        self.service = service
+        self.request = request
+        self.identity = identity
+        self.parameters = parameters
+        self.body = body
+
+    @property
+    def broker(self) -> Broker:
+        return self.service.broker
+
+    @property
+    def settings(self) -> ServerSettings:
+        return self.service.settings
+
+    def is_gone(self) -> bool:
+        """Tell without waiting whether the client has gone."""
+        return self.request.is_gone()
+
+    async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
+        """Return what a long wait brings, or `otherwise` once the server stops.
+
+        When the client goes, the work is cancelled, and ClientGone is raised.
+        """
+        task = asyncio.ensure_future(work)
+        leaving = asyncio.ensure_future(self.request.watch())
+        stopping = asyncio.ensure_future(self.service.stopping.wait())
+        try:
+            await asyncio.wait({task, leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done():
+                raise ClientGone("the client went away")
+            return task.result() if task.done() else otherwise
+        finally:
+            for each in (task, leaving, stopping):
+                each.cancel()
+            await asyncio.gather(task, leaving, stopping, return_exceptions=True)
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Return the whole body; how long that may take is up to the connection's guard."""
+    event = await receive()
+    if event["type"] == "http.disconnect":
+        raise ClientGone("the client went away before its request was whole")
+    body: bytes = event["body"]
+    if not event["more_body"]:
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+        return body
+    parts = [body]
+    size = len(body)
+    while event["more_body"]:
+        if size > limit:
+            raise BodyTooLarge(limit)
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone("the client went away before its request was whole")
+        parts.append(event["body"])
+        size += len(event["body"])
+    if size > limit:
+        raise BodyTooLarge(limit)
+    return b"".join(parts)

@@ -1,0 +1,73 @@
+"""Turns bodies and parameters into typed values, and says what is wrong with those it cannot."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Generic
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from laneway.server.errors import InvalidInput, Issue, MalformedBody
+from laneway.server.operations import B, P
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# "… - at `$.acks[3].id`", as msgspec ends its messages.
+_PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]+)`")
+_CODES = (
+    (re.compile(r">= |> |length >"), "too_small"),
+    (re.compile(r"<= |< |length <"), "too_big"),
+    (re.compile(r"^Invalid enum value"), "invalid_enum_value"),
+    (re.compile(r"matching regex"), "invalid_string"),
+)
+
+
+class BodyDecoder(Generic[B]):
+    def __init__(self, kind: type[B], *, optional: bool = False) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._optional = optional
+
+    def decode(self, body: bytes) -> B:
+        if not body and self._optional:
+            body = b"{}"
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise InvalidInput([read_issue(str(error))]) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise MalformedBody("Malformed JSON in request body") from None
+
+
+class ParametersDecoder(Generic[P]):
+    def __init__(self, kind: type[P]) -> None:
+        self._kind = kind
+
+    def decode(self, query: bytes, path: Mapping[str, str]) -> P:
+        """Read both; an empty parameter counts as not given, and the last of several counts."""
+        values: dict[str, Any] = dict(parse_qsl(query.decode("latin-1"))) if query else {}
+        values.update(path)
+        try:
+            return msgspec.convert(values, self._kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput([read_issue(str(error))]) from None
+
+
+def read_issue(text: str) -> Issue:
+    """Return what msgspec's message says, in parts."""
+    path: list[str | int] = []
+    place = _PLACE.search(text)
+    if place is not None:
+        text = text[: place.start()]
+        for name, index in _STEP.findall(place["place"]):
+            path.append(name or (int(index) if index.isdigit() else index))
+    missing = _MISSING.match(text)
+    if missing is not None:
+        return Issue("invalid_type", [*path, missing["name"]], "Required")
+    for pattern, code in _CODES:
+        if pattern.search(text):
+            return Issue(code, path, text)
+    return Issue("invalid_type", path, text)

@@ -1,0 +1,45 @@
+"""Log lines as JSON objects, one per line, for people and machines alike."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+LEVELS = ("trace", "debug", "info", "warning", "error", "critical")
+
+# What a caller may say beside the message, by `extra`.
+_EXTRA = ("request_id", "status", "milliseconds", "worker")
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        for name in _EXTRA:
+            value = getattr(record, name, None)
+            if value is not None:
+                line[name] = value
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def set_up_logs(level: str) -> None:
+    """Send every logger's lines to stderr; "trace" and "fatal", other servers' words, count too."""
+    names = {"trace": "debug", "fatal": "critical", "warn": "warning", "silent": "critical"}
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(names.get(level, level).upper())
+    # What uvicorn says of itself is of no use to whoever runs this server.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -1,0 +1,84 @@
+"""One operation of a protocol: the declaration that routing, decoding, access and OpenAPI share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from laneway.domain.keys import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from laneway.domain.errors import LanewayError
+    from laneway.server.answers import Answer, Stream
+    from laneway.server.calls import Call
+
+# What a call's parameters (path and query together) and its body are decoded to.
+P = TypeVar("P")
+B = TypeVar("B")
+
+
+class Reach(Protocol):
+    """Which queues a call touches: asked for keys that are limited to some queues."""
+
+    def __call__(self, call: Call[Any, Any], /) -> Awaitable[Sequence[str] | None]:
+        """Return the queues' names, or None for all there are."""
+
+
+async def no_queue(_: Call[Any, Any], /) -> Sequence[str] | None:
+    """Touches no queue, or shows of queues only those that `call.may_use` allows."""
+    return ()
+
+
+async def every_queue(_: Call[Any, Any], /) -> Sequence[str] | None:
+    """Touches all queues at once: nothing for a key that is limited to some."""
+    return None
+
+
+class Media(NamedTuple):
+    """An answer or a body that is not JSON."""
+
+    content_type: str
+
+
+# What an answer may carry: a type that msgspec knows, something else, or nothing.
+Content: TypeAlias = "type[Any] | Media | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operation(Generic[P, B]):
+    """What can be asked of the server, and by whom.
+
+    path: relative to its surface, with {names} that are fields of `parameters`. role None: open to
+    all. reach: which queues it touches. body_optional: an empty body stands for the body's
+    defaults. compress: its answers are large lists. hidden: not in the OpenAPI document.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[Call[P, B]], Awaitable[Answer | Stream]]
+    summary: str
+    answers: Mapping[int, Content]
+    role: Role | None
+    reach: Reach
+    parameters: type[P] | None = None
+    body: type[B] | Media | None = None
+    body_optional: bool = False
+    compress: bool = False
+    hidden: bool = False
+    tag: str = "messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """One protocol: its operations under a prefix, and how it words what went wrong."""
+
+    name: str
+    prefix: str
+    operations: Sequence[Operation[Any, Any]]
+    explain: Callable[[LanewayError], Answer]
+    errors: Mapping[int, Content] = field(default_factory=dict)
+
+
+__all__ = ["Content", "Media", "Operation", "Reach", "Role", "Surface", "every_queue", "no_queue"]

@@ -1,0 +1,17 @@
+"""The REST protocol under /api: queues and messages over plain HTTP and JSON."""
+
+from __future__ import annotations
+
+from laneway.server.operations import Surface
+from laneway.server.rest import consuming, producing, settling
+from laneway.server.rest.errors import ERRORS, explain
+
+SURFACE = Surface(
+    name="rest",
+    prefix="/api",
+    operations=(*producing.OPERATIONS, *consuming.OPERATIONS, *settling.OPERATIONS),
+    explain=explain,
+    errors=ERRORS,
+)
+
+__all__ = ["SURFACE"]

@@ -1,0 +1,117 @@
+"""What went wrong, in the words and codes of the REST protocol."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.domain import errors as domain
+from laneway.server import errors as server
+from laneway.server.answers import Answer, answer_json
+from laneway.server.rest.wire import (
+    Message,
+    RefusedKey,
+    ValidationIssue,
+    ValidationProblem,
+    ZodError,
+)
+
+if TYPE_CHECKING:
+    from laneway.domain.errors import LanewayError
+    from laneway.server.operations import Content
+
+# The answers that any operation may give.
+ERRORS: dict[int, Content] = {
+    400: Message,
+    401: RefusedKey,
+    403: RefusedKey,
+    413: Message,
+    422: ValidationProblem,
+    503: Message,
+}
+
+# By the nearest class; every other one answers a message.
+STATUS: dict[type[LanewayError], int] = {
+    domain.LanewayError: 500,
+    domain.Retryable: 503,
+    domain.InvalidRequest: 422,
+    domain.NotFound: 404,
+    domain.Conflict: 409,
+    domain.QueueNotEmpty: 400,
+    domain.MessageTooLarge: 413,
+    domain.LockLost: 409,
+    domain.BrokerClosed: 503,
+    domain.Misconfigured: 503,
+    domain.InternalError: 500,
+    server.RequestError: 400,
+    server.BodyTooLarge: 413,
+    server.NoSuchRoute: 404,
+    server.MethodNotAllowed: 405,
+    server.Unauthenticated: 401,
+    server.Forbidden: 403,
+    server.InvalidInput: 422,
+}
+
+_CODES: dict[type[LanewayError], str] = {domain.LockLost: "LOCK_LOST"}
+_QUOTED = re.compile(r'"([^"]*)"')
+_UNPROCESSABLE = 422
+_UNAVAILABLE = 503
+_INTERNAL = 500
+
+
+def explain(error: LanewayError) -> Answer:
+    status = find_status(type(error))
+    answer = answer_json(status, _describe(error, status))
+    if isinstance(error, server.MethodNotAllowed):
+        answer.headers = ((b"allow", ", ".join(error.allowed).encode()),)
+    elif status == _UNAVAILABLE:
+        wait = getattr(error, "retry_after", None)
+        seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
+        answer.headers = ((b"retry-after", b"%d" % max(seconds, 1)),)
+    return answer
+
+
+def _describe(error: LanewayError, status: int) -> msgspec.Struct:
+    match error:
+        case server.InvalidInput():
+            return describe_issues(error)
+        case server.Unauthenticated():
+            return RefusedKey(error="Unauthorized", message=str(error))
+        case server.Forbidden():
+            return RefusedKey(error="Forbidden", message=str(error))
+        case _ if status == _UNPROCESSABLE:
+            return describe_issues(server.InvalidInput([server.Issue("custom", (), str(error))]))
+        case _:
+            return Message(message=_word(error, status), error=_CODES.get(type(error)))
+
+
+def _word(error: LanewayError, status: int) -> str:
+    if status == _INTERNAL:
+        # What it was is in the log; it is nothing the client could use.
+        return "Internal Server Error"
+    if isinstance(error, domain.QueueNotFound):
+        # The message begins: queue "name" does not exist.
+        return f"Queue not found: {_QUOTED.findall(str(error))[0]}"
+    return str(error)
+
+
+def find_status(kind: type[LanewayError]) -> int:
+    for ancestor in kind.__mro__:
+        if ancestor in STATUS:
+            return STATUS[ancestor]
+    return _INTERNAL
+
+
+def describe_issues(error: server.InvalidInput) -> ValidationProblem:
+    return ValidationProblem(
+        success=False,
+        error=ZodError(
+            issues=[
+                ValidationIssue(code=issue.code, path=list(issue.path), message=issue.message)
+                for issue in error.issues
+            ]
+        ),
+    )

@@ -1,0 +1,25 @@
+"""What every operation works with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laneway.engine import Broker
+    from laneway.server.authentication import Keyring
+    from laneway.server.metrics import Metrics
+    from laneway.server.settings import ServerSettings
+
+
+class Service:
+    """One per process; `stopping` is set when the server begins to stop."""
+
+    def __init__(
+        self, *, broker: Broker, settings: ServerSettings, keyring: Keyring, metrics: Metrics
+    ) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.keyring = keyring
+        self.metrics = metrics
+        self.stopping = asyncio.Event()

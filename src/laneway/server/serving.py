@@ -1,0 +1,105 @@
+"""Runs one process of the server on a socket that is open already, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from laneway.domain.errors import QueueExists, QueueNotFound
+from laneway.domain.settings import QueueSettings
+from laneway.engine import Broker
+from laneway.server.application import Application
+from laneway.server.authentication import Keyring
+from laneway.server.connections import Guard, GuardedProtocol
+from laneway.server.metrics import Metrics
+from laneway.server.rest import SURFACE as REST
+from laneway.server.service import Service
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    from laneway.server.settings import ServerSettings
+    from laneway.server.sheet import Sheet
+
+logger = logging.getLogger(__name__)
+
+KEYS_AGE = timedelta(seconds=3)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, with the signals left to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(
+    dsn: str, settings: ServerSettings, *, listener: socket.socket, sheet: Sheet, worker: int = 0
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends what the first let finish."""
+    async with Broker(dsn, settings.engine) as broker:
+        service = Service(
+            broker=broker,
+            settings=settings,
+            keyring=Keyring(secret=settings.secret_key, load=broker.list_keys, age=KEYS_AGE),
+            metrics=Metrics(sheet, worker),
+        )
+        await ensure_queue(broker, settings)
+        server = _Server(
+            uvicorn.Config(
+                Application(service, (REST,)),
+                http=GuardedProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=2048,
+                timeout_keep_alive=int(settings.limits.keep_alive.total_seconds()),
+                timeout_graceful_shutdown=int(settings.shutdown.total_seconds()),
+            )
+        )
+        guard = Guard(server.server_state.connections, settings.limits)
+
+        def stop() -> None:
+            if service.stopping.is_set():
+                server.force_exit = True
+            service.stopping.set()
+            server.should_exit = True
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        watch = asyncio.ensure_future(guard.run())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            watch.cancel()
+
+
+async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
+    """Make the queue that is meant when a request names none."""
+    try:
+        await broker.get_queue(settings.queue)
+    except QueueNotFound:
+        try:
+            await broker.create_queue(settings.queue, default_queue_settings(settings))
+        except QueueExists:
+            logger.debug("another process made the queue %s", settings.queue)
+
+
+def default_queue_settings(settings: ServerSettings) -> QueueSettings:
+    return QueueSettings(
+        lease=settings.ack_timeout,
+        max_attempts=settings.max_attempts,
+        record_events=settings.activity.enabled,
+    )

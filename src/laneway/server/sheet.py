@@ -1,0 +1,40 @@
+"""Numbers that the worker processes of one server share, each in a place of its own."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from typing import IO
+
+# Numbers per worker, far more than there are.
+WIDTH = 16_384
+_BYTES = 8
+
+
+class Sheet:
+    """A row of numbers per worker, in memory that all of them map.
+
+    A worker writes its own row only, so nothing needs a lock; one that is started again goes on
+    with the row of the one before, so that counters never fall.
+    """
+
+    def __init__(self, file: IO[bytes], *, workers: int) -> None:
+        self.file = file
+        self.workers = workers
+        self._map = mmap.mmap(file.fileno(), workers * WIDTH * _BYTES)
+        self._cells = memoryview(self._map).cast("d")
+
+    @classmethod
+    def make(cls, *, workers: int) -> Self:
+        file = tempfile.TemporaryFile(prefix="laneway-")  # noqa: SIM115 - lives as long as the sheet
+        file.truncate(workers * WIDTH * _BYTES)
+        return cls(file, workers=workers)
+
+    def row(self, worker: int) -> memoryview[float]:
+        return self._cells[worker * WIDTH : (worker + 1) * WIDTH]
+
+    def rows(self) -> list[memoryview[float]]:
+        return [self.row(worker) for worker in range(self.workers)]

@@ -1,0 +1,117 @@
+"""Keeps worker processes running on one socket, and stops them together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    import socket
+
+    from laneway.server.sheet import Sheet
+
+logger = logging.getLogger(__name__)
+
+# A worker that died at once is started again after this long, so that a fault costs no core.
+RESTART_PAUSE = timedelta(seconds=1)
+# How much longer than its own deadline a worker may take before it is killed.
+MARGIN = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a worker is told on its standard input, where no list of processes shows it."""
+
+    dsn: str
+    settings: ServerSettings
+    listener: int
+    sheet: int
+    worker: int
+
+
+async def supervise(
+    dsn: str, settings: ServerSettings, *, listener: socket.socket, sheet: Sheet
+) -> None:
+    """Run the workers until SIGTERM or SIGINT, and whichever dies again."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with asyncio.TaskGroup() as group:
+        for worker in range(settings.workers):
+            orders = Orders(
+                dsn=dsn,
+                settings=settings,
+                listener=listener.fileno(),
+                sheet=sheet.file.fileno(),
+                worker=worker,
+            )
+            group.create_task(_keep(orders, stopping), name=f"worker {worker}")
+
+
+async def _keep(orders: Orders, stopping: asyncio.Event) -> None:
+    while not stopping.is_set():
+        process = await _start(orders)
+        try:
+            await _watch(process, stopping)
+            if not stopping.is_set():
+                logger.error(
+                    "worker %d ended with %s and is started again",
+                    orders.worker,
+                    process.returncode,
+                )
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(RESTART_PAUSE.total_seconds()):
+                        await stopping.wait()
+        finally:
+            await _end(process, orders.settings.shutdown + MARGIN)
+
+
+async def _start(orders: Orders) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "laneway.server.worker",
+        stdin=asyncio.subprocess.PIPE,
+        pass_fds=(orders.listener, orders.sheet),
+        # A terminal's Ctrl-C reaches the parent alone, which then stops the workers.
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101 - asked for a pipe above
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(msgspec.json.encode(orders) + b"\n")
+        await process.stdin.drain()
+    return process
+
+
+async def _watch(process: asyncio.subprocess.Process, stopping: asyncio.Event) -> None:
+    """Return when the worker has ended or is to end."""
+    tasks = [asyncio.ensure_future(process.wait()), asyncio.ensure_future(stopping.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _end(process: asyncio.subprocess.Process, patience: timedelta) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(patience.total_seconds()):
+            await process.wait()
+    except TimeoutError:
+        logger.warning("worker %d did not stop in time and is killed", process.pid)
+        process.kill()
+        await process.wait()

@@ -1,0 +1,41 @@
+"""One worker process: reads its orders, serves, and stops with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+import msgspec
+import uvloop
+
+from laneway.server.logs import set_up_logs
+from laneway.server.serving import serve
+from laneway.server.sheet import Sheet
+from laneway.server.supervision import Orders
+
+
+def main() -> None:
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+    set_up_logs(orders.settings.log_level)
+    uvloop.run(_work(orders))
+
+
+async def _work(orders: Orders) -> None:
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    listener = socket.socket(fileno=orders.listener)
+    file = os.fdopen(orders.sheet, "r+b", buffering=0)
+    sheet = Sheet(file, workers=orders.settings.workers)
+    await serve(orders.dsn, orders.settings, listener=listener, sheet=sheet, worker=orders.worker)
+
+
+def _follow_parent() -> None:
+    """Stop when the parent's end of the pipe closes: when it dies, however it dies."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

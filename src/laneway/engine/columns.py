@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from laneway.domain.messages import Pushed
+from laneway.domain.messages import Delivery, Pushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,3 +109,64 @@ def _append_runs(runs: Runs, receipts: Sequence[Receipt]) -> bool:
             run_token, run_lane = token, lane
         run_last = seq
     return whole
+
+
+def deal_runs(rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
+    """Return each waiter's messages in the order they are to be handed out.
+
+    A row is one claim: a run of one lane. Runs of several lanes are merged by their positions.
+    """
+    dealt: list[list[Delivery]] = [[] for _ in range(waiters)]
+    merged: dict[int, list[tuple[int, Delivery]]] = {}
+    for row in rows:
+        (
+            waiter,
+            token,
+            segment,
+            lane,
+            first,
+            partition,
+            priority,
+            attempt,
+            until,
+            positions,
+            attempts,
+            created,
+            leases,
+            max_attempts,
+            keys,
+            headers,
+            bodies,
+        ) = row
+        run = map(
+            Delivery._make,
+            zip(
+                repeat(token),
+                repeat(segment),
+                repeat(lane),
+                count(first),
+                repeat(partition),
+                repeat(priority),
+                # Those that did not fail before have no attempt of their own.
+                [own or attempt for own in attempts] if attempts else repeat(attempt),
+                created,
+                repeat(until),
+                leases or _NOTHING,
+                max_attempts or _NOTHING,
+                keys or _NOTHING,
+                headers or _NOTHING,
+                bodies,
+                strict=False,
+            ),
+        )
+        if positions is None:
+            dealt[waiter].extend(run)
+        else:
+            merged.setdefault(waiter, []).extend(zip(positions, run, strict=True))
+    for waiter, placed in merged.items():
+        placed.sort(key=itemgetter(0))
+        dealt[waiter].extend(delivery for _, delivery in placed)
+    return dealt
+
+
+_NOTHING = repeat(None)

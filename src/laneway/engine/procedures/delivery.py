@@ -82,7 +82,7 @@ async def transact(
     )
 
 
-async def claim_many(
+async def claim_runs(
     connection: Connection,
     *,
     group_id: int,
@@ -92,10 +92,10 @@ async def claim_many(
     partition: str | None = None,
     priority: int | None = None,
 ) -> list[asyncpg.Record]:
-    """Return (waiter, then the fields of a Delivery in their order) per message."""
+    """Return a row per claim: its waiter, and its messages as arrays (see `deal_runs`)."""
     return await fetch(
         connection,
-        "select * from laneway.claim_many($1, $2, $3, $4, $5, $6, true)",
+        "select * from laneway.claim_runs($1, $2, $3, $4, $5, $6, true)",
         group_id,
         wants,
         leases,

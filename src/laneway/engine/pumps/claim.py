@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from laneway.domain.errors import (
     BrokerClosed,
     InternalError,
+    InvalidMessage,
     InvalidRequest,
     LanewayError,
     NotFound,
     Overloaded,
 )
-from laneway.domain.messages import Delivery
-from laneway.engine.procedures.delivery import claim_many, next_due
+from laneway.engine.columns import deal_runs
+from laneway.engine.procedures.delivery import claim_runs, next_due
 from laneway.engine.pumps.conflicts import persist
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from laneway.domain.messages import Delivery
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lanes import LanePlace, Lanes
     from laneway.engine.pool import Pool
@@ -308,6 +310,11 @@ class ClaimPump:
             if left and not self._due_known:
                 await self._watch_due(connection)
         except InvalidRequest as error:
+            if len(riders) == 1 and riders[0].want > 1 and isinstance(error, InvalidMessage):
+                # Together its messages are more than one answer can hold.
+                riders[0].want //= 2
+                await self._serve_riders(connection, line, riders)
+                return
             if len(riders) == 1 or isinstance(error, NotFound):
                 _refuse(riders, error)
                 return
@@ -325,7 +332,7 @@ class ClaimPump:
 
         async def call() -> list[asyncpg.Record]:
             self.calls += 1
-            return await claim_many(
+            return await claim_runs(
                 connection,
                 group_id=self.group_id,
                 wants=[rider.want for rider in riders],
@@ -339,14 +346,9 @@ class ClaimPump:
 
     def _deal(self, riders: Sequence[Waiter], rows: Sequence[asyncpg.Record]) -> list[Waiter]:
         """Answer the riders and return those who got nothing and go on waiting."""
-        dealt: list[list[Delivery]] = [[] for _ in riders]
-        make = Delivery._make
-        lane = None
+        dealt = deal_runs(rows, waiters=len(riders))
         for row in rows:
-            dealt[row[0]].append(make(row[1:]))
-            if row[3] != lane:
-                lane = row[3]
-                self._lanes.learn(lane, self._place(row[5]))
+            self._lanes.learn(row["lane_id"], self._place(row["partition"]))
         left = []
         for rider, deliveries in zip(riders, dealt, strict=True):
             if rider.answer.done():

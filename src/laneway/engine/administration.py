@@ -52,6 +52,10 @@ class Administration:
         self._core.catalog.forget(name)
         return await self._core.catalog.find(name)
 
+    async def find_queue(self, name: str) -> Queue:
+        """Return the queue as it is remembered, at most a few seconds old."""
+        return self._core.catalog.peek(name) or await self._core.catalog.find(name)
+
     async def list_queues(self) -> list[Queue]:
         async with self._core.pool.lend() as connection:
             return await procedures.list_queues(connection)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
 JSON = b"application/json"
 
@@ -15,12 +15,9 @@ encode = msgspec.json.Encoder().encode
 
 
 class Answer:
-    """A response that is whole in memory.
+    """A response that is whole in memory."""
 
-    undelivered is called when the client turns out to be gone: it gives back what was taken for it.
-    """
-
-    __slots__ = ("body", "content_type", "headers", "status", "undelivered")
+    __slots__ = ("body", "content_type", "headers", "status")
 
     def __init__(
         self,
@@ -29,13 +26,11 @@ class Answer:
         *,
         content_type: bytes = JSON,
         headers: Sequence[tuple[bytes, bytes]] = (),
-        undelivered: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.status = status
         self.body = body
         self.content_type = content_type
         self.headers = headers
-        self.undelivered = undelivered
 
 
 class Stream:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.answers import Answer
+from laneway.server.authentication import read_key
 from laneway.server.calls import Call, Request, read_body
 from laneway.server.compression import compress, takes_gzip
 from laneway.server.errors import BodyTooLarge, ClientGone, Forbidden, ServerBusy
@@ -132,7 +133,7 @@ class Application:
         keyring = self._service.keyring
         if role is None:
             return keyring.nobody
-        key = request.headers.get(b"x-api-key")
+        key = read_key(request.headers)
         identity = keyring.recall(key) or await keyring.identify(key)
         if identity.role < role:
             raise Forbidden(

@@ -15,7 +15,7 @@ from laneway.server.calls import Identity
 from laneway.server.errors import Unauthenticated
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
     from laneway.domain.keys import ApiKey
@@ -41,6 +41,15 @@ def make_key() -> NewKey:
 def digest_key(key: bytes) -> bytes:
     # A key is 256 random bits, so one round of a quick hash keeps it as safe as many would.
     return hashlib.sha256(key).digest()
+
+
+def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """Return the key a client sent, as X-API-KEY or as the bearer of a token."""
+    key = headers.get(b"x-api-key")
+    if key is None:
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        key = token.strip() if scheme.lower() == b"bearer" else None
+    return key
 
 
 class Keyring:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
 
 from laneway.server.errors import BodyTooLarge, ClientGone
 from laneway.server.operations import B, P
@@ -43,7 +43,9 @@ class Identity:
 
 
 # The headers that the server itself looks at.
-_WANTED = frozenset({b"x-api-key", b"x-request-id", b"content-length", b"accept-encoding"})
+_WANTED = frozenset(
+    {b"x-api-key", b"x-request-id", b"content-length", b"accept-encoding", b"authorization"}
+)
 
 
 class Request:
@@ -104,6 +106,10 @@ class Call(Generic[P, B]):
         """Tell without waiting whether the client has gone."""
         return self.request.is_gone()
 
+    def leave(self) -> NoReturn:
+        """End the call without an answer: nobody is there for it."""
+        raise ClientGone("the client went away")
+
     async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
         """Return what a long wait brings, or `otherwise` once the server stops.
 
@@ -114,9 +120,12 @@ class Call(Generic[P, B]):
         stopping = asyncio.ensure_future(self.service.stopping.wait())
         try:
             await asyncio.wait({task, leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                # Even when the client has just gone: what came has to be given back by the caller.
+                return task.result()
             if leaving.done():
                 raise ClientGone("the client went away")
-            return task.result() if task.done() else otherwise
+            return otherwise
         finally:
             for each in (task, leaving, stopping):
                 each.cancel()

@@ -30,5 +30,4 @@ async def compress(answer: Answer) -> Answer:
         body,
         content_type=answer.content_type,
         headers=(*answer.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")),
-        undelivered=answer.undelivered,
     )

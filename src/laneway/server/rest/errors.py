@@ -56,7 +56,7 @@ STATUS: dict[type[LanewayError], int] = {
 }
 
 _CODES: dict[type[LanewayError], str] = {domain.LockLost: "LOCK_LOST"}
-_QUOTED = re.compile(r'"([^"]*)"')
+_NAMED = re.compile(r'queue "(.*)" does not exist', re.DOTALL)
 _UNPROCESSABLE = 422
 _UNAVAILABLE = 503
 _INTERNAL = 500
@@ -93,8 +93,8 @@ def _word(error: LanewayError, status: int) -> str:
         # What it was is in the log; it is nothing the client could use.
         return "Internal Server Error"
     if isinstance(error, domain.QueueNotFound):
-        # The message begins: queue "name" does not exist.
-        return f"Queue not found: {_QUOTED.findall(str(error))[0]}"
+        named = _NAMED.match(str(error))
+        return f"Queue not found: {named[1]}" if named else str(error)
     return str(error)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from laneway.domain.messages import OutgoingMessage
-from laneway.server.answers import Answer, answer_json
+from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.errors import InvalidInput, Issue, MalformedBody
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
@@ -68,11 +68,10 @@ async def add_message(call: Call[None, NewMessage]) -> Answer:
     pushed = await call.service.broker.push(queue, (_read(body, settings, ()),))
     call.service.metrics.count_messages(Traffic.PUSHED)
     segment, lane, seq, _ = pushed[0]
-    # Neither the id nor a queue's name has anything in it that JSON would escape.
     return Answer(
         201,
-        f'{{"message":"Message added successfully","id":"{segment}-{lane}-{seq}",'
-        f'"queue":"{queue}"}}'.encode(),
+        b'{"message":"Message added successfully","id":"%d-%d-%d","queue":%b}'
+        % (segment, lane, seq, encode(queue)),
     )
 
 

@@ -11,7 +11,8 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 # Ten years: longer than anybody waits, short enough for every clock.
 LONGEST = 315_360_000
 
-QueueName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_.-]+$")]
+# Of a queue that is there already: other protocols allow more in a name than this one.
+QueueName = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST)]
 MessageType = Annotated[str, Meta(max_length=255)]
 Priority = Annotated[int, Meta(ge=0, le=32_767)]

@@ -1,0 +1,148 @@
+"""Who holds a message: receipts for what clients name, and why one was refused."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
+
+from laneway.domain.errors import InvalidId
+from laneway.domain.ids import MessageId
+from laneway.domain.messages import Receipt, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.messages import StoredMessage
+    from laneway.engine import Broker
+
+
+class Named(Protocol):
+    """A message that a client names, with the token it was given, or none: whoever holds it."""
+
+    id: str
+    lock_token: str | None
+
+
+class Problem(Enum):
+    """Why a message could not be settled."""
+
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_STATE = "INVALID_STATE"
+    LOCK_LOST = "LOCK_LOST"
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Problem.NOT_FOUND: "Message not found",
+    Problem.INVALID_STATE: "Message is not processing",
+    Problem.LOCK_LOST: "Lock lost",
+}
+
+
+class Located(NamedTuple):
+    """A message's queue; `message` None: it is kept no more, or was not looked up."""
+
+    position: int
+    queue: str
+    id: MessageId
+    message: StoredMessage | None
+
+
+async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt | Problem]:
+    """Return the right to settle each message, with the holder's token where none is named."""
+    receipts: list[Receipt | Problem] = []
+    unnamed: list[int] = []
+    broken: list[int] = []
+    for position, item in enumerate(items):
+        message_id = read_id(item.id)
+        if message_id is None:
+            receipts.append(Problem.NOT_FOUND)
+            continue
+        if item.lock_token is None:
+            unnamed.append(position)
+            receipts.append(Problem.INVALID_STATE)
+            continue
+        try:
+            token = UUID(item.lock_token)
+        except ValueError:
+            broken.append(position)
+            receipts.append(Problem.LOCK_LOST)
+        else:
+            receipts.append(Receipt(token, message_id.lane, message_id.seq))
+    if broken:
+        problems = await diagnose(broker, [items[position] for position in broken])
+        for position, problem in zip(broken, problems, strict=True):
+            receipts[position] = problem
+    if unnamed:
+        await _find_holders(broker, items, unnamed, receipts)
+    return receipts
+
+
+async def diagnose(broker: Broker, items: Sequence[Named]) -> list[Problem]:
+    """Return why each was refused, by what is kept of it now."""
+    problems = [Problem.NOT_FOUND] * len(items)
+    for found in await locate(broker, [item.id for item in items]):
+        if found.message is None:
+            continue
+        gone = found.message.status not in {Status.PROCESSING, Status.QUEUED}
+        lost = not gone and items[found.position].lock_token is not None
+        problems[found.position] = Problem.LOCK_LOST if lost else Problem.INVALID_STATE
+    return problems
+
+
+async def locate(broker: Broker, texts: Sequence[str], *, look: bool = True) -> list[Located]:
+    """Return those whose queue exists, with the messages themselves unless `look` is off."""
+    ids = [(position, read_id(text)) for position, text in enumerate(texts)]
+    known = [(position, message_id) for position, message_id in ids if message_id is not None]
+    if not known:
+        return []
+    names = await broker.locate([message_id for _, message_id in known])
+    places: dict[str, list[tuple[int, MessageId]]] = {}
+    for (position, message_id), name in zip(known, names, strict=True):
+        if name is not None:
+            places.setdefault(name, []).append((position, message_id))
+    located = []
+    for queue, members in places.items():
+        messages: Sequence[StoredMessage | None] = [None] * len(members)
+        if look:
+            messages = await broker.find(queue, [message_id for _, message_id in members])
+        located += [
+            Located(position, queue, message_id, message)
+            for (position, message_id), message in zip(members, messages, strict=True)
+        ]
+    return located
+
+
+async def _find_holders(
+    broker: Broker,
+    items: Sequence[Named],
+    unnamed: Sequence[int],
+    receipts: list[Receipt | Problem],
+) -> None:
+    """Put in the receipts of whoever holds the messages now, or why nobody does."""
+    located = await locate(broker, [items[position].id for position in unnamed])
+    for position in unnamed:
+        receipts[position] = Problem.NOT_FOUND
+    queues: dict[str, list[Located]] = {}
+    for found in located:
+        if found.message is not None:
+            receipts[unnamed[found.position]] = Problem.INVALID_STATE
+            queues.setdefault(found.queue, []).append(found)
+    for queue, members in queues.items():
+        tokens = await broker.holders(queue, [found.id for found in members])
+        for found, token in zip(members, tokens, strict=True):
+            if token is not None:
+                receipt = Receipt(token, found.id.lane, found.id.seq)
+                receipts[unnamed[found.position]] = receipt
+
+
+def read_id(text: str) -> MessageId | None:
+    """Return the id, or None for a text that is none: no message has it."""
+    try:
+        return MessageId.parse(text)
+    except InvalidId:
+        return None

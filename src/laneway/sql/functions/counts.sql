@@ -15,7 +15,7 @@ language sql stable set search_path = '' as $$
       cross join lateral (select greatest(p.seq, l.base) as seq, p.segment from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p),
   lanes as (
     select r.group_id,
-           sum(r.newest - r.seq - x.ahead) as ahead,
+           sum(case when r.ready then r.newest - r.seq - x.ahead else 0 end) as ahead, -- an idle reader has at most gaps ahead
            sum(r.seq - r.base + x.aside - x.gone) as passed,
            min(m.created_at) as oldest, max(n.created_at) as newest
       from readers r

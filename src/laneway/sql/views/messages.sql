@@ -5,7 +5,8 @@ create or replace view laneway.messages as
          coalesce(k.priority, v.priority, l.priority) as priority,
          case when k.seq is not null then 'queued' when c.token is not null then 'processing'
               when x.first_seq is null and m.seq > p.seq then 'queued' else 'acknowledged' end as status,
-         coalesce(k.attempt, c.attempt, e.attempt, t.attempt, 0::smallint) as attempt_count,
+         coalesce(k.attempt, case when c.aside then c.attempt end, (t.attempt + case when c.token is not null or e.at is not null then 1 else 0 end)::smallint,
+                  c.attempt, e.attempt, 0::smallint) as attempt_count,
          coalesce(v.max_attempts, m.max_attempts, q.max_attempts) as max_attempts,
          coalesce(v.lease, m.lease, q.lease) as ack_timeout,
          c.token as lock_token, c.until as locked_until, coalesce(c.consumer, e.consumer) as consumer_id,

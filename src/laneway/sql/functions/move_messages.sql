@@ -50,6 +50,9 @@ begin
       select c.* into v_claim from laneway.claim c where c.token = v_claim.token and c.part = v_claim.part and c.pending @> v_item.seq for update;
       continue when not found;
       v_attempt := v_claim.attempt;
+      if v_queue.ordered and not v_claim.aside then
+        v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1;
+      end if;
       if p_to = 'queued' then
         perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
         if not v_queue.ordered or v_claim.aside then

@@ -16,7 +16,9 @@ begin
   for v_item in
     select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, coalesce(p_dead[u.n], false) as dead
       from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
-     order by u.lane_id, u.token, u.seq desc, u.n
+      left join lateral (select g.ordered from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id where c.token = u.token limit 1) o on true
+     -- In ordered groups the last first, since all behind a message goes back with it; else as they will come again.
+     order by u.lane_id, u.token, case when o.ordered then - u.seq else u.seq end, u.n
   loop
     idx := v_item.n - 1;
     outcome := 'lost';

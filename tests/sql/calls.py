@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -124,7 +124,7 @@ async def push(
     return spread_runs(rows)
 
 
-def spread_runs(rows: Iterable[Mapping[str, Any]]) -> list[Place]:
+def spread_runs(rows: Iterable[asyncpg.Record]) -> list[Place]:
     places: list[Place] = []
     for row in rows:
         assert row["idx"] == len(places)

@@ -16,8 +16,8 @@ help: ## list the targets
 
 setup: $(CURRENT) ## make .venv from the locks, with the laneway command; nothing to do when current
 
-run: setup ## start the embedded database, install the schema and run the demonstration
-	$(BIN)/laneway demo
+run: setup ## start the server, on the embedded database unless the environment names another
+	$(BIN)/laneway serve
 
 test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
 	$(BIN)/pytest --cov --cov-report=term

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laneway.cli import keys
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.demo import run_demo
 from laneway.cli.environment import read_environment
 from laneway.cli.execution import execute
 from laneway.cli.flags import with_settings
 from laneway.cli.serve import run_server
+from laneway.cli.settings import show_settings
 from laneway.embedded import find_running
 from laneway.sql.migrate import install, verify
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 admin = typer.Typer(no_args_is_help=True, help="Look after the schema.")
 app.add_typer(admin, name="admin")
+key = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+app.add_typer(key, name="key")
 
 DataDir = Annotated[
     Path, typer.Option(help="Where the embedded PostgreSQL lives when no other is given.")
@@ -52,6 +56,13 @@ def serve(settings: Settings) -> None:
 
 
 @app.command()
+@with_settings
+def config(settings: Settings) -> None:
+    """Print every setting and where it comes from, secrets hidden."""
+    show_settings(settings)
+
+
+@app.command()
 def demo(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     """Install the schema and show the broker at work."""
 
@@ -74,6 +85,41 @@ def url(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
         typer.echo(f"laneway: no embedded database is running in {data_dir}", err=True)
         raise typer.Exit(1)
     typer.echo(found)
+
+
+@key.command("create")
+def create_key(
+    role: Annotated[str, typer.Option(help="What it may do: read, write or admin.")],
+    queue: Annotated[
+        str | None, typer.Option(help="The queues it is limited to, as a pattern: mail-*")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Make a key and print it: it is not shown again."""
+    environment = read_environment(os.environ)
+    execute(
+        keys.create_key(environment, data_dir, role=keys.read_role(role), name=name, pattern=queue)
+    )
+
+
+@key.command("list")
+def list_keys(
+    *,
+    revoked: Annotated[bool, typer.Option("--revoked", help="Also those out of force.")] = False,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """List the keys, of which only hashes are kept."""
+    execute(keys.list_keys(read_environment(os.environ), data_dir, revoked=revoked))
+
+
+@key.command("revoke")
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `laneway key list` shows it.")],
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Put a key out of force."""
+    execute(keys.revoke_key(read_environment(os.environ), data_dir, key_id))
 
 
 @admin.command("install")

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from rich.console import Console
+from rich.table import Table
+
 from laneway.cli.environment import read_environment
 from laneway.cli.errors import SettingInvalid
 from laneway.domain.settings import EngineSettings
@@ -143,7 +146,9 @@ class Chosen:
                 return str(self.value)
             netloc = parts.netloc.replace(f":{parts.password}@", f":{HIDDEN}@", 1)
             return parts._replace(netloc=netloc).geturl()
-        return HIDDEN if self.setting.secret else str(self.value).replace("True", "true")
+        if self.setting.secret:
+            return HIDDEN
+        return str(self.value).lower() if self.setting.kind is bool else str(self.value)
 
 
 class Settings:
@@ -236,6 +241,15 @@ def read_settings(
             value, source = setting.default, "default"
         chosen[setting.name] = Chosen(setting, value, source)  # type: ignore[arg-type]
     return Settings(chosen)
+
+
+def show_settings(settings: Settings) -> None:
+    table = Table()
+    for column in ("setting", "value", "from"):
+        table.add_column(column, overflow="fold")
+    for chosen in settings.chosen.values():
+        table.add_row(chosen.setting.name, chosen.shown, chosen.source)
+    Console().print(table)
 
 
 def _read_file(file: Path | None) -> Mapping[str, Any]:

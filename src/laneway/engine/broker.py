@@ -24,9 +24,11 @@ from laneway.engine.keys import Keys
 from laneway.engine.lanes import LanePlace, Lanes
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
+from laneway.engine.measurements import Measurements
 from laneway.engine.notices import Notices
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
+from laneway.engine.procedures.maintenance import read_clock
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.push import PushLoad, PushPump
@@ -139,6 +141,23 @@ class Broker(Administration, Inspection, Keys):
             await self._returns.close()
             await self._tasks.close()
             await self._core.pool.close()
+
+    async def ping(self) -> datetime:
+        """Return the database's clock: proof that it answers."""
+        async with self._core.pool.lend() as connection:
+            return await read_clock(connection)
+
+    def measure(self) -> Measurements:
+        claims = list(self._claims.values())
+        return Measurements(
+            *self._core.pool.usage,
+            *self._pushes.waiting,
+            claim_waiters=sum(pump.waiting for pump in claims),
+            settle_messages=self._settlements.waiting,
+            push_calls=self._pushes.calls,
+            claim_calls=sum(pump.calls for pump in claims),
+            settle_calls=self._settlements.calls,
+        )
 
     async def push(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[Pushed]:
         """Return where each message is, once all are committed; all are pushed, or none."""

@@ -67,6 +67,11 @@ class Pool:
         self._trouble: LanewayError | None = None
         self._closed = False
 
+    @property
+    def usage(self) -> tuple[int, int, int]:
+        """How many connections are open, how many of them idle, and how many callers wait."""
+        return self._open, len(self._idle), len(self._waiters)
+
     async def acquire(self) -> Connection:
         """Return a connection that the caller gives back with `release`, whatever happens."""
         while self._idle:

@@ -42,9 +42,9 @@ class Application:
         self._service = service
         self._router = Router(surfaces)
         self._metrics = service.metrics
-        self._metrics.name_routes(self._router.routes)
+        service.routes = tuple(self._router.routes)
+        self._metrics.name_routes(service.routes)
         self._limits = service.settings.limits
-        self._busy = 0
         # Request ids of this process: its own beginning and a number.
         self._id_prefix = uuid4().hex[:12].encode() + b"-"
         self._id_number = 0
@@ -52,7 +52,7 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         request.request_id = self._name_request(request.headers)
-        self._busy += 1
+        self._service.busy += 1
         status = NO_ANSWER
         try:
             answer = await self._answer(request)
@@ -64,16 +64,11 @@ class Application:
         except ClientGone:
             pass
         finally:
-            self._busy -= 1
+            self._service.busy -= 1
             seconds = perf_counter() - request.began
             self._metrics.count_request(request.route, status, seconds)
             if access.isEnabledFor(logging.DEBUG):
                 _log_access(request, status, seconds)
-
-    @property
-    def busy(self) -> int:
-        """How many requests are under way."""
-        return self._busy
 
     @property
     def router(self) -> Router:
@@ -90,8 +85,8 @@ class Application:
         """Return what the operation answers, or what went wrong in the words of its protocol."""
         scope = request.scope
         try:
-            if self._busy > self._limits.requests:
-                return self._explain(_too_busy(self._busy), request)
+            if self._service.busy > self._limits.requests:
+                return self._explain(_too_busy(self._service.busy), request)
             if scope["method"] == "OPTIONS":
                 return self._answer_preflight(scope)
             route, path = self._router.find(scope["method"], scope["path"])

@@ -8,9 +8,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from laneway.domain.queues import Counts
+    from laneway.engine.measurements import Measurements
     from laneway.server.routing import Route
     from laneway.server.sheet import Sheet
 
@@ -53,6 +54,9 @@ class Work(IntEnum):
     SETTLE_CALLS = 2
 
 
+# The gauges in the order of the broker's measurements; its calls follow them.
+_OF_BROKER = tuple(Gauge)[1:]
+
 # The places in a worker's row: gauges, traffic, work, then for each route its outcomes, its
 # buckets (the last one for what is beyond them) and the sum of its seconds.
 _TRAFFIC = len(Gauge)
@@ -69,6 +73,7 @@ class Metrics:
         self._sheet = sheet
         self._row = sheet.row(worker)
         self._routes: Sequence[Route] = ()
+        self._seen = [0] * len(Work)
 
     def name_routes(self, routes: Sequence[Route]) -> None:
         if _ROUTES + len(routes) * _ROUTE_WIDTH > len(self._row):
@@ -88,12 +93,15 @@ class Metrics:
     def count_messages(self, what: Traffic, count: int = 1) -> None:
         self._row[_TRAFFIC + what] += count
 
-    def set_gauges(self, values: Mapping[Gauge, float], work: Mapping[Work, float]) -> None:
-        for gauge, value in values.items():
+    def take_stock(self, busy: int, broker: Measurements) -> None:
+        """Write down what this process has now; busy: its requests under way."""
+        self._row[Gauge.REQUESTS] = busy
+        for gauge, value in zip(_OF_BROKER, broker[: len(_OF_BROKER)], strict=True):
             self._row[gauge] = value
-        for kind, value in work.items():
-            # A process counts from zero; its row may go on from one before it.
-            self._row[_WORK + kind] = value
+        for work, value in zip(Work, broker[len(_OF_BROKER) :], strict=True):
+            # The row may go on from a process before this one, whose calls count too.
+            self._row[_WORK + work] += max(value - self._seen[work], 0)
+            self._seen[work] = value
 
     def render(self, counts: Sequence[Counts]) -> bytes:
         lines: list[str] = []

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
     from laneway.server.authentication import Keyring
     from laneway.server.metrics import Metrics
+    from laneway.server.routing import Route
     from laneway.server.settings import ServerSettings
 
 
@@ -23,3 +24,10 @@ class Service:
         self.keyring = keyring
         self.metrics = metrics
         self.stopping = asyncio.Event()
+        # Set by the application, which knows them.
+        self.routes: tuple[Route, ...] = ()
+        # Requests under way in this process.
+        self.busy = 0
+
+    def take_stock(self) -> None:
+        self.metrics.take_stock(self.busy, self.broker.measure())

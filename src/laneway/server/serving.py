@@ -14,6 +14,7 @@ import uvicorn
 from laneway.domain.errors import QueueExists, QueueNotFound
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
+from laneway.server import monitoring
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.connections import Guard, GuardedProtocol
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEYS_AGE = timedelta(seconds=3)
+PUBLISH_PERIOD = timedelta(seconds=1)
 
 
 class _Server(uvicorn.Server):
@@ -55,7 +57,7 @@ async def serve(
         await ensure_queue(broker, settings)
         server = _Server(
             uvicorn.Config(
-                Application(service, (REST,)),
+                Application(service, (REST, monitoring.make_surface(REST.explain))),
                 http=GuardedProtocol,
                 ws="none",
                 lifespan="off",
@@ -79,11 +81,19 @@ async def serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
-        watch = asyncio.ensure_future(guard.run())
+        watches = [asyncio.ensure_future(guard.run()), asyncio.ensure_future(_publish(service))]
         try:
             await server.serve(sockets=[listener])
         finally:
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
+
+
+async def _publish(service: Service) -> None:
+    """Write this process's numbers down for whichever process is asked for them."""
+    while True:
+        await asyncio.sleep(PUBLISH_PERIOD.total_seconds())
+        service.take_stock()
 
 
 async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:

@@ -143,6 +143,11 @@ class ClaimPump:
         self.calls = 0
 
     @property
+    def waiting(self) -> int:
+        """How many consumers wait for messages."""
+        return self._waiting
+
+    @property
     def has_sleepers(self) -> bool:
         """Whether somebody waits for messages that did not come yet."""
         return self._waiting > 0

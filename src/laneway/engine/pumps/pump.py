@@ -81,6 +81,11 @@ class Pump(Generic[Load, Answer]):
         self._drained = asyncio.Event()
         self.calls = 0
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many messages are not answered yet, and their bytes."""
+        return self._count, self._size
+
     async def submit(
         self, load: Load, *, count: int, size: int = 0, key: Hashable = None
     ) -> Answer:

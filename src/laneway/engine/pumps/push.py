@@ -51,6 +51,11 @@ class PushPump:
         """How many calls the pushes so far took."""
         return self._pump.calls
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many messages wait for their push, and their bytes."""
+        return self._pump.waiting
+
     async def push(self, load: PushLoad) -> list[Pushed]:
         """Return where each message is; all of them are pushed, or none."""
         queues, messages, _ = load

@@ -65,6 +65,11 @@ class SettlePump:
         """How many calls all settling so far took."""
         return sum(pump.calls for pump in self._pumps)
 
+    @property
+    def waiting(self) -> int:
+        """How many messages wait to be settled."""
+        return sum(pump.waiting[0] for pump in self._pumps)
+
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
         """Return the positions of those whose lock was lost; the others are settled."""
         return await self._acks.submit(receipts, count=len(receipts))

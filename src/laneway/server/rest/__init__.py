@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from laneway.server.operations import Surface
-from laneway.server.rest import consuming, producing, settling
+from laneway.server.rest import consuming, documents, health, producing, settling
 from laneway.server.rest.errors import ERRORS, explain
 
 SURFACE = Surface(
     name="rest",
     prefix="/api",
-    operations=(*producing.OPERATIONS, *consuming.OPERATIONS, *settling.OPERATIONS),
+    operations=(
+        *producing.OPERATIONS,
+        *consuming.OPERATIONS,
+        *settling.OPERATIONS,
+        *health.OPERATIONS,
+        *documents.OPERATIONS,
+    ),
     explain=explain,
     errors=ERRORS,
 )

@@ -1,0 +1,133 @@
+"""The OpenAPI document, from the same declarations that route and decode."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.server.operations import Media
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from laneway.server.operations import Content
+    from laneway.server.routing import Route
+
+_REF = "#/components/schemas/{name}"
+_PATH_NAME = re.compile(r"\{([A-Za-z_]+)\}")
+
+
+def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+    shown = [route for route in routes if not route.operation.hidden]
+    types = _collect_types(shown)
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    known = dict(zip(map(id, types), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in shown:
+        method = route.operation.method.lower()
+        paths.setdefault(route.path, {})[method] = _describe(route, known, components)
+    # What only describes parameters is of no use as a schema of its own.
+    used = msgspec.json.encode(paths).decode()
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Laneway",
+            "version": version,
+            "description": "A message broker on PostgreSQL.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": _keep_used(components, used),
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    }
+
+
+def _collect_types(routes: Iterable[Route]) -> list[Any]:
+    found: dict[int, Any] = {}
+    for route in routes:
+        operation = route.operation
+        contents: list[Content] = [*route.surface.errors.values(), *operation.answers.values()]
+        contents += [operation.body, operation.parameters]
+        for content in contents:
+            if content is not None and not isinstance(content, Media):
+                found[id(content)] = content
+    return list(found.values())
+
+
+def _describe(
+    route: Route, known: Mapping[int, Any], components: Mapping[str, Any]
+) -> dict[str, Any]:
+    operation = route.operation
+    described: dict[str, Any] = {
+        "operationId": operation.handler.__name__,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {
+            str(status): _describe_answer(status, content, known)
+            for status, content in sorted({**route.surface.errors, **operation.answers}.items())
+        },
+        "security": [{"key": []}, {"bearer": []}, {}] if operation.role is not None else [],
+    }
+    if operation.parameters is not None:
+        schema = _resolve(known[id(operation.parameters)], components)
+        described["parameters"] = list(_describe_parameters(operation.path, schema))
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": not operation.body_optional,
+            "content": _describe_content(operation.body, known),
+        }
+    return described
+
+
+def _describe_parameters(path: str, schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    in_path = set(_PATH_NAME.findall(path))
+    for name, properties in schema["properties"].items():
+        described = {key: value for key, value in properties.items() if key != "default"}
+        if properties.get("default") is not None:
+            described["default"] = properties["default"]
+        yield {
+            "name": name,
+            "in": "path" if name in in_path else "query",
+            "required": name in in_path or name in schema.get("required", ()),
+            "schema": described,
+        }
+
+
+def _describe_answer(status: int, content: Content, known: Mapping[int, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if content is not None:
+        described["content"] = _describe_content(content, known)
+    return described
+
+
+def _describe_content(content: Any, known: Mapping[int, Any]) -> dict[str, Any]:
+    if isinstance(content, Media):
+        return {content.content_type: {}}
+    return {"application/json": {"schema": known[id(content)]}}
+
+
+def _resolve(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    resolved: Mapping[str, Any] = components[reference.rpartition("/")[2]]
+    return resolved
+
+
+def _keep_used(components: Mapping[str, Any], used: str) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    waiting = [name for name in components if f'"{_REF.format(name=name)}"' in used]
+    while waiting:
+        name = waiting.pop()
+        if name not in kept:
+            kept[name] = components[name]
+            text = msgspec.json.encode(components[name]).decode()
+            waiting += [other for other in components if f'"{_REF.format(name=other)}"' in text]
+    return dict(sorted(kept.items()))

@@ -1,0 +1,112 @@
+"""The routes that describe the others: OpenAPI, and a page that shows it."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from laneway.server.answers import Answer, encode
+from laneway.server.compression import takes_gzip
+from laneway.server.openapi import make_document
+from laneway.server.operations import Media, Operation, no_queue
+
+if TYPE_CHECKING:
+    from laneway.server.calls import Call
+    from laneway.server.routing import Route
+
+_PAGE = b"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Laneway API</title>
+</head>
+<body>
+<script id="api-reference" data-url="doc"
+ data-configuration='{"withDefaultFonts":false,"telemetry":false,"agent":{"disabled":true}}'>
+</script>
+<script src="reference/scalar.js"></script>
+</body>
+</html>
+"""
+
+# The page may talk to this server only.
+_POLICY = (
+    b"content-security-policy",
+    (
+        b"default-src 'self'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'"
+    ),
+)
+
+
+async def show_openapi(call: Call[None, None]) -> Answer:
+    return Answer(200, _write_document(call.service.routes))
+
+
+async def show_reference(_: Call[None, None]) -> Answer:
+    return Answer(200, _PAGE, content_type=b"text/html; charset=utf-8", headers=(_POLICY,))
+
+
+async def show_script(call: Call[None, None]) -> Answer:
+    headers = [(b"cache-control", b"public, max-age=86400"), (b"vary", b"Accept-Encoding")]
+    packed = _read_script()
+    if takes_gzip(call.request.headers):
+        headers.append((b"content-encoding", b"gzip"))
+        body = packed
+    else:
+        body = gzip.decompress(packed)
+    return Answer(200, body, content_type=b"text/javascript; charset=utf-8", headers=headers)
+
+
+@cache
+def _write_document(routes: tuple[Route, ...]) -> bytes:
+    return encode(make_document(routes, version=version("laneway")))
+
+
+@cache
+def _read_script() -> bytes:
+    return files("laneway.server").joinpath("static/scalar.js.gz").read_bytes()
+
+
+OPERATIONS = (
+    *(
+        Operation(
+            method="GET",
+            path=path,
+            handler=show_openapi,
+            summary="This document",
+            answers={200: Media("application/json")},
+            role=None,
+            reach=no_queue,
+            hidden=path != "/doc",
+            compress=True,
+            tag="documents",
+        )
+        for path in ("/doc", "/docs")
+    ),
+    Operation(
+        method="GET",
+        path="/reference",
+        handler=show_reference,
+        summary="The same, as a page",
+        answers={200: Media("text/html")},
+        role=None,
+        reach=no_queue,
+        tag="documents",
+    ),
+    Operation(
+        method="GET",
+        path="/reference/scalar.js",
+        handler=show_script,
+        summary="The page's program",
+        answers={200: Media("text/javascript")},
+        role=None,
+        reach=no_queue,
+        hidden=True,
+        tag="documents",
+    ),
+)

@@ -1,7 +1,7 @@
 -- claim_runs for ordered groups: each waiter gets the next messages of one lane that nobody holds, the lane
 -- with the oldest message first (beyond 32 lanes: in turn). A lane that waits for a retry or whose next
 -- message is delayed is passed over; a lane whose holder's time is up is taken over at once.
--- Arguments, answer and locks are claim_runs'.
+-- Arguments, answer, locks and errors are claim_runs'.
 create or replace function laneway.claim_ordered(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
@@ -22,6 +22,7 @@ declare
   v_passes int := 0;
   v_served int := 0;
   v_held int;
+  v_own boolean := false;
   v_has_parked boolean;
   v_oldest int;
   v_seen int[] := '{}';
@@ -59,6 +60,7 @@ begin
         v_held := coalesce(v_held, v_ready.readers[i]);
         continue;
       end if;
+      v_own := true;
       select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
         from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
       if v_place.token is not null then
@@ -126,6 +128,9 @@ begin
     end if;
   end loop;
   if v_served = 0 and v_held is not null then
+    if v_own then
+      raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
+    end if;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
     return query select * from laneway.claim_ordered(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
   end if;

@@ -8,7 +8,8 @@
 -- before attempt.
 -- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
 -- lanes, and the rest is in claim_shared and claim_ordered.
--- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 more than 10000 for one waiter.
+-- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 more than 10000 for one waiter,
+-- LW503 others are reading all that may have something.
 create or replace function laneway.claim_runs(
   p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
   p_partition text default null, p_priority smallint default null, p_alone boolean default false)

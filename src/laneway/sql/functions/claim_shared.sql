@@ -1,5 +1,5 @@
 -- claim_runs' general path for shared groups: parked messages that are due, several lanes merged by age,
--- delays, gaps, leases of single messages, several segments. Arguments, answer and locks are claim_runs'.
+-- delays, gaps, leases of single messages, several segments. Arguments, answer, locks and errors are claim_runs'.
 create or replace function laneway.claim_shared(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
@@ -25,6 +25,7 @@ declare
   v_oldest int;                          -- the oldest segment any of the lanes stands in
   v_repeat boolean;
   v_held int;                            -- a reader that somebody else was reading
+  v_own boolean := false;                -- whether any reader's lock is ours
   v_passes int := 0;
   -- the lanes at hand
   v_readers int[]; v_lanes int[]; v_from bigint[]; v_upto bigint[]; v_segments int[]; v_ctids tid[]; v_until bigint[];
@@ -88,6 +89,7 @@ begin
         from (select u.reader_id, u.lane_id, pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, u.reader_id) as mine
                 from unnest(v_ready.readers, v_ready.lanes) u (reader_id, lane_id) offset 0) t;
       v_held := coalesce(v_held, v_other);
+      v_own := v_own or v_readers is not null;
       select array_agg(p.ctid), array_agg(p.segment), array_agg(p.seq), array_agg(p.exceptions_until), min(p.segment), bool_or(p.exceptions_until > p.seq)
         into v_ctids, v_segments, v_from, v_until, v_oldest, v_exceptions
         from unnest(v_readers) with ordinality u (reader_id, n)
@@ -158,7 +160,10 @@ begin
 
   if v_out_seqs = '{}' then
     if v_held is not null then
-      -- Every ready reader was held: wait for one, and look once more.
+      -- Every ready reader was held: wait for one, and look once more. Not with locks in hand that others may wait for.
+      if v_own then
+        raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
+      end if;
       perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
       return query select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     end if;

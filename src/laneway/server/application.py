@@ -12,9 +12,9 @@ from uuid import uuid4
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.answers import Answer
 from laneway.server.authentication import read_key
-from laneway.server.calls import Call, Request, read_body
+from laneway.server.calls import Call, Request
 from laneway.server.compression import compress, takes_gzip
-from laneway.server.errors import BodyTooLarge, ClientGone, Forbidden, ServerBusy
+from laneway.server.errors import ClientGone, Forbidden, ServerBusy
 from laneway.server.routing import Router
 
 if TYPE_CHECKING:
@@ -114,11 +114,7 @@ class Application:
         if route.parameters is not None:
             parameters = route.parameters.decode(request.scope["query_string"], path)
         if route.body is not None:
-            limit = self._limits.body
-            length = request.headers.get(b"content-length")
-            if length is not None and int(length) > limit:
-                raise BodyTooLarge(limit)
-            body = route.body.decode(await read_body(request.receive, limit))
+            body = route.body.decode(await request.read(self._limits.body))
         call = Call(self._service, request, identity, parameters, body)
         if identity.pattern is not None and operation.role is not None:
             await _require_reach(call, route)

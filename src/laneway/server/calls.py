@@ -61,6 +61,31 @@ class Request:
         self.request_id = b""
         self.route: Route | None = None
 
+    async def read(self, limit: int) -> bytes:
+        """Return the whole body; how long that may take is up to the connection's guard."""
+        length = self.headers.get(b"content-length")
+        if length is not None and int(length) > limit:
+            raise BodyTooLarge(limit)
+        event = await self._receive_body()
+        body: bytes = event["body"]
+        if event["more_body"]:
+            parts = [body]
+            size = len(body)
+            while event["more_body"] and size <= limit:
+                event = await self._receive_body()
+                parts.append(event["body"])
+                size += len(event["body"])
+            body = b"".join(parts)
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+        return body
+
+    async def _receive_body(self) -> Event:
+        event = await self.receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone("the client went away before its request was whole")
+        return event
+
     async def watch(self) -> None:
         """Return when the client has gone."""
         while (await self.receive())["type"] != "http.disconnect":
@@ -106,6 +131,10 @@ class Call(Generic[P, B]):
         """Tell without waiting whether the client has gone."""
         return self.request.is_gone()
 
+    async def read(self) -> bytes:
+        """Return the body of an operation that decodes it itself, within the server's limit."""
+        return await self.request.read(self.settings.limits.body)
+
     def leave(self) -> NoReturn:
         """End the call without an answer: nobody is there for it."""
         raise ClientGone("the client went away")
@@ -130,28 +159,3 @@ class Call(Generic[P, B]):
             for each in (task, leaving, stopping):
                 each.cancel()
             await asyncio.gather(task, leaving, stopping, return_exceptions=True)
-
-
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Return the whole body; how long that may take is up to the connection's guard."""
-    event = await receive()
-    if event["type"] == "http.disconnect":
-        raise ClientGone("the client went away before its request was whole")
-    body: bytes = event["body"]
-    if not event["more_body"]:
-        if len(body) > limit:
-            raise BodyTooLarge(limit)
-        return body
-    parts = [body]
-    size = len(body)
-    while event["more_body"]:
-        if size > limit:
-            raise BodyTooLarge(limit)
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise ClientGone("the client went away before its request was whole")
-        parts.append(event["body"])
-        size += len(event["body"])
-    if size > limit:
-        raise BodyTooLarge(limit)
-    return b"".join(parts)

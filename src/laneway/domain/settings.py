@@ -23,9 +23,10 @@ Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
 class QueueSettings:
     """A queue's settings, by the names of the columns of laneway.queue.
 
-    max_attempts None: never dead by attempts. retention None: the policy's. message_ttl None:
-    undelivered messages never expire. delay: every message waits this long. options: what a
-    protocol keeps beside its queue. kind and ordered are fixed when the queue is made.
+    max_attempts None: never dead by attempts. retention None: the policy's. retention_step:
+    what is past retention leaves in steps of this length. message_ttl None: undelivered messages
+    never expire. delay: every message waits this long. options: what a protocol keeps beside its
+    queue. kind and ordered are fixed when the queue is made.
     """
 
     kind: QueueKind = "standard"
@@ -39,6 +40,7 @@ class QueueSettings:
     dedup_window: timedelta = timedelta(minutes=5)
     dedup_scope: DedupScope = "queue"
     retention: timedelta | None = None
+    retention_step: timedelta | None = None
     message_ttl: timedelta | None = None
     max_bytes: int = 1_048_576
     record_events: bool = True
@@ -58,6 +60,7 @@ class QueueChanges(TypedDict, total=False):
     dedup_window: timedelta
     dedup_scope: DedupScope
     retention: timedelta | None
+    retention_step: timedelta | None
     message_ttl: timedelta | None
     max_bytes: int
     record_events: bool

@@ -22,6 +22,7 @@ from laneway.engine.core import Core
 from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
 from laneway.engine.lanes import LanePlace, Lanes
+from laneway.engine.listing import Listing
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(Administration, Inspection, Keys):
+class Broker(Administration, Inspection, Listing, Keys):
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from laneway.domain.errors import NotFound
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.engine.procedures import inspection as procedures
-from laneway.engine.procedures.administration import encode_json
+from laneway.engine.procedures.administration import encode_json, list_queues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime, timedelta
 
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import MessageChanges, Token
@@ -159,6 +161,44 @@ class Inspection:
             purged = await procedures.purge(connection, group_id=found.group_id, status=status)
         self._core.wakeups.wake(found_queue.queue_id)
         return purged
+
+    async def purge_each(
+        self, queues: Sequence[str] | None = None, *, status: Status | None = None
+    ) -> int:
+        """Delete all messages of a state, or of any, queue by queue; None: of every queue."""
+
+        async def purge(queue: str) -> int:
+            return await self.purge(queue, status=status)
+
+        return await self._sum_up(queues, purge)
+
+    async def delete_between(
+        self, queues: Sequence[str] | None, since: datetime, until: datetime
+    ) -> int:
+        """Delete what was pushed in that time, whatever its state; None: of every queue."""
+
+        async def delete(queue: str) -> int:
+            _, found = await self._core.catalog.find_group(queue, DEFAULT_GROUP)
+            async with self._core.pool.lend() as connection:
+                return await procedures.delete_between(
+                    connection, group_id=found.group_id, since=since, until=until
+                )
+
+        return await self._sum_up(queues, delete)
+
+    async def _sum_up(
+        self, queues: Sequence[str] | None, call: Callable[[str], Awaitable[int]]
+    ) -> int:
+        if queues is not None:
+            return sum([await call(queue) for queue in queues])
+        async with self._core.pool.lend() as connection:
+            names = [queue.name for queue in await list_queues(connection)]
+        total = 0
+        for name in names:
+            # Where every queue is meant, one that was deleted meanwhile is none of them.
+            with suppress(NotFound):
+                total += await call(name)
+        return total
 
     async def replay(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP

@@ -10,7 +10,7 @@ from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     import asyncpg
 
@@ -124,6 +124,20 @@ async def purge(connection: Connection, *, group_id: int, status: str | None) ->
         connection, "select laneway.purge($1, $2)", group_id, status, means=_GROUP
     )
     return purged
+
+
+async def delete_between(
+    connection: Connection, *, group_id: int, since: datetime, until: datetime
+) -> int:
+    deleted: int = await fetch_value(
+        connection,
+        "select laneway.delete_between($1, $2, $3)",
+        group_id,
+        since,
+        until,
+        means=_GROUP,
+    )
+    return deleted
 
 
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:

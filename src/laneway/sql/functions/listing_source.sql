@@ -39,11 +39,14 @@ begin
       from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id join laneway.reader r on r.group_id = g.group_id
       join laneway.lane l on l.lane_id = r.lane_id
       cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
+      -- a lane's times grow with its seqs, so a range of time is a range of seqs
+      cross join lateral (select case when $4 is null then 0 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $4) end as low,
+                                 case when $5 is null then 9223372036854775807 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $5 + interval '1 microsecond') end as high) b
       cross join lateral (%2$s) x
       left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on '%1$s' = 'acknowledged'
      where g.group_id = any ($8)$q$, p_status, format(case when p_status = 'queued' then $q$
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, t.attempt, t.error, x.deliver_at as available_at
-           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > p.seq) x
+           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(p.seq, b.low) and m.seq <= b.high) x
            left join laneway.retry t on t.reader_id = r.reader_id and t.seq = x.seq
           where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2) and coalesce($3, 0) <= coalesce(t.attempt, 0)
             and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
@@ -55,7 +58,7 @@ begin
                   from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
          where %1$s$q$ else $q$
         select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
-          from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > l.base
+          from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= b.high
                    and (m.seq <= p.seq or exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq = m.seq and not o.gone))) x
          where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2)
            and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s

@@ -1,5 +1,6 @@
 -- Shortens one queue as its own settings say: messages that every group has settled and that are older than its
--- retention go; with message_ttl, messages that nobody took in time expire. Answers how many left the log.
+-- retention go, in whole steps of retention_step where it has one; with message_ttl, messages that nobody took in
+-- time expire. Answers how many left the log.
 -- Locks: the readers' advisory locks of a lane, while it is trimmed; lanes that are busy are left for next time.
 -- Errors: none.
 create or replace function laneway.trim_queue(p_queue_id int) returns bigint
@@ -9,15 +10,20 @@ declare
   v_lane record;
   v_reader record;
   v_place record;
+  v_until timestamptz;
   v_last bigint;
   v_seqs int8multirange;
   v_busy boolean;
   v_rows bigint;
   v_count bigint := 0;
 begin
-  select q.queue_id, q.retention, q.message_ttl, q.kind <> 'unlogged' as logged, q.record_events into v_queue from laneway.queue q where q.queue_id = p_queue_id;
+  select q.queue_id, q.retention, q.retention_step, q.message_ttl, q.kind <> 'unlogged' as logged, q.record_events into v_queue from laneway.queue q where q.queue_id = p_queue_id;
+  v_until := clock_timestamp() - v_queue.retention;
+  if v_queue.retention_step is not null then
+    v_until := date_bin(v_queue.retention_step, v_until, timestamptz '2000-01-01 00:00:00+00');
+  end if;
   for v_lane in select l.lane_id, l.base from laneway.lane l where l.queue_id = p_queue_id order by l.lane_id loop
-    continue when (select m.created_at > clock_timestamp() - least(v_queue.retention, v_queue.message_ttl) from laneway.message m
+    continue when (select m.created_at >= greatest(v_until, clock_timestamp() - v_queue.message_ttl) from laneway.message m
                     where m.lane_id = v_lane.lane_id and m.seq > v_lane.base order by m.seq limit 1);
     v_busy := false;
     for v_reader in select r.reader_id, r.group_id from laneway.reader r where r.lane_id = v_lane.lane_id order by r.reader_id loop
@@ -56,7 +62,7 @@ begin
         left join lateral (select min(lower(c.pending)) - 1 as seq from laneway.claim c where c.reader_id = r.reader_id) c on true
         left join lateral (select min(k.seq) - 1 as seq from laneway.parked k where k.reader_id = r.reader_id) k on true
        where r.lane_id = v_lane.lane_id;
-      v_last := least(v_last, laneway.seq_before(v_lane.lane_id, v_queue.logged, clock_timestamp() - v_queue.retention));
+      v_last := least(v_last, laneway.seq_before(v_lane.lane_id, v_queue.logged, v_until));
       if v_last > v_lane.base then
         delete from laneway.message where lane_id = v_lane.lane_id and seq <= v_last;
         get diagnostics v_rows = row_count;

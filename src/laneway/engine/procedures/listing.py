@@ -1,0 +1,71 @@
+"""The calls that look at many messages at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.listings import PayloadSizes
+from laneway.domain.messages import StoredMessage
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.listings import MessageFilter, Sort
+    from laneway.domain.messages import Status
+    from laneway.engine.procedures.call import Connection
+
+
+async def list_messages(
+    connection: Connection,
+    *,
+    group_ids: Sequence[int],
+    status: Status,
+    wanted: MessageFilter,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> list[StoredMessage]:
+    rows = await fetch(
+        connection,
+        "select * from laneway.list_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        group_ids,
+        status,
+        *wanted,
+        sort,
+        descending,
+        limit,
+        offset,
+    )
+    return [StoredMessage._make(row) for row in rows]
+
+
+async def count_messages(
+    connection: Connection,
+    *,
+    group_ids: Sequence[int],
+    status: Status,
+    wanted: MessageFilter,
+    most: int,
+) -> int:
+    """Return how many there are; with a filter, `most` means that many or more."""
+    count: int = await fetch_value(
+        connection,
+        "select laneway.count_messages($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        group_ids,
+        status,
+        *wanted,
+        most,
+    )
+    return count
+
+
+async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -> list[str]:
+    rows = await fetch(connection, "select * from laneway.list_partitions($1)", queue_ids)
+    return [row[0] for row in rows]
+
+
+async def payload_sizes(connection: Connection, *, queue_ids: Sequence[int]) -> PayloadSizes:
+    rows = await fetch(connection, "select * from laneway.payload_sizes($1)", queue_ids)
+    return PayloadSizes._make(rows[0])

@@ -1,0 +1,65 @@
+-- Deletes all messages of a group that were pushed from p_from to p_to, both included, whatever state they are in.
+-- Works on ranges of seqs, so it costs the same for one message as for a million. Answers how many.
+-- Locks: the readers' advisory locks, in order of reader. Errors: LW404 unknown group.
+create or replace function laneway.delete_between(p_group_id int, p_from timestamptz, p_to timestamptz) returns bigint
+language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  v_queue record;
+  v_reader record;
+  v_first bigint;
+  v_last bigint;
+  v_place bigint;
+  v_log int8multirange;
+  v_all int8multirange;
+  v_part int8multirange;
+  v_aside int8multirange;
+  v_count bigint := 0;
+begin
+  select q.queue_id, q.kind <> 'unlogged' as logged into v_queue
+    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  if not found then
+    raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
+  for v_reader in
+    select r.reader_id, r.lane_id from laneway.reader r where r.group_id = p_group_id order by r.reader_id
+  loop
+    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    v_first := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_from);
+    v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_to + interval '1 microsecond');
+    v_log := int8multirange(int8range(v_first + 1, greatest(v_first, v_last) + 1));
+    -- what outlived its segment is known by its copy
+    v_all := v_log + coalesce((select range_agg(int8range(v.seq, v.seq, '[]')) from laneway.revision v
+                                where v.reader_id = v_reader.reader_id and v.created_at between p_from and p_to), '{}');
+    with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id and created_at between p_from and p_to returning seq)
+    select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+    with taken as (delete from laneway.archive where reader_id = v_reader.reader_id and created_at between p_from and p_to returning seq)
+    select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+    v_all := v_all + v_aside;
+    continue when isempty(v_all);
+
+    with taken as (delete from laneway.parked where reader_id = v_reader.reader_id and v_all @> seq returning seq)
+    select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+    select v_aside + coalesce(range_agg(c.pending * v_all), '{}') into v_aside
+      from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all;
+    delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_all;
+    update laneway.claim set pending = pending - v_all where reader_id = v_reader.reader_id and pending && v_all;
+    delete from laneway.revision where reader_id = v_reader.reader_id and v_all @> seq;
+    delete from laneway.retry where reader_id = v_reader.reader_id and v_all @> seq;
+
+    -- of the log everything that was not gone already; beside it what had been taken out of it
+    v_part := coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.gone), '{}');
+    v_count := v_count + laneway.size_of(v_log - v_part) + laneway.size_of(v_aside - v_log);
+    -- no gap lies across the reader's place, or the reader would not see it
+    v_place := laneway.reader_seq(v_reader.reader_id);
+    perform laneway.mark_gone(v_reader.reader_id, v_all * int8multirange(int8range(null, v_place, '(]')));
+    v_part := v_all * int8multirange(int8range(v_place + 1, null));
+    if not isempty(v_part) then
+      perform laneway.mark_gone(v_reader.reader_id, v_part);
+      perform laneway.expect_exceptions(v_reader.reader_id, upper(v_part) - 1);
+    end if;
+  end loop;
+  insert into laneway.event (segment, at, action, queue_id, group_id, detail)
+  values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id,
+          json_build_object('from', p_from, 'to', p_to, 'count', v_count));
+  return v_count;
+end $$;

@@ -10,7 +10,7 @@ begin
   execute format('alter table laneway.message_%s drop constraint bounds', p_segment);
   if p_segment % 2 = 0 then
     execute format('create table laneway.event_%s (like laneway.event including all, constraint bounds check (segment = %s))', p_segment, p_segment);
-    execute format('create index event_%s_id on laneway.event_%s (event_id)', p_segment, p_segment);
+    execute format('create index event_%s_order on laneway.event_%s (xid, event_id)', p_segment, p_segment);
     execute format('create index event_%s_seq on laneway.event_%s (lane_id, first_seq)', p_segment, p_segment);
     execute format('create index event_%s_wide on laneway.event_%s (lane_id) where last_seq - first_seq >= 10000', p_segment, p_segment);
     execute format('alter table laneway.event attach partition laneway.event_%s for values in (%s)', p_segment, p_segment);

@@ -148,9 +148,9 @@ begin
   end if;
 
   if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason)
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
     select laneway.current_segment(true), v_now, e.action, v_queue.queue_id, v_claim.group_id, v_claim.lane_id, v_claim.segment, lower(r.range), upper(r.range) - 1,
-           v_claim.attempt, p_token, v_claim.consumer, v_claim.claimed_at, e.reason
+           v_claim.attempt, p_token, v_claim.consumer, v_claim.claimed_at, e.reason, case when p_action = 'expired' then json_build_object('until', v_claim.until) end
       from (values (p_action, v_back, p_reason),
                    ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end)) e (action, ranges, reason)
       cross join lateral unnest(e.ranges) r (range);

@@ -103,7 +103,7 @@ begin
     if v_queue.record_events then
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, reason, detail)
       values (laneway.current_segment(true), v_now, case when p_to = 'deleted' then 'deleted' else 'moved' end, v_queue.queue_id, p_group_id, v_item.lane_id, v_item.segment,
-              v_item.seq, v_item.seq, v_attempt, token, p_consumer, p_reason, json_build_object('from', p_from, 'to', p_to));
+              v_item.seq, v_item.seq, v_attempt, token, p_consumer, p_reason, json_build_object('from', p_from, 'to', p_to, 'of', cardinality(p_seqs)));
     end if;
     idx := v_item.n - 1;
     return next;

@@ -23,6 +23,12 @@ begin
   if v_count is null or v_count = 0 then
     return;
   end if;
+  if coalesce(cardinality(p_queues), 0) not in (1, v_count) or coalesce(cardinality(p_partitions), 1) not in (1, v_count)
+     or coalesce(cardinality(p_priorities), 1) not in (1, v_count) or coalesce(cardinality(p_delays), 1) not in (1, v_count)
+     or coalesce(cardinality(p_keys), 1) not in (1, v_count) or coalesce(cardinality(p_headers), 1) not in (1, v_count)
+     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
+    raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
+  end if;
   if cardinality(p_queues) > 1 or cardinality(p_partitions) > 1 or cardinality(p_priorities) > 1 or p_keys is not null or p_delays is not null then
     return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
     return;

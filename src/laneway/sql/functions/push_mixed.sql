@@ -1,5 +1,5 @@
 -- push_many's general path: several queues, partitions or priorities in one call, delays, keys.
--- Same arguments, answer, locks and errors as push_many; answers one row per item.
+-- Arguments as push_many checked them; same answer, locks and errors, one row per item.
 create or replace function laneway.push_mixed(
   p_queues int[], p_bodies json[], p_partitions text[], p_priorities smallint[], p_delays interval[], p_keys text[],
   p_headers json[], p_leases interval[], p_max_attempts smallint[])
@@ -25,9 +25,6 @@ declare
   v_duplicates int[];
   v_now timestamptz;
 begin
-  if cardinality(v_queues) is distinct from v_count or cardinality(v_partitions) <> v_count or cardinality(v_priorities) <> v_count then
-    raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
-  end if;
   select array_agg(u.lane_group order by u.n) into v_group from (
     select i.n, dense_rank() over (order by i.queue_id, coalesce(i.part, ''), coalesce(i.priority, 0::smallint))::int as lane_group
       from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) u;

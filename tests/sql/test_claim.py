@@ -1,0 +1,225 @@
+"""Claiming from shared groups: order, shares, filters, leases."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import (
+    HOUR,
+    ack,
+    claim,
+    count,
+    create_group,
+    create_queue,
+    nack,
+    push,
+    rotate,
+    sqlstate,
+    sweep_idle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.postgres import Connect
+    from tests.sql.calls import Delivery, Queue, Session
+
+
+@pytest.fixture
+async def queue(session: Session) -> Queue:
+    return await create_queue(session)
+
+
+def bodies(deliveries: Iterable[Delivery]) -> list[str]:
+    return [each.body for each in deliveries]
+
+
+async def test_higher_priority_comes_first_then_age(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3", "4"], priorities=[0, 9, 5, 9])
+    assert bodies(await claim(session, queue, 10)) == ["2", "4", "3", "1"]
+
+
+async def test_partitions_are_merged_by_age(session: Session, queue: Queue) -> None:
+    for n in range(60):
+        await push(session, queue, [str(n)], partitions=["abcd"[n * 7 % 4]])
+    taken: list[str] = []
+    for size in (1, 7, 20, 50):
+        taken += bodies(await claim(session, queue, size))
+    assert taken == [str(n) for n in range(60)]
+
+
+async def test_stripes_are_one_queue(session: Session, connect: Connect, queue: Queue) -> None:
+    late = await connect()
+    await push(session, queue, ["0"])
+    await ack(session, await claim(session, queue, 1))
+    for n in range(10):
+        async with late.transaction():
+            await push(late, queue, [f'"a{n}"'])
+            await push(session, queue, [f'"b{n}"'])
+    assert await session.fetchval("select count(*) from laneway.lane") == 2
+    got = bodies(await claim(session, queue, 20))
+    assert got == [f'"{side}{n}"' for n in range(10) for side in "ab"]
+
+
+async def test_waiters_are_served_in_turn(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3", "4"])
+    got = await claim(session, queue, 1, 0, 2, 5, consumers=["a", None, "b", "c"])
+    assert [(each.waiter, each.body) for each in got] == [(0, "1"), (2, "2"), (2, "3"), (3, "4")]
+    assert len({each.token for each in got}) == 3
+    rows = await session.fetch("select consumer from laneway.claim order by first_seq")
+    assert [row["consumer"] for row in rows] == ["a", "b", "c"]
+
+
+async def test_waiters_are_served_in_turn_from_several_lanes(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, [str(n) for n in range(12)], partitions=list("abc" * 4))
+    got = await claim(session, queue, *([1] * 5), 4)
+    assert [(each.waiter, each.body) for each in got] == [
+        *((n, str(n)) for n in range(5)),
+        *((5, str(n)) for n in range(5, 9)),
+    ]
+
+
+async def test_no_message_is_handed_out_twice_at_once(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, [str(n) for n in range(200)], partitions=list("ab" * 100))
+    sessions = [await connect() for _ in range(5)]
+    batches = await asyncio.gather(*(claim(each, queue, 40) for each in sessions))
+    taken = [each.body for batch in batches for each in batch]
+    assert len(taken) == len(set(taken))
+    taken += bodies(await claim(session, queue, 200))
+    assert sorted(taken, key=int) == [str(n) for n in range(200)]
+
+
+async def test_claim_may_ask_for_a_partition(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"], partitions=["a", "b", "b"], priorities=[9, 0, 1])
+    assert bodies(await claim(session, queue, 10, partition="b")) == ["3", "2"]
+    assert await claim(session, queue, 10, partition="c") == []
+
+
+async def test_filter_finds_what_was_put_by(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    await nack(session, await claim(session, queue, 2))
+    assert bodies(await claim(session, queue, 10, partition="b")) == ["2"]
+
+
+async def test_claim_may_ask_for_a_priority(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"], priorities=[1, 2, 1])
+    assert bodies(await claim(session, queue, 10, priority=1)) == ["1", "3"]
+
+
+async def test_lease_is_the_callers_then_the_messages_then_the_queues(session: Session) -> None:
+    queue = await create_queue(session, lease="10 minutes")
+    await push(session, queue, ["1", "2"], leases=[HOUR, None])
+    got = await claim(session, queue, 2)
+    now = await session.fetchval("select clock_timestamp()")
+    assert [round((each.until - now) / timedelta(minutes=1)) for each in got] == [60, 10]
+    await push(session, queue, ["3"], leases=[HOUR])
+    (third,) = await claim(session, queue, 1, leases=[timedelta(minutes=3)])
+    assert round((third.until - now) / timedelta(minutes=1)) == 3
+
+
+async def test_failed_message_comes_before_the_rest_of_its_priority(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2", "3"], priorities=[0, 0, 5])
+    got = await claim(session, queue, 2)
+    assert bodies(got) == ["3", "1"]
+    await nack(session, got[1:])
+    assert bodies(await claim(session, queue, 2)) == ["1", "2"]
+
+
+async def test_delayed_messages_are_passed_by_however_many(session: Session, queue: Queue) -> None:
+    await push(session, queue, [str(n) for n in range(5000)], delays=[HOUR])
+    await push(session, queue, ['"now"', '"then"'])
+    assert bodies(await claim(session, queue, 1)) == ['"now"']
+    assert bodies(await claim(session, queue, 5)) == ['"then"']
+    assert (await count(session, queue)).queued == 5000
+
+
+async def test_many_lanes_are_all_served(session: Session, queue: Queue) -> None:
+    names = [str(n) for n in range(100)]
+    await push(session, queue, names * 2, partitions=names * 2)
+    taken: list[str] = []
+    while got := await claim(session, queue, 13):
+        taken += bodies(got)
+        await ack(session, got)
+    assert sorted(taken) == sorted(names * 2)
+
+
+async def test_claim_goes_on_over_segments(session: Session, queue: Queue) -> None:
+    for n in range(6):
+        await push(session, queue, [str(n)], partitions=["a"])
+        if n % 2:
+            await rotate(session)
+    assert bodies(await claim(session, queue, 1)) == ["0"]
+    assert bodies(await claim(session, queue, 3)) == ["1", "2", "3"]
+    assert bodies(await claim(session, queue, 10)) == ["4", "5"]
+
+
+async def test_idle_lane_wakes_when_something_is_pushed(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    assert await sweep_idle(session) == 1
+    assert await claim(session, queue, 1) == []
+    await push(session, queue, ["2"])
+    assert bodies(await claim(session, queue, 1)) == ["2"]
+
+
+async def test_lane_does_not_fall_asleep_under_a_push(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    late = await connect()
+    async with late.transaction():
+        await push(late, queue, ["2"])
+        assert await sweep_idle(session) == 0
+    assert bodies(await claim(session, queue, 1)) == ["2"]
+
+
+async def test_groups_do_not_disturb_one_another(session: Session, queue: Queue) -> None:
+    other = await create_group(session, queue, "other")
+    await push(session, queue, ["1", "2"])
+    got = await claim(session, queue, 2)
+    await nack(session, got[:1], dead=True)
+    await ack(session, got[1:])
+    assert bodies(await claim(session, other, 10)) == ["1", "2"]
+    assert (await count(session, other)).dead == 0
+
+
+async def test_nothing_wanted_is_nothing_given(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"])
+    assert await claim(session, queue, 0) == []
+
+
+async def test_unknown_group_is_refused(session: Session) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="group 999") as error:
+        await claim(session, 999, 1)
+    assert sqlstate(error.value) == "LW404"
+
+
+async def test_too_much_for_one_waiter_is_refused(session: Session, queue: Queue) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="10001 messages") as error:
+        await claim(session, queue, 10001)
+    assert sqlstate(error.value) == "LW422"
+
+
+async def test_event_says_who_got_what(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    got = await claim(session, queue, 2, 1, consumers=["ada", "bob"])
+    rows = await session.fetch(
+        "select first_seq, last_seq, token, consumer from laneway.events "
+        "where action = 'claimed' order by first_seq"
+    )
+    assert [tuple(row) for row in rows] == [
+        (1, 2, got[0].token, "ada"),
+        (3, 3, got[2].token, "bob"),
+    ]

@@ -1,0 +1,293 @@
+"""Pushing: what is written, where, and what is refused whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import (
+    HOUR,
+    ack,
+    claim,
+    count,
+    create_queue,
+    push,
+    sqlstate,
+)
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+    from tests.sql.calls import Queue, Session
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+async def queue(session: Session) -> Queue:
+    return await create_queue(session)
+
+
+async def count_rows(session: Session) -> tuple[int, ...]:
+    row = await session.fetchrow(
+        "select (select count(*) from laneway.message), (select count(*) from laneway.lane), "
+        "(select count(*) from laneway.dedup_key), "
+        "(select count(*) from laneway.event where lane_id is not null)"
+    )
+    assert row is not None
+    return tuple(row)
+
+
+async def test_seqs_of_a_lane_are_dense(session: Session, queue: Queue) -> None:
+    first = await push(session, queue, ["1", "2"])
+    second = await push(session, queue, ["3"])
+    assert [each.seq for each in first + second] == [1, 2, 3]
+    assert len({each.lane_id for each in first + second}) == 1
+
+
+async def test_one_element_stands_for_all(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], partitions=["mail"], priorities=[7], headers=['{"a":1}'])
+    got = await claim(session, queue, 10)
+    assert {(each.partition, each.priority, each.headers) for each in got} == {
+        ("mail", 7, '{"a":1}')
+    }
+
+
+async def test_each_item_has_its_own_lane_and_settings(session: Session, queue: Queue) -> None:
+    other = await create_queue(session, "other")
+    places = await push(
+        session,
+        [queue, other, queue],
+        ["1", "2", "3"],
+        partitions=["a", None, "b"],
+        priorities=[1, 2, None],
+        headers=['{"n":1}', None, None],
+        leases=[HOUR, None, None],
+        max_attempts=[None, None, 9],
+    )
+    assert len({each.lane_id for each in places}) == 3
+    mine = await claim(session, queue, 10)
+    assert [(each.body, each.partition, each.priority) for each in mine] == [
+        ("1", "a", 1),
+        ("3", "b", 0),
+    ]
+    assert mine[0].headers == '{"n":1}'
+    assert mine[0].lease == HOUR
+    assert mine[1].max_attempts == 9
+    assert [each.body for each in await claim(session, other, 10)] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        r'{"a":"\u0000"}',
+        '"text"',
+        '""',
+        "12.50",
+        "-0",
+        "1e400",
+        "123456789012345678901234567890",
+        "null",
+        "true",
+        " [ 1 ,\n\t2 ] ",
+        '{"a":1,"a":2}',
+        '{"emoji":"🛣️","nested":' + "[" * 500 + "]" * 500 + "}",
+        json.dumps("x" * (MIB - 2)),
+    ],
+    ids=lambda body: body[:20],
+)
+async def test_body_comes_back_byte_for_byte(session: Session, queue: Queue, body: str) -> None:
+    await push(session, queue, [body])
+    assert [each.body for each in await claim(session, queue, 1)] == [body]
+
+
+async def test_names_may_be_any_text(session: Session) -> None:
+    queue = await create_queue(session, "Größe / 長い名前 ' ; drop")
+    await push(session, queue, ["1"], partitions=["ключ 🗝️ '\"%"])
+    (got,) = await claim(session, queue, 1)
+    assert got.partition == "ключ 🗝️ '\"%"
+
+
+async def test_too_big_body_is_named_and_nothing_is_written(session: Session, queue: Queue) -> None:
+    before = await count_rows(session)
+    with pytest.raises(
+        asyncpg.PostgresError, match=r"message 1 is 1048577 bytes.*\"work\""
+    ) as error:
+        await push(session, queue, ["1", json.dumps("x" * (MIB - 1)), "3"])
+    assert sqlstate(error.value) == "LW413"
+    assert await count_rows(session) == before
+
+
+async def test_too_big_among_several_queues_is_named(session: Session, queue: Queue) -> None:
+    small = await create_queue(session, "small", max_bytes=10)
+    with pytest.raises(asyncpg.PostgresError, match=r"message 2 is 12 bytes.*\"small\"") as error:
+        await push(session, [queue, small, small], ['"long enough"', "1", '"0123456789"'])
+    assert sqlstate(error.value) == "LW413"
+
+
+async def test_malformed_body_writes_nothing(session: Session, queue: Queue) -> None:
+    before = await count_rows(session)
+    with pytest.raises(asyncpg.InvalidTextRepresentationError):
+        await push(session, queue, ["1", "{"])
+    assert await count_rows(session) == before
+
+
+async def test_unknown_queue_is_refused(session: Session, queue: Queue) -> None:
+    before = await count_rows(session)
+    gone = type(queue)("gone", 999, 999)
+    for queues in ([gone], [queue, gone]):
+        with pytest.raises(asyncpg.PostgresError, match="999 does not exist") as error:
+            await push(session, queues, ["1", "2"][: len(queues)])
+        assert sqlstate(error.value) == "LW404"
+    assert await count_rows(session) == before
+
+
+async def test_arrays_of_the_wrong_length_are_refused(session: Session, queue: Queue) -> None:
+    with pytest.raises(asyncpg.PostgresError) as error:
+        await push(session, queue, ["1", "2", "3"], partitions=["a", "b"])
+    assert sqlstate(error.value) == "LW422"
+
+
+async def test_nothing_to_push_is_nothing_pushed(session: Session, queue: Queue) -> None:
+    assert await push(session, queue, []) == []
+
+
+async def test_delayed_message_comes_when_it_is_due(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], delays=[HOUR, None])
+    assert [each.body for each in await claim(session, queue, 10)] == ["2"]
+    assert await claim(session, queue, 10) == []
+    await session.execute("update laneway.parked set available_at = clock_timestamp()")
+    assert [each.body for each in await claim(session, queue, 10)] == ["1"]
+
+
+async def test_queue_may_delay_everything(session: Session) -> None:
+    queue = await create_queue(session, delay="1 hour")
+    await push(session, queue, ["1"])
+    await push(session, queue, ["2"], delays=[timedelta(0)])
+    assert [each.body for each in await claim(session, queue, 10)] == ["2"]
+
+
+async def test_repeated_key_answers_the_first(session: Session, queue: Queue) -> None:
+    (first,) = await push(session, queue, ["1"], keys=["k"])
+    again = await push(session, queue, ["2", "3"], keys=["k", "l"])
+    assert (again[0].seq, again[0].duplicate) == (first.seq, True)
+    assert not again[1].duplicate
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "3"]
+
+
+async def test_key_repeated_within_a_batch_is_pushed_once(session: Session, queue: Queue) -> None:
+    places = await push(session, queue, ["1", "2", "3", "4"], keys=["k", "k", None, "k"])
+    assert [each.duplicate for each in places] == [False, True, False, True]
+    assert len({each.seq for each in places}) == 2
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "3"]
+
+
+async def test_key_outlives_its_message(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"], keys=["k"])
+    await ack(session, await claim(session, queue, 1))
+    (again,) = await push(session, queue, ["2"], keys=["k"])
+    assert again.duplicate
+
+
+async def test_key_may_be_used_again_after_its_window(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"], keys=["k"])
+    await session.execute("update laneway.dedup_key set expires_at = clock_timestamp()")
+    (again,) = await push(session, queue, ["2"], keys=["k"])
+    assert not again.duplicate
+    await session.execute("update laneway.dedup_key set expires_at = clock_timestamp()")
+    assert await session.fetchval("select laneway.sweep_dedup()") == 1
+    assert not (await push(session, queue, ["3"], keys=["k"]))[0].duplicate
+
+
+async def test_key_counts_for_the_queue_or_for_a_partition(session: Session) -> None:
+    whole = await create_queue(session, "whole")
+    parted = await create_queue(session, "parted", dedup_scope="partition")
+    for queue, expected in ((whole, True), (parted, False)):
+        await push(session, queue, ["1"], partitions=["a"], keys=["k"])
+        (second,) = await push(session, queue, ["2"], partitions=["b"], keys=["k"])
+        assert second.duplicate is expected
+
+
+async def test_racing_duplicates_give_one_message(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    sessions = [await connect() for _ in range(4)]
+    answers = await asyncio.gather(
+        *(
+            push(each, queue, ["1", "2"], partitions=[str(n)], keys=["b", "a"][:: 1 - 2 * (n % 2)])
+            for n, each in enumerate(sessions)
+        )
+    )
+    fresh = [place for places in answers for place in places if not place.duplicate]
+    assert len(fresh) == 2
+    assert (await count(session, queue)).queued == 2
+
+
+async def test_racing_pushes_make_a_new_lane_once(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    sessions = [await connect() for _ in range(6)]
+    await asyncio.gather(*(push(each, queue, ["1"], partitions=["new"]) for each in sessions))
+    assert (await count(session, queue)).queued == 6
+    stripes = await session.fetch("select stripe from laneway.lane order by stripe")
+    assert [row["stripe"] for row in stripes] == list(range(len(stripes)))
+
+
+async def test_push_behind_an_open_transaction_takes_another_stripe(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["0"])
+    late = await connect()
+    transaction = late.transaction()
+    await transaction.start()
+    (held,) = await push(late, queue, ["1"])
+    (other,) = await push(session, queue, ["2"])
+    assert other.lane_id != held.lane_id
+    assert [each.body for each in await claim(session, queue, 10)] == ["0", "2"]
+    await transaction.commit()
+    assert [each.body for each in await claim(session, queue, 10)] == ["1"]
+
+
+async def test_ordered_queue_waits_for_an_open_transaction(
+    session: Session, connect: Connect
+) -> None:
+    queue = await create_queue(session, ordered=True)
+    await push(session, queue, ["0"])
+    late, second = await connect(), await connect()
+    transaction = late.transaction()
+    await transaction.start()
+    await push(late, queue, ["1"])
+    waiting = asyncio.create_task(push(second, queue, ["2"]))
+    while not await session.fetchval(
+        "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+    ):
+        await asyncio.sleep(0)
+    (first,) = await claim(session, queue, 10)
+    assert first.body == "0"
+    await ack(session, [first])
+    await transaction.commit()
+    await waiting
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
+
+
+async def test_event_is_written_once_per_lane_and_call(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    await push(session, queue, ["4", "5"], partitions=["a", "b"])
+    rows = await session.fetch(
+        "select first_seq, last_seq from laneway.event where action = 'pushed' order by event_id"
+    )
+    assert [tuple(row) for row in rows] == [(1, 3), (1, 1), (1, 1)]
+
+
+async def test_queue_may_go_without_events(session: Session) -> None:
+    queue = await create_queue(session, record_events=False)
+    await push(session, queue, ["1"])
+    await push(session, queue, ["2", "3"], partitions=["a", "b"])
+    await ack(session, await claim(session, queue, 10))
+    assert not await session.fetchval(
+        "select exists (select from laneway.event where lane_id is not null)"
+    )

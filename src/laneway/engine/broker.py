@@ -15,6 +15,7 @@ from laneway.domain.errors import (
 )
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
+from laneway.engine.activity import Activity
 from laneway.engine.administration import Administration
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
@@ -59,7 +60,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(Administration, Inspection, Listing, Keys):
+class Broker(Administration, Inspection, Listing, Keys, Activity):
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail

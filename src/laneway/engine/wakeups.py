@@ -24,6 +24,12 @@ class Wakeups:
     def __init__(self, notify: Callable[[int, bool], None]) -> None:
         self._notify = notify
         self._sleepers: dict[int, list[Sleeper]] = {}
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
+        """Have `stir` called at every wake-up of any queue; return what ends that."""
+        self._watchers.append(stir)
+        return lambda: self._watchers.remove(stir)
 
     def subscribe(self, queue_id: int, sleeper: Sleeper) -> None:
         self._sleepers.setdefault(queue_id, []).append(sleeper)
@@ -40,15 +46,21 @@ class Wakeups:
     ) -> None:
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(partitions=partitions, delayed=delayed)
+        for stir in self._watchers:
+            stir()
         self._notify(queue_id, delayed)
 
     def hear(self, queue_id: int, *, delayed: bool) -> None:
         """Wake for what another process did."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(delayed=delayed)
+        for stir in self._watchers:
+            stir()
 
     def wake_all(self) -> None:
         """Wake everybody: anything may have been missed."""
         for sleepers in self._sleepers.values():
             for sleeper in sleepers:
                 sleeper.wake(delayed=True)
+        for stir in self._watchers:
+            stir()

@@ -1,0 +1,251 @@
+"""The broker's calls about what happened, and about what was remarkable in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.domain.activity import Entries, Entry, Found, Look, Remark, Snapshot
+from laneway.domain.ids import MessageId
+from laneway.engine.procedures import activity as procedures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    import asyncpg
+
+    from laneway.domain.activity import (
+        ActivityFilter,
+        Anomaly,
+        AnomalyFilter,
+        ConsumerStats,
+        Facts,
+        Taker,
+    )
+    from laneway.domain.messages import Token
+    from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection
+
+# Beyond so many entries, a total is "at least".
+MOST_COUNTED = 10_000
+
+
+class Activity:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
+        """Have `stir` called whenever something may have happened; return what ends that.
+
+        It is called on the way of every push: it must be quick. What other processes settle is not
+        told; look once in a while for that.
+        """
+        return self._core.wakeups.watch(stir)
+
+    async def read_snapshot(self) -> Snapshot:
+        """Return the place from which what happens from now on is followed."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.read_snapshot(connection)
+
+    async def find_activity_place(self) -> Snapshot:
+        """Return the place up to which `store_activity` has stored."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.activity_place(connection)
+
+    async def follow(self, seen: Snapshot, *, limit: int, large: int) -> Look:
+        """Return what happened since `seen`, each event exactly once however late it commits.
+
+        At least `limit` events where there are more, so that no transaction is torn apart; large:
+        the size in bytes beyond which pushed messages are pointed out.
+        """
+        async with self._core.pool.lend() as connection:
+            events, now = await procedures.follow_events(
+                connection, seen=seen, limit=limit, large=large
+            )
+        fresh = {event.event_id for event in events if event.xid >= seen.xmax}
+        if len(fresh) < limit:
+            return Look(events, now, more=False)
+        return Look(events, _stop_at(max(event.xid for event in events), now), more=True)
+
+    async def store_activity(
+        self,
+        seen: Snapshot,
+        now: Snapshot,
+        *,
+        anomalies: Sequence[Anomaly],
+        takers: Sequence[Taker],
+    ) -> bool:
+        """Keep what was found between two places; False: somebody else did, nothing was kept."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.store_activity(
+                connection,
+                seen=seen,
+                now=now,
+                anomalies=_encode([_write_anomaly(anomaly) for anomaly in anomalies]),
+                takers=_encode([taker._asdict() for taker in takers]),
+            )
+
+    async def list_activity(
+        self, wanted: ActivityFilter, *, limit: int = 100, offset: int = 0
+    ) -> Entries:
+        """Return what happened, newest first, an entry for each message."""
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.list_activity(
+                connection, wanted=wanted, limit=limit, offset=offset, bound=MOST_COUNTED
+            )
+            total = rows[0]["total"]
+            entries = await _complete(connection, [row for row in rows if row["xid"] is not None])
+        return Entries(entries, total)
+
+    async def list_message_activity(self, message: MessageId) -> list[Entry]:
+        """Return what happened to one message, oldest first."""
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.message_activity(connection, message)
+            return await _complete(connection, rows)
+
+    async def list_anomalies(
+        self,
+        wanted: AnomalyFilter,
+        *,
+        sort: str = "at",
+        descending: bool = True,
+        limit: int = 100,
+        largest_body: int = 0,
+    ) -> list[Found]:
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.list_anomalies(
+                connection,
+                wanted=wanted,
+                sort=sort,
+                descending=descending,
+                limit=limit,
+                bound=MOST_COUNTED,
+            )
+            facts = await _find_facts(connection, rows, largest=largest_body)
+        found = []
+        for row in rows:
+            values = tuple(row)
+            message = _read_id(row)
+            known = message and facts.get(message)
+            remark = Remark._make(values[9:])
+            found.append(Found._make((*values[:5], message, row["consumer"], remark, known)))
+        return found
+
+    async def count_anomalies(self, wanted: AnomalyFilter) -> list[tuple[str, str, int]]:
+        """Return (type, severity, how many), of the newest that match."""
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.count_anomalies(connection, wanted=wanted, bound=MOST_COUNTED)
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    async def find_facts(self, ids: Sequence[MessageId], *, largest: int = 0) -> list[Facts]:
+        """Return what the log knows of messages, with bodies of up to `largest` bytes."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.message_facts(connection, ids, largest=largest)
+
+    async def list_consumers(
+        self, queue_ids: Sequence[int] | None = None, *, consumer: str | None = None
+    ) -> list[ConsumerStats]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_consumers(
+                connection, queue_ids=queue_ids, consumer=consumer
+            )
+
+    async def record_refusals(self, refusals: Sequence[tuple[MessageId, Token | None]]) -> None:
+        """Put on record that acknowledgements were refused, with the tokens that came."""
+        ids, tokens = zip(*refusals, strict=True)
+        async with self._core.pool.lend() as connection:
+            await procedures.record_event(connection, action="ack_refused", ids=ids, tokens=tokens)
+
+    async def clear_activity(self) -> None:
+        async with self._core.pool.lend() as connection:
+            await procedures.clear_activity(connection)
+
+    async def sweep_activity(self, *, limit: int) -> int:
+        """Forget anomalies and consumers past retention; return how many."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.sweep_activity(connection, limit=limit)
+
+    async def keep_events(self, retention: timedelta) -> None:
+        """Set how long what happened is kept, for the whole database."""
+        async with self._core.pool.lend() as connection:
+            await procedures.keep_events(connection, retention)
+
+
+def _stop_at(xid: int, now: Snapshot) -> Snapshot:
+    """Return the snapshot of one who has seen all that `now` shows up to a transaction."""
+    running = tuple(each for each in now.running if each <= xid)
+    return Snapshot(min(running, default=xid + 1), xid + 1, running)
+
+
+async def _complete(connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Entry]:
+    """Add what the log and the detectors know to what happened."""
+    facts = await _find_facts(connection, rows, largest=0)
+    anomalies: dict[int, list[asyncpg.Record]] = {}
+    if rows:
+        for anomaly in await procedures.find_anomalies(
+            connection,
+            xids=[row["xid"] for row in rows],
+            event_ids=[row["event_id"] for row in rows],
+        ):
+            anomalies.setdefault(anomaly["event_id"], []).append(anomaly)
+    entries = []
+    for row in rows:
+        message = _read_id(row)
+        remarks = [
+            Remark._make(tuple(anomaly)[2:])
+            for anomaly in anomalies.get(row["event_id"], ())
+            if _covers(anomaly, row["seq"])
+        ]
+        values = tuple(row)
+        known = message and facts.get(message)
+        entries.append(Entry._make((*values[1:9], message, *values[12:], known, remarks)))
+    return entries
+
+
+async def _find_facts(
+    connection: Connection, rows: Sequence[asyncpg.Record], *, largest: int
+) -> dict[MessageId, Facts]:
+    ids = list({message for row in rows if (message := _read_id(row)) is not None})
+    if not ids:
+        return {}
+    found = await procedures.message_facts(connection, ids, largest=largest)
+    return {facts.id: facts for facts in found}
+
+
+def _read_id(row: asyncpg.Record) -> MessageId | None:
+    if row["seq"] is None or row["message_segment"] is None:
+        return None
+    return MessageId(row["message_segment"], row["lane_id"], row["seq"])
+
+
+def _covers(anomaly: asyncpg.Record, seq: int | None) -> bool:
+    if anomaly["seqs"] is None or seq is None:
+        return True
+    return any(run.lower <= seq < run.upper for run in anomaly["seqs"])
+
+
+def _write_anomaly(anomaly: Anomaly) -> dict[str, object]:
+    seqs = anomaly.seqs
+    return {
+        "xid": None if anomaly.xid is None else str(anomaly.xid),
+        "event_id": anomaly.event_id,
+        "at": anomaly.at,
+        "type": anomaly.type,
+        "severity": anomaly.severity,
+        "description": anomaly.description,
+        "threshold": anomaly.threshold,
+        "actual": anomaly.actual,
+        "kind": anomaly.kind,
+        "queue_id": anomaly.queue_id,
+        "queue_name": anomaly.queue,
+        "message_segment": anomaly.segment,
+        "lane_id": anomaly.lane,
+        "seqs": None if seqs is None else "{" + ",".join(f"[{a},{b}]" for a, b in seqs) + "}",
+        "consumer": anomaly.consumer,
+    }
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()

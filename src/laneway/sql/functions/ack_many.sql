@@ -55,7 +55,7 @@ begin
       from by_lane c
       cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
                            where g.group_id = c.group_id and o.record_events offset 0) q)
-  select sum(c.n) into v_settled from by_lane c;
+  select coalesce(sum(c.n), 0) into v_settled from by_lane c;
   if v_settled is distinct from cardinality(p_tokens) then
     -- Runs that were named twice count once.
     if v_settled is distinct from (select count(distinct c) from unnest(v_ctids) c) then

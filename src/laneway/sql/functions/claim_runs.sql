@@ -51,6 +51,9 @@ begin
     end if;
     v_wanted := v_wanted + v_want;
   end loop;
+  if v_wanted < 1 then
+    return;
+  end if;
   if v_group.ordered then
     return query select * from laneway.claim_ordered(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     return;

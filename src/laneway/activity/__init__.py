@@ -1,0 +1,17 @@
+"""Watches what happens in a broker: detectors that find the remarkable, and live updates."""
+
+from __future__ import annotations
+
+from laneway.activity.detectors import Context, Detector, Finding, Occasion, Registry
+from laneway.activity.monitor import Monitor
+from laneway.activity.settings import ActivitySettings
+
+__all__ = [
+    "ActivitySettings",
+    "Context",
+    "Detector",
+    "Finding",
+    "Monitor",
+    "Occasion",
+    "Registry",
+]

@@ -1,0 +1,233 @@
+"""The detectors that come with Laneway."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta  # noqa: TC003 - msgspec reads the annotation
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.activity.detectors import Detector, Finding, Occasion, Registry
+from laneway.domain.activity import Kind, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from laneway.activity.detectors import Context
+    from laneway.domain.activity import Event
+
+_MILLISECOND = timedelta(milliseconds=1)
+_DELETIONS = {Kind.DELETED, Kind.DELETED_MANY}
+
+
+class _Expiry(msgspec.Struct):
+    """What an expired lock's event says beside the rest."""
+
+    until: datetime | None = None
+
+
+def make_registry() -> Registry:
+    return Registry(DETECTORS)
+
+
+def _detect_flash_message(context: Context) -> Finding | None:
+    event = _event(context)
+    if event.first_created is None or event.last_created is None:
+        return None
+    limit = context.settings.flash_message
+    shortest = event.at - event.last_created
+    if shortest >= limit:
+        return None
+    whole = event.at - event.first_created < limit
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"Dequeued {_ms(shortest):.0f} ms after it was enqueued",
+        threshold=_ms(limit),
+        actual=max(_ms(shortest), 0),
+        # Messages between the ends are as old as the oldest or younger; the youngest is certain.
+        seqs=None if whole or event.last_seq is None else (event.last_seq,),
+    )
+
+
+def _detect_large_payload(context: Context) -> Finding | None:
+    event = _event(context)
+    if not event.large_seqs or not event.large_sizes:
+        return None
+    return Finding(
+        severity=Severity.INFO,
+        description=f"Payload of {event.large_sizes[0]} bytes",
+        threshold=context.settings.large_payload,
+        actual=event.large_sizes[0],
+        seqs=event.large_seqs,
+    )
+
+
+def _detect_long_processing(context: Context) -> Finding | None:
+    event = _event(context)
+    limit = context.settings.long_processing
+    if event.kind != Kind.ACKED or event.since is None or event.at - event.since <= limit:
+        return None
+    held = event.at - event.since
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"Acknowledged {_ms(held):.0f} ms after it was dequeued",
+        threshold=_ms(limit),
+        actual=_ms(held),
+    )
+
+
+def _detect_lock_stolen(context: Context) -> Finding | None:
+    if _event(context).kind != Kind.ACK_REFUSED:
+        return None
+    return Finding(
+        severity=Severity.CRITICAL,
+        description="Acknowledged with a token that does not hold the message",
+    )
+
+
+def _detect_near_dlq(context: Context) -> Finding | None:
+    event = _event(context)
+    if event.kind not in {Kind.NACKED, Kind.EXPIRED}:
+        return None
+    if event.max_attempts is None or event.attempt is None:
+        return None
+    left = event.max_attempts - event.attempt
+    if left > context.settings.near_dlq:
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"Failed {event.attempt} of {event.max_attempts} attempts",
+        threshold=context.settings.near_dlq,
+        actual=max(left, 0),
+    )
+
+
+def _detect_dlq_movement(context: Context) -> Finding | None:
+    event = _event(context)
+    if event.kind not in {Kind.DEAD, Kind.TIMED_OUT}:
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"Moved to the dead letters: {event.reason or 'no reason given'}",
+        threshold=event.max_attempts,
+        actual=event.attempt,
+    )
+
+
+def _detect_zombie_message(context: Context) -> Finding | None:
+    event = _event(context)
+    if event.detail is None or event.lease is None:
+        return None
+    until = msgspec.json.decode(event.detail, type=_Expiry).until
+    limit = event.lease * context.settings.zombie_factor
+    if until is None or event.at - until <= limit:
+        return None
+    overdue = event.at - until
+    return Finding(
+        severity=Severity.CRITICAL,
+        description=f"In processing {_ms(overdue):.0f} ms beyond its lock",
+        threshold=_ms(limit),
+        actual=_ms(overdue),
+    )
+
+
+def _detect_burst_dequeue(context: Context) -> Finding | None:
+    limit = context.settings.burst_count
+    # Told once, by the event that brings it there.
+    if not context.taken - context.messages < limit <= context.taken:
+        return None
+    seconds = context.settings.burst_within.total_seconds()
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"{context.taken} messages in {seconds:g} s by one consumer",
+        threshold=limit,
+        actual=context.taken,
+    )
+
+
+def _detect_bulk_enqueue(context: Context) -> Finding | None:
+    return _find_bulk(context, _event(context).kind == Kind.PUSHED, "enqueued")
+
+
+def _detect_bulk_delete(context: Context) -> Finding | None:
+    return _find_bulk(context, _event(context).kind in _DELETIONS, "deleted")
+
+
+def _detect_bulk_move(context: Context) -> Finding | None:
+    return _find_bulk(context, _event(context).kind == Kind.MOVED, "moved")
+
+
+def _detect_queue_cleared(context: Context) -> Finding | None:
+    event = _event(context)
+    if event.kind not in {Kind.PURGED, Kind.CLEARED}:
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        description=f"Queue cleared: {context.messages} messages",
+        actual=context.messages,
+    )
+
+
+def _find_bulk(context: Context, meant: bool, verb: str) -> Finding | None:  # noqa: FBT001 - private
+    limit = context.settings.bulk_operation
+    if not meant or context.messages < limit:
+        return None
+    return Finding(
+        severity=Severity.INFO,
+        description=f"{context.messages} messages {verb} at once",
+        threshold=limit,
+        actual=context.messages,
+    )
+
+
+def _event(context: Context) -> Event:
+    if context.event is None:
+        raise TypeError(f"a {context.occasion} look has no event")
+    return context.event
+
+
+def _ms(length: timedelta) -> float:
+    return length / _MILLISECOND
+
+
+def _make(
+    name: str, description: str, detect: Callable[[Context], Finding | None], *events: Occasion
+) -> Detector:
+    return Detector(name=name, description=description, events=frozenset(events), detect=detect)
+
+
+DETECTORS = (
+    _make(
+        "flash_message",
+        "Dequeued within moments of being enqueued",
+        _detect_flash_message,
+        Occasion.DEQUEUE,
+    ),
+    _make("large_payload", "A large payload", _detect_large_payload, Occasion.ENQUEUE),
+    _make("long_processing", "Took long to process", _detect_long_processing, Occasion.ACK),
+    _make("lock_stolen", "Acknowledged with a wrong token", _detect_lock_stolen, Occasion.ACK),
+    _make("near_dlq", "Few attempts are left", _detect_near_dlq, Occasion.NACK, Occasion.TIMEOUT),
+    _make(
+        "dlq_movement",
+        "Moved to the dead letters",
+        _detect_dlq_movement,
+        Occasion.NACK,
+        Occasion.TIMEOUT,
+    ),
+    _make(
+        "zombie_message",
+        "In processing far beyond its lock",
+        _detect_zombie_message,
+        Occasion.TIMEOUT,
+    ),
+    _make(
+        "burst_dequeue",
+        "Many messages taken by one consumer",
+        _detect_burst_dequeue,
+        Occasion.DEQUEUE,
+    ),
+    _make("bulk_enqueue", "Many enqueued at once", _detect_bulk_enqueue, Occasion.BULK_OPERATION),
+    _make("bulk_delete", "Many deleted at once", _detect_bulk_delete, Occasion.BULK_OPERATION),
+    _make("bulk_move", "Many moved at once", _detect_bulk_move, Occasion.BULK_OPERATION),
+    _make("queue_cleared", "A queue was cleared", _detect_queue_cleared, Occasion.BULK_OPERATION),
+)

@@ -1,0 +1,232 @@
+"""Asks the detectors about what happened, and counts who took messages."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.activity.detectors import Context, Occasion
+from laneway.domain.activity import Anomaly, Kind, Taker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime, timedelta
+
+    from laneway.activity.detectors import Finding, Registry
+    from laneway.activity.settings import ActivitySettings
+    from laneway.domain.activity import Event
+    from laneway.domain.queues import Counts
+
+logger = logging.getLogger(__name__)
+
+_OCCASIONS: dict[str, Occasion] = {
+    Kind.PUSHED: Occasion.ENQUEUE,
+    Kind.CLAIMED: Occasion.DEQUEUE,
+    Kind.ACKED: Occasion.ACK,
+    Kind.ACK_REFUSED: Occasion.ACK,
+    Kind.NACKED: Occasion.NACK,
+    Kind.DEAD: Occasion.NACK,
+    Kind.EXPIRED: Occasion.TIMEOUT,
+    Kind.TIMED_OUT: Occasion.TIMEOUT,
+}
+_BULK: dict[str, Kind] = {
+    Kind.PUSHED: Kind.PUSHED,
+    Kind.MOVED: Kind.MOVED,
+    Kind.DELETED: Kind.DELETED,
+    Kind.DELETED_MANY: Kind.DELETED,
+    Kind.PURGED: Kind.PURGED,
+    Kind.CLEARED: Kind.PURGED,
+}
+# Beyond so many consumers at once, those heard of longest ago are forgotten.
+_MOST_CONSUMERS = 10_000
+_MINUTE = 60.0
+
+
+class _Purge(msgspec.Struct):
+    count: int = 0
+
+
+class Examiner:
+    """Remembers of the past what bursts need, and how much was kept lately."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: ActivitySettings,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._bursts = _Bursts(settings.burst_within)
+        self._allowance = _Allowance(settings.kept_per_minute, clock)
+
+    def examine(self, events: Sequence[Event]) -> tuple[list[Anomaly], list[Taker]]:
+        """Return what is remarkable, and who took how much; events come in order."""
+        anomalies: list[Anomaly] = []
+        takers: dict[tuple[int, str], Taker] = {}
+        for event in events:
+            occasion = _OCCASIONS.get(event.kind)
+            if occasion is None:
+                continue
+            taken = 0
+            if event.kind == Kind.CLAIMED and event.consumer is not None:
+                taken = self._bursts.add(event.consumer, event.at, event.messages)
+                _count_taker(takers, event, event.consumer)
+            anomalies += self._ask(
+                Context(
+                    occasion=occasion,
+                    settings=self._settings,
+                    event=event,
+                    messages=event.messages,
+                    taken=taken,
+                )
+            )
+        for event, messages in _gather(events):
+            anomalies += self._ask(
+                Context(
+                    occasion=Occasion.BULK_OPERATION,
+                    settings=self._settings,
+                    event=event,
+                    messages=messages,
+                )
+            )
+        return anomalies, list(takers.values())
+
+    @property
+    def looks_periodically(self) -> bool:
+        return bool(self._registry.find(Occasion.PERIODIC))
+
+    def look(self, counts: Sequence[Counts], now: datetime) -> list[Anomaly]:
+        """Return what is remarkable about the queues as they are."""
+        ids = {each.queue: each.queue_id for each in counts}
+        context = Context(occasion=Occasion.PERIODIC, settings=self._settings, counts=counts)
+        return [
+            Anomaly(
+                type=name,
+                severity=finding.severity,
+                description=finding.description,
+                threshold=finding.threshold,
+                actual=finding.actual,
+                at=now,
+                kind=Occasion.PERIODIC,
+                queue=finding.queue,
+                queue_id=ids.get(finding.queue or ""),
+            )
+            for name, finding in self._find(context)
+            if self._allowance.take((name, finding.queue))
+        ]
+
+    def _ask(self, context: Context) -> Iterable[Anomaly]:
+        event = context.event
+        if event is None:
+            return
+        for name, finding in self._find(context):
+            if not self._allowance.take((name, event.queue_id)):
+                continue
+            bulk = context.occasion is Occasion.BULK_OPERATION
+            yield Anomaly(
+                type=name,
+                severity=finding.severity,
+                description=finding.description,
+                threshold=finding.threshold,
+                actual=finding.actual,
+                at=event.at,
+                kind=event.kind,
+                xid=event.xid,
+                event_id=event.event_id,
+                queue_id=event.queue_id,
+                queue=event.queue,
+                segment=event.segment,
+                lane=event.lane,
+                seqs=None if bulk else _choose_seqs(event, finding),
+                consumer=event.consumer,
+            )
+
+    def _find(self, context: Context) -> Iterable[tuple[str, Finding]]:
+        for detector in self._registry.find(context.occasion):
+            try:
+                finding = detector.detect(context)
+            except Exception:
+                logger.exception("the detector %s failed", detector.name)
+                continue
+            if finding is not None:
+                yield detector.name, finding
+
+
+class _Bursts:
+    """How many messages each consumer took lately, by the database's clock."""
+
+    def __init__(self, within: timedelta) -> None:
+        self._within = within
+        self._takes: dict[str, deque[tuple[datetime, int]]] = {}
+
+    def add(self, consumer: str, at: datetime, messages: int) -> int:
+        takes = self._takes.pop(consumer, None) or deque()
+        # The one heard of last is at the end.
+        self._takes[consumer] = takes
+        if len(self._takes) > _MOST_CONSUMERS:
+            del self._takes[next(iter(self._takes))]
+        takes.append((at, messages))
+        while takes[0][0] < at - self._within:
+            takes.popleft()
+        return sum(count for _, count in takes)
+
+
+class _Allowance:
+    """Lets so many of one sort pass in a minute: what is always so is not remarkable."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        self._most = per_minute
+        self._clock = clock
+        self._taken: dict[object, int] = {}
+        self._until = float("-inf")
+
+    def take(self, sort: object) -> bool:
+        now = self._clock()
+        if now >= self._until:
+            self._taken.clear()
+            self._until = now + _MINUTE
+        taken = self._taken.get(sort, 0)
+        if taken >= self._most:
+            return False
+        self._taken[sort] = taken + 1
+        return True
+
+
+def _count_taker(takers: dict[tuple[int, str], Taker], event: Event, consumer: str) -> None:
+    key = (event.queue_id, consumer)
+    known = takers.get(key)
+    if known is None:
+        takers[key] = Taker(event.queue_id, consumer, event.messages, event.at)
+    else:
+        last_at = max(known.last_at, event.at)
+        takers[key] = known._replace(taken=known.taken + event.messages, last_at=last_at)
+
+
+def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:
+    """Return what one call did to one queue as one: its first event, and how many messages."""
+    found: dict[tuple[int, Kind, int], tuple[Event, int]] = {}
+    for event in events:
+        kind = _BULK.get(event.kind)
+        if kind is None:
+            continue
+        messages = event.messages
+        if kind is Kind.PURGED and event.detail is not None:
+            messages = msgspec.json.decode(event.detail, type=_Purge).count
+        key = (event.xid, kind, event.queue_id)
+        first, before = found.get(key, (event, 0))
+        found[key] = (first, before + messages)
+    return found.values()
+
+
+def _choose_seqs(event: Event, finding: Finding) -> list[tuple[int, int]] | None:
+    if finding.seqs is not None:
+        return [(seq, seq) for seq in finding.seqs]
+    if event.first_seq is None or event.last_seq is None:
+        return None
+    return [(event.first_seq, event.last_seq)]

@@ -1,0 +1,45 @@
+"""Tells one who follows the events when to look again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from laneway.activity.settings import ActivitySettings
+    from laneway.engine import Broker
+
+
+class Pulse:
+    """Soon while things happen, at once when something stirs, else once in a while."""
+
+    def __init__(self, broker: Broker, settings: ActivitySettings) -> None:
+        self._broker = broker
+        self._look = settings.look.total_seconds()
+        self._patience = settings.patience.total_seconds()
+        self._stirred = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        self._end = self._broker.watch(self._stirred.set)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    async def rest(self, *, busy: bool) -> None:
+        """Return when it is time; busy: the last look saw something."""
+        if busy:
+            await asyncio.sleep(self._look)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                await self._stirred.wait()
+        self._stirred.clear()

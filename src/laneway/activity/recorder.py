@@ -1,0 +1,84 @@
+"""Has the detectors look at everything that happens, in the one process that maintains."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from laneway.activity.examination import Examiner
+from laneway.activity.pulse import Pulse
+from laneway.domain.errors import LanewayError, Retryable
+
+if TYPE_CHECKING:
+    from laneway.activity.detectors import Registry
+    from laneway.activity.settings import ActivitySettings
+    from laneway.domain.activity import Snapshot
+    from laneway.engine import Broker
+
+logger = logging.getLogger(__name__)
+
+_MINUTE = 60.0
+_SWEPT_AT_ONCE = 10_000
+
+
+class Recorder:
+    """Goes on where the one before stopped: each event is examined once, by whichever process.
+
+    Two that both think they maintain do no harm: what one stored, the other cannot store again.
+    """
+
+    def __init__(self, broker: Broker, settings: ActivitySettings, registry: Registry) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._examiner = Examiner(registry, settings)
+        self._tidy_at = float("-inf")
+
+    async def run(self) -> None:
+        with Pulse(self._broker, self._settings) as pulse:
+            while True:
+                await self._broker.maintains.wait()
+                try:
+                    await self._follow(pulse)
+                except Retryable as error:
+                    logger.debug("activity is not looked at until later: %s", error)
+                except LanewayError:
+                    logger.exception("activity could not be looked at")
+                await asyncio.sleep(self._settings.patience.total_seconds())
+
+    async def _follow(self, pulse: Pulse) -> None:
+        await self._broker.keep_events(self._settings.retention)
+        seen = await self._broker.find_activity_place()
+        while self._broker.maintains.is_set():
+            seen, busy = await self.look(seen)
+            if monotonic() >= self._tidy_at:
+                self._tidy_at = monotonic() + _MINUTE
+                seen = await self._tidy(seen)
+            await pulse.rest(busy=busy)
+
+    async def look(self, seen: Snapshot) -> tuple[Snapshot, bool]:
+        """Examine what happened since; return the next place, and whether anything had."""
+        settings = self._settings
+        look = await self._broker.follow(
+            seen, limit=settings.look_events, large=settings.large_payload
+        )
+        if not look.events:
+            return seen, False
+        anomalies, takers = self._examiner.examine(look.events)
+        stored = await self._broker.store_activity(
+            seen, look.seen, anomalies=anomalies, takers=takers
+        )
+        if not stored:
+            return await self._broker.find_activity_place(), True
+        return look.seen, True
+
+    async def _tidy(self, seen: Snapshot) -> Snapshot:
+        """Look at the queues themselves, and forget what is past retention."""
+        if self._examiner.looks_periodically:
+            anomalies = self._examiner.look(await self._broker.counts(), datetime.now(UTC))
+            if not await self._broker.store_activity(seen, seen, anomalies=anomalies, takers=()):
+                return await self._broker.find_activity_place()
+        await self._broker.sweep_activity(limit=_SWEPT_AT_ONCE)
+        return seen

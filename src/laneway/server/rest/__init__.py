@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from laneway.server.operations import Surface
-from laneway.server.rest import consuming, documents, health, producing, settling
+from laneway.server.rest import (
+    consuming,
+    documents,
+    health,
+    listing,
+    managing,
+    overview,
+    producing,
+    queues,
+    settling,
+    transfer,
+)
 from laneway.server.rest.errors import ERRORS, explain
 
 SURFACE = Surface(
@@ -15,6 +26,11 @@ SURFACE = Surface(
         *settling.OPERATIONS,
         *health.OPERATIONS,
         *documents.OPERATIONS,
+        *queues.OPERATIONS,
+        *listing.OPERATIONS,
+        *managing.OPERATIONS,
+        *overview.OPERATIONS,
+        *transfer.OPERATIONS,
     ),
     explain=explain,
     errors=ERRORS,

@@ -95,6 +95,8 @@ def _word(error: LanewayError, status: int) -> str:
     if isinstance(error, domain.QueueNotFound):
         named = _NAMED.match(str(error))
         return f"Queue not found: {named[1]}" if named else str(error)
+    if isinstance(error, domain.QueueExists):
+        return "Queue already exists"
     return str(error)
 
 

@@ -65,7 +65,7 @@ async def add_message(call: Call[None, NewMessage]) -> Answer:
     body = call.body
     settings = call.service.settings
     queue = body.queue or settings.queue
-    pushed = await call.service.broker.push(queue, (_read(body, settings, ()),))
+    pushed = await call.service.broker.push(queue, (read_message(body, settings, ()),))
     call.service.metrics.count_messages(Traffic.PUSHED)
     segment, lane, seq, _ = pushed[0]
     return Answer(
@@ -79,7 +79,7 @@ async def add_batch(call: Call[None, list[NewMessage]]) -> Answer:
     settings = call.service.settings
     default = settings.queue
     messages = [
-        (body.queue or default, _read(body, settings, (index,)))
+        (body.queue or default, read_message(body, settings, (index,)))
         for index, body in enumerate(call.body)
     ]
     pushed = await call.service.broker.push_each(messages)
@@ -94,7 +94,9 @@ async def add_batch(call: Call[None, list[NewMessage]]) -> Answer:
     )
 
 
-def _read(body: NewMessage, settings: ServerSettings, place: Sequence[int]) -> OutgoingMessage:
+def read_message(
+    body: NewMessage, settings: ServerSettings, place: Sequence[int]
+) -> OutgoingMessage:
     if body.priority >= settings.priority_levels:
         highest = settings.priority_levels - 1
         raise InvalidInput([Issue("too_big", (*place, "priority"), f"Expected `int` <= {highest}")])

@@ -1,0 +1,55 @@
+"""Which messages of a list are meant: the parameters that lists and exports share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.listings import MessageFilter
+from laneway.server.rest.states import QueuePart
+from laneway.server.rest.times import MomentText, read_moment
+from laneway.server.rest.wire import Priority, QueueName
+
+# What a client sends for no filter where it chooses from a list.
+ANY: Final = "all"
+
+
+class Filters(msgspec.Struct, kw_only=True):
+    """filterType: types with commas between them. filterAttempts: that many or more."""
+
+    queue_type: QueuePart = msgspec.field(name="queueType")
+    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
+    filter_type: Annotated[str, Meta(max_length=10_000)] | None = msgspec.field(
+        name="filterType", default=None
+    )
+    filter_priority: Priority | Literal["all"] | None = msgspec.field(
+        name="filterPriority", default=None
+    )
+    filter_attempts: Annotated[int, Meta(ge=0, le=32_767)] | Literal["all"] | None = msgspec.field(
+        name="filterAttempts", default=None
+    )
+    start_date: MomentText | None = msgspec.field(name="startDate", default=None)
+    end_date: MomentText | None = msgspec.field(name="endDate", default=None)
+    search: Annotated[str, Meta(max_length=1000)] | None = None
+    sort_order: Literal["asc", "desc", "ASC", "DESC"] = msgspec.field(
+        name="sortOrder", default="desc"
+    )
+
+    @property
+    def descending(self) -> bool:
+        return self.sort_order.lower() == "desc"
+
+    def read(self) -> MessageFilter:
+        types = None
+        if self.filter_type not in {None, ANY}:
+            types = [name.strip() for name in (self.filter_type or "").split(",") if name.strip()]
+        return MessageFilter(
+            types or None,
+            None if self.filter_priority == ANY else self.filter_priority,
+            None if self.filter_attempts == ANY else self.filter_attempts,
+            None if self.start_date is None else read_moment(self.start_date, "startDate"),
+            None if self.end_date is None else read_moment(self.end_date, "endDate"),
+            self.search,
+        )

@@ -1,0 +1,161 @@
+"""The routes that take messages out of the server as a file, and in again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from laneway.server.answers import Answer, Stream, answer_json, encode
+from laneway.server.decoding import read_issue
+from laneway.server.errors import Forbidden, InvalidInput, MalformedBody
+from laneway.server.metrics import Traffic
+from laneway.server.operations import Media, Operation, Role, no_queue
+from laneway.server.rest.filters import Filters
+from laneway.server.rest.objects import show_message
+from laneway.server.rest.producing import NewMessage, read_message
+from laneway.server.rest.reach import choose_queues, queue_shown
+from laneway.server.rest.states import STATES
+from laneway.server.rest.wire import (
+    Attempts,
+    Message,
+    MessageObject,
+    MessageType,
+    QueueName,
+    Seconds,
+)
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import StoredMessage
+    from laneway.server.calls import Call
+
+MULTIPART = "multipart/form-data"
+NO_FILE = "No file uploaded or invalid file"
+NOT_JSON = "Invalid JSON content"
+
+
+class ImportedMessage(NewMessage, kw_only=True):
+    """A message as it is added, or as an export has it: both names of a field count."""
+
+    type: MessageType = "default"
+    queue_name: QueueName | None = None
+    ack_timeout_seconds: Seconds | None = None
+    max_attempts_exported: Attempts | None = msgspec.field(name="max_attempts", default=None)
+
+
+class Imported(msgspec.Struct):
+    message: str
+    count: int
+
+
+_decoder = msgspec.json.Decoder(list[ImportedMessage] | ImportedMessage)
+
+
+async def export_messages(call: Call[Filters, None]) -> Stream:
+    wanted = call.parameters
+    parts = call.broker.iterate(
+        await choose_queues(call, wanted.queue_name),
+        STATES[wanted.queue_type],
+        wanted.read(),
+        descending=wanted.descending,
+    )
+    # The first part is read before the answer begins: what is wrong with the call shows by then.
+    first: Sequence[StoredMessage] = await anext(parts, ())
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'
+    return Stream(200, _write(first, parts), headers=((b"content-disposition", name.encode()),))
+
+
+async def import_messages(call: Call[None, None]) -> Answer:
+    messages = _read_messages(await _read_file(call))
+    default = call.settings.queue
+    items = []
+    for index, message in enumerate(messages):
+        queue = message.queue or message.queue_name or default
+        if not call.identity.may_use(queue):
+            raise Forbidden(f'the key "{call.identity.name}" may not use queue "{queue}"')
+        items.append((queue, read_message(_merge(message), call.settings, (index,))))
+    pushed = await call.broker.push_each(items)
+    call.service.metrics.count_messages(Traffic.PUSHED, len(pushed))
+    count = len(pushed)
+    return answer_json(200, Imported(f"Imported {count} messages successfully", count))
+
+
+async def _write(
+    first: Sequence[StoredMessage], rest: AsyncIterator[Sequence[StoredMessage]]
+) -> AsyncIterator[bytes]:
+    """Yield one JSON array."""
+    yield b"[" + _write_part(first)
+    async for part in rest:
+        yield b"," + _write_part(part)
+    yield b"]"
+
+
+def _write_part(messages: Sequence[StoredMessage]) -> bytes:
+    return b",".join([encode(show_message(message)) for message in messages])
+
+
+async def _read_file(call: Call[Any, Any]) -> bytes:
+    headers = Headers(scope=call.request.scope)
+    if not headers.get("content-type", "").lower().startswith(MULTIPART):
+        raise MalformedBody(NO_FILE)
+    body = await call.read()
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    try:
+        form = await MultiPartParser(headers, stream(), max_files=1).parse()
+    except (MultiPartException, KeyError, ValueError):
+        raise MalformedBody(NO_FILE) from None
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise MalformedBody(NO_FILE)
+        return await file.read()
+    finally:
+        await form.close()
+
+
+def _read_messages(text: bytes) -> Sequence[ImportedMessage]:
+    try:
+        read = _decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise InvalidInput([read_issue(str(error))]) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise MalformedBody(NOT_JSON) from None
+    return read if isinstance(read, list) else [read]
+
+
+def _merge(message: ImportedMessage) -> NewMessage:
+    message.ack_timeout = message.ack_timeout or message.ack_timeout_seconds
+    message.max_attempts = message.max_attempts or message.max_attempts_exported
+    return message
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/queue/{queueType}/export",
+        handler=export_messages,
+        summary="Export the messages of one state as a file, sent while it is read",
+        parameters=Filters,
+        answers={200: list[MessageObject], 404: Message},
+        role=Role.READ,
+        reach=queue_shown,
+    ),
+    Operation(
+        method="POST",
+        path="/queue/import",
+        handler=import_messages,
+        summary="Add the messages of a file, all or none",
+        body=Media(MULTIPART),
+        answers={200: Imported, 404: Message},
+        role=Role.WRITE,
+        reach=no_queue,
+    ),
+)

@@ -53,7 +53,16 @@ begin
   if p_from = 'dead' then
     update laneway.dead_letter set partition = v_new.partition, priority = v_new.priority, lease = v_new.lease, max_attempts = v_new.max_attempts,
            headers = v_new.headers, body = v_new.body where reader_id = v_reader and seq = p_seq;
+    if not found then
+      return false; -- replayed just now
+    end if;
   else
+    if p_from = 'queued' then
+      perform from laneway.parked where reader_id = v_reader and seq = p_seq for update;
+      if not found and laneway.state_of(v_reader, p_segment, p_lane_id, p_seq) is distinct from 'queued' then
+        return false; -- claimed just now
+      end if;
+    end if;
     delete from laneway.revision where reader_id = v_reader and seq = p_seq;
     insert into laneway.revision select v_new.*;
     if p_from = 'queued' then

@@ -42,6 +42,8 @@ begin
       if found then
         v_attempt := v_parked.attempt;
       else
+        -- claimed just now?
+        continue when laneway.state_of(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from 'queued';
         v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0);
         perform laneway.step_aside(v_reader, v_item.seq);
       end if;
@@ -68,6 +70,8 @@ begin
         update laneway.claim set pending = pending - v_one where token = v_claim.token and part = v_claim.part;
       end if;
     elsif p_from = 'dead' then
+      perform from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
+      continue when not found; -- replayed just now
       with taken as (delete from laneway.dead_letter where reader_id = v_reader and seq = v_item.seq returning *)
       insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
       select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers, t.body from taken t

@@ -9,8 +9,12 @@ begin
   -- never inside a gap
   v_seq := coalesce((select g.last_seq from laneway.gap g where g.reader_id = p_reader_id and g.gone and g.first_seq <= v_seq and g.last_seq > v_seq), v_seq);
   v_segment := coalesce((select m.segment from laneway.message m where m.lane_id = p_lane_id and m.seq > v_seq order by m.seq limit 1), laneway.current_segment(p_logged));
-  delete from laneway.claim where reader_id = p_reader_id;
-  delete from laneway.parked where reader_id = p_reader_id;
+  -- What somebody claims or gives back right now goes from one of these to the other: until it is in neither.
+  loop
+    delete from laneway.parked where reader_id = p_reader_id;
+    delete from laneway.claim where reader_id = p_reader_id;
+    exit when not exists (select from laneway.parked k where k.reader_id = p_reader_id) and not exists (select from laneway.claim c where c.reader_id = p_reader_id);
+  end loop;
   delete from laneway.retry where reader_id = p_reader_id;
   delete from laneway.revision where reader_id = p_reader_id;
   delete from laneway.gap where reader_id = p_reader_id and not gone;

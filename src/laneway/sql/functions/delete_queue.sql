@@ -1,5 +1,6 @@
 -- Deletes a queue with all it has. Without p_force only one in which nothing is queued, in hand or dead.
--- Locks: the queue's advisory lock, exclusive. Errors: LW404 no such queue, LW409 not empty.
+-- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; then
+-- the readers'. Errors: LW404 no such queue, LW409 not empty.
 create or replace function laneway.delete_queue(p_name text, p_force boolean default false) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -7,6 +8,8 @@ declare
   v_group int;
   v_left bigint;
 begin
+  perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id)
+     from (select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where q.name = p_name order by l.partition, l.priority, l.stripe offset 0) l;
   select q.queue_id into v_queue from laneway.queue q where q.name = p_name for update;
   if not found then
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';

@@ -1,0 +1,486 @@
+"""Two sessions at once: whoever comes second sees what the first did, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import (
+    HOUR,
+    Counts,
+    ack,
+    ack_runs,
+    claim,
+    count,
+    create_group,
+    create_queue,
+    edit,
+    expire,
+    extend,
+    find_orphans,
+    lapse,
+    move,
+    nack,
+    purge,
+    push,
+    release,
+    replay,
+    seek,
+    sqlstate,
+    sweep_idle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from tests.postgres import Connect
+    from tests.sql.calls import Queue, Session
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+async def queue(session: Session) -> Queue:
+    return await create_queue(session)
+
+
+@pytest.fixture
+async def other(connect: Connect) -> Session:
+    return await connect()
+
+
+async def start_and_block(watch: Session, session: Session, work: Awaitable[T]) -> asyncio.Task[T]:
+    """Start a call and return once the database says that it waits for a lock."""
+    task = asyncio.ensure_future(work)
+    pid = session.get_server_pid()
+    while not await watch.fetchval(
+        "select exists (select from pg_locks where pid = $1 and not granted)", pid
+    ):
+        assert not task.done(), task
+        await asyncio.sleep(0.001)
+    assert isinstance(task, asyncio.Task)
+    return task
+
+
+async def park_one(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1))
+
+
+@pytest.mark.parametrize("target", ["acknowledged", "dead", "archived", "deleted", "processing"])
+async def test_message_claimed_just_now_is_not_moved(
+    session: Session, other: Session, connect: Connect, queue: Queue, target: str
+) -> None:
+    await park_one(session, queue)
+    transaction = session.transaction()
+    await transaction.start()
+    [mine] = await claim(session, queue, 1)
+    moving = await start_and_block(
+        await connect(),
+        other,
+        move(other, queue, [mine.place], source="queued", target=target),
+    )
+    await transaction.commit()
+    assert await moving == {}
+    assert await count(session, queue) == Counts(processing=1)
+    assert await ack(session, [mine]) == []
+    assert await count(session, queue) == Counts(acknowledged=1)
+
+
+async def test_message_claimed_just_now_is_not_edited(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await park_one(session, queue)
+    transaction = session.transaction()
+    await transaction.start()
+    [mine] = await claim(session, queue, 1)
+    editing = await start_and_block(
+        await connect(), other, edit(other, queue, mine.place, "queued", body=2, priority=9)
+    )
+    await transaction.commit()
+    assert await editing is False
+    assert await count(session, queue) == Counts(processing=1)
+    assert await claim(session, queue, 1) == []
+
+
+@pytest.mark.parametrize("target", ["acknowledged", "deleted", "dead"])
+async def test_claim_steps_over_a_message_ahead_that_is_being_taken_out(
+    session: Session, other: Session, connect: Connect, queue: Queue, target: str
+) -> None:
+    places = await push(session, queue, ["1", "2", "3"])
+    transaction = session.transaction()
+    await transaction.start()
+    await move(session, queue, places[1:2], source="queued", target=target)
+    claiming = await start_and_block(await connect(), other, claim(other, queue, 3))
+    await transaction.commit()
+    assert [each.body for each in await claiming] == ["1", "3"]
+
+
+async def test_claim_sees_an_edit_that_was_under_way(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    places = await push(session, queue, ["1", "2", "3"])
+    transaction = session.transaction()
+    await transaction.start()
+    await edit(session, queue, places[1], "queued", body=9)
+    claiming = await start_and_block(await connect(), other, claim(other, queue, 3))
+    await transaction.commit()
+    assert [each.body for each in await claiming] == ["9", "1", "3"]
+
+
+@pytest.mark.parametrize("target", ["queued", "acknowledged", "archived", "deleted", "processing"])
+async def test_dead_letter_replayed_just_now_is_not_moved(
+    session: Session, other: Session, connect: Connect, queue: Queue, target: str
+) -> None:
+    [place] = await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1), dead=True)
+    transaction = session.transaction()
+    await transaction.start()
+    assert await replay(session, queue) == 1
+    moving = await start_and_block(
+        await connect(), other, move(other, queue, [place], source="dead", target=target)
+    )
+    await transaction.commit()
+    assert await moving == {}
+    assert await count(session, queue) == Counts(queued=1)
+
+
+async def test_dead_letter_replayed_just_now_is_not_edited(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    [place] = await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1), dead=True)
+    transaction = session.transaction()
+    await transaction.start()
+    await replay(session, queue)
+    editing = await start_and_block(
+        await connect(), other, edit(other, queue, place, "dead", body=2)
+    )
+    await transaction.commit()
+    assert await editing is False
+    assert [each.body for each in await claim(session, queue, 1)] == ["1"]
+
+
+async def test_two_replays_share_the_dead_letters(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    await nack(session, await claim(session, queue, 3), dead=True)
+    async with session.transaction():
+        assert await replay(session, queue, 1) == 1
+        assert await replay(other, queue) == 2
+    assert await count(session, queue) == Counts(queued=3)
+
+
+async def test_seek_takes_back_what_is_being_claimed(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await park_one(session, queue)
+    transaction = session.transaction()
+    await transaction.start()
+    mine = await claim(session, queue, 1)
+    seeking = await start_and_block(await connect(), other, seek(other, queue, "earliest"))
+    await transaction.commit()
+    assert await seeking == 1
+    assert await count(session, queue) == Counts(queued=1)
+    assert await ack(session, mine) == [0]
+
+
+async def test_seek_takes_back_what_is_being_given_back(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    mine = await claim(session, queue, 1)
+    transaction = session.transaction()
+    await transaction.start()
+    await nack(session, mine)
+    seeking = await start_and_block(await connect(), other, seek(other, queue, "earliest"))
+    await transaction.commit()
+    assert await seeking == 1
+    assert await count(session, queue) == Counts(queued=1)
+    assert len(await claim(session, queue, 2)) == 1
+
+
+async def test_ack_wins_over_an_expiry_that_comes_second(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"])
+    mine = await claim(session, queue, 2)
+    async with session.transaction():
+        assert await ack(session, mine) == []
+        await other.execute("update laneway.policy set retention = retention")
+        assert await expire(other) == 0
+    assert await expire(other) == 0
+    assert await count(session, queue) == Counts(acknowledged=2)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+async def test_expiry_wins_over_an_ack_that_comes_second(
+    session: Session, other: Session, connect: Connect, *, ordered: bool, many: bool
+) -> None:
+    queue = await create_queue(session, "q", ordered=ordered)
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    mine = await claim(session, queue, 1, 1)
+    runs = [(each.token, each.lane_id, each.seq, each.seq) for each in mine][: 2 if many else 1]
+    transaction = session.transaction()
+    await transaction.start()
+    # The ack has read its claims as live; only then are they ended.
+    await session.execute("select from laneway.claim for update")
+    acking = await start_and_block(await connect(), other, ack_runs(other, runs))
+    await lapse(session, mine)
+    assert await expire(session) == 2
+    await transaction.commit()
+    try:
+        missed = await acking
+    except asyncpg.PostgresError as error:
+        assert sqlstate(error) == "LW503"  # noqa: PT017 - the other good answer
+        missed = await ack_runs(other, runs)
+    assert [each[0] for each in missed] == list(range(len(runs)))
+    assert await count(session, queue) == Counts(queued=2)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_nack_loses_against_an_expiry_that_was_first(
+    session: Session, other: Session, connect: Connect, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, "q", ordered=ordered)
+    await push(session, queue, ["1"])
+    mine = await claim(session, queue, 1)
+    transaction = session.transaction()
+    await transaction.start()
+    await lapse(session, mine)
+    assert await expire(session) == 1
+    nacking = await start_and_block(await connect(), other, nack(other, mine, dead=True))
+    await transaction.commit()
+    assert await nacking == ["lost"]
+    assert await count(session, queue) == Counts(queued=1)
+    assert [each.attempt for each in await claim(session, queue, 1)] == [2]
+
+
+async def test_ack_of_a_whole_claim_that_is_being_split_settles_all_of_it(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    other_queue = await create_queue(session, "other")
+    await push(session, queue, ["1", "2", "3"])
+    await push(session, other_queue, ["4"])
+    mine = await claim(session, queue, 3)
+    [extra] = await claim(session, other_queue, 1)
+    runs = [
+        (mine[0].token, mine[0].lane_id, 1, 3),
+        (extra.token, extra.lane_id, extra.seq, extra.seq),
+    ]
+    transaction = session.transaction()
+    await transaction.start()
+    await extend(session, [mine[1]], HOUR)
+    acking = await start_and_block(await connect(), other, ack_runs(other, runs))
+    await transaction.commit()
+    try:
+        missed = await acking
+    except asyncpg.PostgresError as error:
+        assert sqlstate(error) == "LW503"  # noqa: PT017 - the other good answer
+        missed = await ack_runs(other, runs)
+    assert missed == []
+    assert await count(session, queue) == Counts(acknowledged=3)
+    assert await count(session, other_queue) == Counts(acknowledged=1)
+
+
+async def test_two_acks_of_one_claim_settle_it_once(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"])
+    mine = await claim(session, queue, 2)
+    transaction = session.transaction()
+    await transaction.start()
+    assert await ack(session, mine[:1]) == []
+    acking = await start_and_block(await connect(), other, ack(other, mine))
+    await transaction.commit()
+    assert await acking == [0]
+    acked = await session.fetchval(
+        "select sum(last_seq - first_seq + 1) from laneway.events where action = 'acked'"
+    )
+    assert acked == 2
+
+
+async def test_release_and_nack_of_one_message_give_it_back_once(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    mine = await claim(session, queue, 1)
+    transaction = session.transaction()
+    await transaction.start()
+    assert await release(session, mine) == []
+    nacking = await start_and_block(await connect(), other, nack(other, mine))
+    await transaction.commit()
+    assert await nacking == ["lost"]
+    assert [each.attempt for each in await claim(session, queue, 2)] == [1]
+
+
+async def test_late_commit_in_an_ordered_queue_holds_up_the_next_push(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    queue = await create_queue(session, ordered=True)
+    await push(session, queue, ["0"])
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["1"])
+    pushing = await start_and_block(await connect(), other, push(other, queue, ["2"]))
+    await transaction.commit()
+    await pushing
+    assert [each.body for each in await claim(session, queue, 5)] == ["0", "1", "2"]
+
+
+async def test_late_commit_in_a_shared_queue_is_not_stepped_over(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["0"])
+    async with session.transaction():
+        await push(session, queue, ["1"])
+        await push(other, queue, ["2"])
+        first = await claim(other, queue, 5)
+        assert [each.body for each in first] == ["0", "2"]
+        assert await ack(other, first) == []
+        assert await sweep_idle(other) == 1
+    assert [each.body for each in await claim(other, queue, 5)] == ["1"]
+
+
+async def test_push_that_is_rolled_back_leaves_no_hole(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["0"])
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["1"])
+    await transaction.rollback()
+    [place] = await push(other, queue, ["2"])
+    assert place.seq == 2
+    assert await count(session, queue) == Counts(queued=2)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_group_made_while_a_lane_is_being_made_reads_that_lane(
+    session: Session, other: Session, connect: Connect, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, "q", ordered=ordered)
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["1"], partitions=["new"])
+    making = await start_and_block(
+        await connect(), other, create_group(other, queue, "late", start="all")
+    )
+    await transaction.commit()
+    group = await making
+    assert [each.body for each in await claim(session, group, 5)] == ["1"]
+    assert await find_orphans(session) == {}
+
+
+async def test_lane_made_while_a_group_is_being_made_has_its_reader(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    transaction = session.transaction()
+    await transaction.start()
+    group = await create_group(session, queue, "early")
+    pushing = await start_and_block(
+        await connect(), other, push(other, queue, ["1"], partitions=["new"])
+    )
+    await transaction.commit()
+    await pushing
+    assert [each.body for each in await claim(session, group, 5)] == ["1"]
+
+
+async def test_group_deleted_under_an_open_claim_leaves_nothing_behind(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    group = await create_group(session, queue, "gone")
+    await push(session, queue, ["1"])
+    transaction = session.transaction()
+    await transaction.start()
+    await claim(session, group, 1)
+    deleting = await start_and_block(
+        await connect(), other, other.execute("select laneway.delete_group('work', 'gone')")
+    )
+    await transaction.commit()
+    await deleting
+    assert await find_orphans(session) == {}
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await claim(session, group, 1)
+    assert sqlstate(caught.value) == "LW404"
+
+
+async def test_queue_deleted_under_an_open_push_leaves_nothing_behind(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1"], keys=["a"])
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["2"], keys=["b"])
+    deleting = await start_and_block(
+        await connect(), other, other.execute("select laneway.delete_queue('work', true)")
+    )
+    await transaction.commit()
+    await deleting
+    assert await find_orphans(session) == {}
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await push(session, queue, ["3"])
+    assert sqlstate(caught.value) == "LW404"
+
+
+async def test_push_during_the_idle_sweep_wakes_the_reader(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    queue = await create_queue(session, ordered=True)
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    transaction = session.transaction()
+    await transaction.start()
+    assert await sweep_idle(session) == 1
+    pushing = await start_and_block(await connect(), other, push(other, queue, ["2"]))
+    await transaction.commit()
+    await pushing
+    assert [each.body for each in await claim(session, queue, 1)] == ["2"]
+
+
+async def test_reader_of_a_lane_being_pushed_to_does_not_rest(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    async with session.transaction():
+        await push(session, queue, ["2"])
+        assert await sweep_idle(other) == 0
+    assert [each.body for each in await claim(session, queue, 1)] == ["2"]
+
+
+async def test_purge_waits_for_a_push_and_takes_it_along(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["2"])
+    purging = await start_and_block(await connect(), other, purge(other, queue, "queued"))
+    await transaction.commit()
+    assert await purging == 2
+    assert await count(session, queue) == Counts()
+
+
+async def test_claims_with_nothing_to_give_do_not_block_each_other_for_good(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"], priorities=[0, 5])
+    await ack(session, await claim(session, queue, 2))
+
+    async def claim_often(connection: Session) -> int:
+        turned_away = 0
+        for _ in range(200):
+            try:
+                assert await claim(connection, queue, 1) == []
+            except asyncpg.PostgresError as error:
+                assert sqlstate(error) == "LW503"  # noqa: PT017 - told to call again
+                turned_away += 1
+        return turned_away
+
+    await asyncio.gather(claim_often(session), claim_often(other))

@@ -16,7 +16,9 @@ begin
     perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lanes[1]);
     return v_lanes[1];
   end if;
-  foreach v_lane in array v_lanes loop
+  -- Everybody starts elsewhere, so that few are tried in vain.
+  for i in 1..cardinality(v_lanes) loop
+    v_lane := v_lanes[1 + (pg_catalog.pg_backend_pid() + i) % cardinality(v_lanes)];
     if pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane) then
       return v_lane;
     end if;

@@ -2,6 +2,8 @@
 -- An array may be null (the default for all), have one element (the same for all) or one per body.
 -- Answers runs in input order: items idx .. idx + run - 1 are at seq, seq + 1, … of that lane; a duplicate
 -- (its key was pushed within the queue's window) answers the first message's place and writes nothing.
+-- Here is the straight path, bodies for one lane; the rest is in push_mixed. It has few statements and fewer
+-- expressions: each is set up anew in every transaction.
 -- Locks: each lane's advisory lock, in sorted order, through commit, so that commit order is seq order; then
 -- the keys, in sorted order. Errors: LW404 unknown queue, LW413 body too big, LW422 bad arguments.
 create or replace function laneway.push_many(
@@ -13,74 +15,56 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 as $$
 #variable_conflict use_column
 declare
-  v_count int := cardinality(p_bodies);
-  v_queue record;
-  v_segment int;
-  v_head bigint;
-  v_asleep boolean;
-  v_due timestamptz;
+  v_lane record;
+  v_end record;
 begin
-  if v_count is null or v_count = 0 then
-    return;
-  end if;
-  if coalesce(cardinality(p_queues), 0) not in (1, v_count) or coalesce(cardinality(p_partitions), 1) not in (1, v_count)
-     or coalesce(cardinality(p_priorities), 1) not in (1, v_count) or coalesce(cardinality(p_delays), 1) not in (1, v_count)
-     or coalesce(cardinality(p_keys), 1) not in (1, v_count) or coalesce(cardinality(p_headers), 1) not in (1, v_count)
-     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
-    raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
-  end if;
-  if cardinality(p_queues) > 1 or cardinality(p_partitions) > 1 or cardinality(p_priorities) > 1 or p_keys is not null or p_delays is not null then
+  -- The queue, its lane and, where nobody else is pushing there, the lane's lock.
+  select q.queue_id, q.name, q.ordered, q.delay, q.max_bytes, q.record_events, l.lane_id, s.segment, coalesce(p_partitions[1], '') as part,
+         coalesce(p_priorities[1], 0::smallint) as priority, pg_catalog.pg_column_size(p_bodies) > q.max_bytes as big,
+         case when l.lane_id is not null then pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id) end as locked
+    into v_lane
+    from laneway.queue q
+    cross join lateral (select s.segment from laneway.segment s
+                         where s.opened_at is not null and s.segment % 2 = case when q.kind = 'unlogged' then 1 else 0 end order by s.segment desc limit 1) s
+    left join lateral (select o.lane_id from laneway.lane o where o.queue_id = q.queue_id and o.partition = coalesce(p_partitions[1], '')
+                          and o.priority = coalesce(p_priorities[1], 0::smallint) and o.stripe = 0 offset 0) l on true
+   where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
+     and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0;
+  if not found then
     return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
     return;
   end if;
-
-  select q.queue_id, q.kind <> 'unlogged' as logged, q.ordered, q.delay, q.max_bytes, q.record_events, l.lane_id, q.name into v_queue
-    from laneway.queue q
-    left join laneway.lane l on l.queue_id = q.queue_id and l.partition = coalesce(p_partitions[1], '')
-         and l.priority = coalesce(p_priorities[1], 0::smallint) and l.stripe = 0
-   where q.queue_id = p_queues[1];
-  if not found then
-    raise exception 'queue % does not exist', p_queues[1] using errcode = 'LW404', hint = 'Create the queue first.';
+  if v_lane.big then
+    perform laneway.check_sizes(v_lane.name, v_lane.max_bytes, p_bodies);
   end if;
-  if pg_catalog.pg_column_size(p_bodies) > v_queue.max_bytes then
-    perform laneway.check_sizes(v_queue.name, v_queue.max_bytes, p_bodies);
-  end if;
-  if v_queue.lane_id is null or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_queue.lane_id) then
-    v_queue.lane_id := laneway.lock_lane(v_queue.queue_id, coalesce(p_partitions[1], ''), coalesce(p_priorities[1], 0::smallint), v_queue.ordered);
+  if v_lane.locked is not true then
+    v_lane.lane_id := laneway.lock_lane(v_lane.queue_id, v_lane.part, v_lane.priority, v_lane.ordered);
   end if;
 
-  -- Read only now, under the lock: the current segment, the lane's newest seq, and who must be woken.
-  select s.segment into v_segment from laneway.segment s
-   where s.opened_at is not null and s.segment % 2 = case when v_queue.logged then 0 else 1 end order by s.segment desc limit 1;
-  select (select m.seq from laneway.message m where m.segment = v_segment and m.lane_id = v_queue.lane_id order by m.seq desc limit 1),
-         exists (select from laneway.reader r where r.lane_id = v_queue.lane_id and not r.ready)
-    into v_head, v_asleep;
-  if v_head is null then
-    v_head := laneway.newest_seq(v_queue.lane_id, v_segment);
+  -- Read only now, under the lock: the lane's newest seq, who must be woken, and whether the segment is still the current one.
+  select (select m.seq from laneway.message m where m.segment = v_lane.segment and m.lane_id = v_lane.lane_id order by m.seq desc limit 1) as seq,
+         exists (select from laneway.reader r where r.lane_id = v_lane.lane_id and not r.ready) as asleep,
+         exists (select from laneway.segment s where s.segment > v_lane.segment and s.segment % 2 = v_lane.segment % 2 and s.opened_at is not null) as stale
+    into v_end;
+  if v_end.seq is null or v_end.asleep or v_end.stale then
+    if v_end.stale then
+      v_lane.segment := laneway.current_segment(v_lane.segment % 2 = 0);
+    end if;
+    if v_end.seq is null or v_end.stale then
+      v_end.seq := laneway.newest_seq(v_lane.lane_id, v_lane.segment);
+    end if;
+    if v_end.asleep then
+      update laneway.reader set ready = true where lane_id = v_lane.lane_id and not ready;
+    end if;
   end if;
-  if v_asleep then
-    update laneway.reader set ready = true where lane_id = v_queue.lane_id and not ready;
-  end if;
-  if v_queue.delay is not null then
-    v_due := clock_timestamp() + v_queue.delay;
-  end if;
-  if p_headers is null and p_leases is null and p_max_attempts is null then
-    insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
-    select v_segment, v_queue.lane_id, v_head + b.n, clock_timestamp(), v_due, b.body
-      from unnest(p_bodies) with ordinality b (body, n);
-  else
-    insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, headers, body)
-    select v_segment, v_queue.lane_id, v_head + b.n, clock_timestamp(), v_due,
-           p_leases[case when cardinality(p_leases) = 1 then 1 else b.n end],
-           p_max_attempts[case when cardinality(p_max_attempts) = 1 then 1 else b.n end],
-           p_headers[case when cardinality(p_headers) = 1 then 1 else b.n end], b.body
-      from unnest(p_bodies) with ordinality b (body, n);
-  end if;
-  if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
-    values (v_segment - v_segment % 2,
-            clock_timestamp(), 'pushed', v_queue.queue_id, v_queue.lane_id, v_segment, v_head + 1, v_head + v_count);
-  end if;
-  idx := 0; run := v_count; segment := v_segment; lane_id := v_queue.lane_id; seq := v_head + 1; duplicate := false;
-  return next;
+
+  return query
+    with recorded as (
+      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
+      select v_lane.segment - v_lane.segment % 2, clock_timestamp(), 'pushed', v_lane.queue_id, v_lane.lane_id, v_lane.segment, v_end.seq + 1, v_end.seq + cardinality(p_bodies)
+       where v_lane.record_events),
+    written as (
+      insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
+      select v_lane.segment, v_lane.lane_id, v_end.seq + b.n, clock_timestamp(), clock_timestamp() + v_lane.delay, b.body from unnest(p_bodies) with ordinality b (body, n))
+    select 0, cardinality(p_bodies), v_lane.segment, v_lane.lane_id, v_end.seq + 1, false;
 end $$;

@@ -1,5 +1,5 @@
--- push_many's general path: several queues, partitions or priorities in one call, delays, keys.
--- Arguments as push_many checked them; same answer, locks and errors, one row per item.
+-- push_many's general path: several queues, partitions or priorities in one call, delays, keys, headers, leases.
+-- Same arguments, answer, locks and errors as push_many; answers one row per item.
 create or replace function laneway.push_mixed(
   p_queues int[], p_bodies json[], p_partitions text[], p_priorities smallint[], p_delays interval[], p_keys text[],
   p_headers json[], p_leases interval[], p_max_attempts smallint[])
@@ -8,7 +8,7 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 as $$
 #variable_conflict use_column
 declare
-  v_count int := cardinality(p_bodies);
+  v_count int := coalesce(cardinality(p_bodies), 0);
   v_queues int[] := case when cardinality(p_queues) = 1 then array_fill(p_queues[1], array[v_count]) else p_queues end;
   v_partitions text[] := case when cardinality(p_partitions) = v_count then p_partitions else array_fill(p_partitions[1], array[v_count]) end;
   v_priorities smallint[] := case when cardinality(p_priorities) = v_count then p_priorities else array_fill(p_priorities[1], array[v_count]) end;
@@ -25,6 +25,15 @@ declare
   v_duplicates int[];
   v_now timestamptz;
 begin
+  if coalesce(v_count, 0) = 0 then
+    return;
+  end if;
+  if coalesce(cardinality(p_queues), 0) not in (1, v_count) or coalesce(cardinality(p_partitions), 1) not in (1, v_count)
+     or coalesce(cardinality(p_priorities), 1) not in (1, v_count) or coalesce(cardinality(p_delays), 1) not in (1, v_count)
+     or coalesce(cardinality(p_keys), 1) not in (1, v_count) or coalesce(cardinality(p_headers), 1) not in (1, v_count)
+     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
+    raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
+  end if;
   select array_agg(u.lane_group order by u.n) into v_group from (
     select i.n, dense_rank() over (order by i.queue_id, coalesce(i.part, ''), coalesce(i.priority, 0::smallint))::int as lane_group
       from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) u;

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
+from laneway.activity.settings import ActivitySettings
 from laneway.cli.environment import read_environment
 from laneway.cli.errors import SettingInvalid
 from laneway.domain.settings import EngineSettings
 from laneway.server.logs import LEVELS
-from laneway.server.settings import ActivitySettings, Limits, ServerSettings
+from laneway.server.settings import Limits, ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import AsyncGenerator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -178,6 +179,8 @@ class Application:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if isinstance(stream.chunks, AsyncGenerator):
+                await stream.chunks.aclose()
         await send({"type": "http.response.body", "body": b""})
 
     def _answer_preflight(self, scope: Scope) -> Answer:

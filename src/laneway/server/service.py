@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from laneway.activity import Monitor
     from laneway.engine import Broker
     from laneway.server.authentication import Keyring
     from laneway.server.metrics import Metrics
@@ -17,9 +18,16 @@ class Service:
     """One per process; `stopping` is set when the server begins to stop."""
 
     def __init__(
-        self, *, broker: Broker, settings: ServerSettings, keyring: Keyring, metrics: Metrics
+        self,
+        *,
+        broker: Broker,
+        activity: Monitor,
+        settings: ServerSettings,
+        keyring: Keyring,
+        metrics: Metrics,
     ) -> None:
         self.broker = broker
+        self.activity = activity
         self.settings = settings
         self.keyring = keyring
         self.metrics = metrics

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from laneway.activity import Monitor
 from laneway.domain.errors import QueueExists, QueueNotFound
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
@@ -47,9 +48,13 @@ async def serve(
     dsn: str, settings: ServerSettings, *, listener: socket.socket, sheet: Sheet, worker: int = 0
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends what the first let finish."""
-    async with Broker(dsn, settings.engine) as broker:
+    async with (
+        Broker(dsn, settings.engine) as broker,
+        Monitor(broker, settings.activity) as activity,
+    ):
         service = Service(
             broker=broker,
+            activity=activity,
             settings=settings,
             keyring=Keyring(secret=settings.secret_key, load=broker.list_keys, age=KEYS_AGE),
             metrics=Metrics(sheet, worker),

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
 
+from laneway.activity.settings import ActivitySettings
 from laneway.domain.settings import EngineSettings
 
+_ACTIVITY = ActivitySettings()
 _ENGINE = EngineSettings()
 
 
@@ -28,22 +30,6 @@ class Limits:
     write_stall: timedelta = timedelta(seconds=30)
     keep_alive: timedelta = timedelta(seconds=75)
     compress_from: int = 16 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivitySettings:
-    """Whether activity is recorded, how long it is kept, and from where on it is remarkable."""
-
-    enabled: bool = True
-    retention: timedelta = timedelta(hours=24)
-    flash_message: timedelta = timedelta(milliseconds=500)
-    large_payload: int = 5000
-    long_processing: timedelta = timedelta(seconds=10)
-    near_dlq: int = 1
-    zombie_factor: float = 2.0
-    burst_count: int = 50
-    burst_within: timedelta = timedelta(seconds=5)
-    bulk_operation: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +56,7 @@ class ServerSettings:
     manual_actor: str = "user-manual-operation"
     shutdown: timedelta = timedelta(seconds=20)
     limits: Limits = Limits()
-    activity: ActivitySettings = ActivitySettings()
+    activity: ActivitySettings = _ACTIVITY
     engine: EngineSettings = _ENGINE
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from laneway.server.operations import Surface
 from laneway.server.rest import (
+    activity,
     consuming,
     documents,
+    events,
     health,
     listing,
     managing,
@@ -31,6 +33,8 @@ SURFACE = Surface(
         *managing.OPERATIONS,
         *overview.OPERATIONS,
         *transfer.OPERATIONS,
+        *activity.OPERATIONS,
+        *events.OPERATIONS,
     ),
     explain=explain,
     errors=ERRORS,

@@ -14,6 +14,7 @@ from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.rest.holding import Problem, diagnose, find_receipts, locate
 from laneway.server.rest.objects import to_unix
+from laneway.server.rest.refusals import record_refusals
 from laneway.server.rest.wire import Message, Seconds
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None
             if good[receipt] in lost:
                 refused.append(position)
     await _explain_refusals(call, acks, results, refused)
+    await record_refusals(call, acks, results)
     return results
 
 

@@ -1,0 +1,44 @@
+"""Puts on record that somebody acknowledged what another holds."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from laneway.domain.errors import LanewayError
+from laneway.server.rest.holding import Problem, read_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.server.calls import Call
+    from laneway.server.rest.holding import Named
+
+logger = logging.getLogger(__name__)
+
+
+async def record_refusals(
+    call: Call[Any, Any], items: Sequence[Named], results: Sequence[Problem | None]
+) -> None:
+    """Record the locks that were lost; the answer does not depend on whether that succeeds."""
+    if not call.settings.activity.enabled:
+        return
+    refusals = [
+        (message, _read_token(item.lock_token))
+        for item, result in zip(items, results, strict=True)
+        if result is Problem.LOCK_LOST and (message := read_id(item.id)) is not None
+    ]
+    if not refusals:
+        return
+    try:
+        await call.broker.record_refusals(refusals)
+    except LanewayError as error:
+        logger.debug("%d refused acknowledgements are not on record: %s", len(refusals), error)
+
+
+def _read_token(text: str | None) -> UUID | None:
+    try:
+        return UUID(text or "")
+    except ValueError:
+        return None

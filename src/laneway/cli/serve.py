@@ -39,13 +39,14 @@ async def run_server(settings: Settings) -> None:
     with listen(server.host, server.port) as listener:
         async with open_database(settings.environment, settings.data_dir) as dsn:
             await prepare(dsn, server)
-            place = name_place(listener)
-            typer.echo(f"Laneway listens on {place}", err=True)
-            sheet = Sheet.make(workers=server.workers)
-            if server.workers == 1:
-                await serve(dsn, server, listener=listener, sheet=sheet)
-            else:
-                await supervise(dsn, server, listener=listener, sheet=sheet)
+            greeting = f"Laneway listens on {name_place(listener)}"
+
+            def greet() -> None:
+                typer.echo(greeting, err=True)
+
+            run = serve if server.workers == 1 else supervise
+            with Sheet.make(workers=server.workers) as sheet:
+                await run(dsn, server, listener=listener, sheet=sheet, ready=greet)
 
 
 async def prepare(dsn: str, server: ServerSettings) -> None:

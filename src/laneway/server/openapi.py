@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,15 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     known = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
+    names: Counter[str] = Counter()
     for route in shown:
         method = route.operation.method.lower()
-        paths.setdefault(route.path, {})[method] = _describe(route, known, components)
+        described = _describe(route, known, components)
+        name = route.operation.handler.__name__
+        names[name] += 1
+        # One handler may serve several routes, but a name means one operation.
+        described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
+        paths.setdefault(route.path, {})[method] = described
     # What only describes parameters is of no use as a schema of its own.
     used = msgspec.json.encode(paths).decode()
     return {
@@ -66,7 +73,6 @@ def _describe(
 ) -> dict[str, Any]:
     operation = route.operation
     described: dict[str, Any] = {
-        "operationId": operation.handler.__name__,
         "summary": operation.summary,
         "tags": [operation.tag],
         "responses": {

@@ -25,7 +25,7 @@ from laneway.server.service import Service
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from laneway.server.settings import ServerSettings
     from laneway.server.sheet import Sheet
@@ -37,7 +37,15 @@ PUBLISH_PERIOD = timedelta(seconds=1)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, with the signals left to us."""
+    """uvicorn's, with the signals left to us, and with word of when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -45,9 +53,18 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    dsn: str, settings: ServerSettings, *, listener: socket.socket, sheet: Sheet, worker: int = 0
+    dsn: str,
+    settings: ServerSettings,
+    *,
+    listener: socket.socket,
+    sheet: Sheet,
+    worker: int = 0,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends what the first let finish."""
+    """Serve until SIGTERM or SIGINT; a second one ends what the first let finish.
+
+    ready is called once requests are answered and signals are heeded.
+    """
     async with (
         Broker(dsn, settings.engine) as broker,
         Monitor(broker, settings.activity) as activity,
@@ -73,7 +90,8 @@ async def serve(
                 backlog=2048,
                 timeout_keep_alive=int(settings.limits.keep_alive.total_seconds()),
                 timeout_graceful_shutdown=int(settings.shutdown.total_seconds()),
-            )
+            ),
+            ready,
         )
         guard = Guard(server.server_state.connections, settings.limits)
 

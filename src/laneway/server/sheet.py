@@ -33,6 +33,12 @@ class Sheet:
         file.truncate(workers * WIDTH * _BYTES)
         return cls(file, workers=workers)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
     def row(self, worker: int) -> memoryview[float]:
         return self._cells[worker * WIDTH : (worker + 1) * WIDTH]
 

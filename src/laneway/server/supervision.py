@@ -17,6 +17,7 @@ from laneway.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from laneway.server.sheet import Sheet
 
@@ -40,13 +41,22 @@ class Orders:
 
 
 async def supervise(
-    dsn: str, settings: ServerSettings, *, listener: socket.socket, sheet: Sheet
+    dsn: str,
+    settings: ServerSettings,
+    *,
+    listener: socket.socket,
+    sheet: Sheet,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the workers until SIGTERM or SIGINT, and whichever dies again."""
+    """Run the workers until SIGTERM or SIGINT, and whichever dies again.
+
+    ready is called once signals are heeded; the socket takes connections even before.
+    """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    ready()
     async with asyncio.TaskGroup() as group:
         for worker in range(settings.workers):
             orders = Orders(

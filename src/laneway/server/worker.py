@@ -27,8 +27,10 @@ async def _work(orders: Orders) -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
     listener = socket.socket(fileno=orders.listener)
     file = os.fdopen(orders.sheet, "r+b", buffering=0)
-    sheet = Sheet(file, workers=orders.settings.workers)
-    await serve(orders.dsn, orders.settings, listener=listener, sheet=sheet, worker=orders.worker)
+    with Sheet(file, workers=orders.settings.workers) as sheet:
+        await serve(
+            orders.dsn, orders.settings, listener=listener, sheet=sheet, worker=orders.worker
+        )
 
 
 def _follow_parent() -> None:

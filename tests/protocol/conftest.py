@@ -1,0 +1,53 @@
+"""One server for the session, one queue per test."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from tests.postgres import execute, name_database
+from tests.protocol.servers import make_queue, run_laneway
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+    from tests.protocol.servers import RunningServer
+
+_TEMPLATE = "laneway_template"
+_DATABASE = "laneway_protocol"
+_numbers = itertools.count(1)
+
+
+class Shared(NamedTuple):
+    """The session's server and its database."""
+
+    server: RunningServer
+    dsn: str
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared(server: str) -> AsyncIterator[Shared]:
+    await execute(server, f"create database {_DATABASE} template {_TEMPLATE} strategy file_copy")
+    dsn = name_database(server, _DATABASE)
+    async with run_laneway(dsn, "--overdue-check-interval-ms", "100") as running:
+        yield Shared(running, dsn)
+    await execute(server, f"drop database {_DATABASE} with (force)")
+
+
+@pytest.fixture
+async def api(shared: Shared) -> AsyncIterator[httpx.AsyncClient]:
+    async with shared.server.client() as client:
+        yield client
+
+
+@pytest.fixture
+async def queue(shared: Shared) -> str:
+    """Return the name of a queue that no other test has."""
+    name = f"queue-{next(_numbers)}"
+    await make_queue(shared.dsn, name)
+    return name

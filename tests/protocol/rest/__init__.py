@@ -1,0 +1,3 @@
+"""The REST protocol."""
+
+from __future__ import annotations

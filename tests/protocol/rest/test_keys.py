@@ -1,0 +1,223 @@
+"""Who may do what: the secret, keys of every role, keys limited to some queues."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from laneway.domain.keys import Role
+from laneway.engine.procedures.keys import create_key
+from laneway.server.authentication import make_key
+from tests.postgres import execute, name_database
+from tests.protocol.rest.calls import NOBODY, add, take
+from tests.protocol.servers import LANEWAY, make_queue, run_laneway
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+    from tests.protocol.servers import RunningServer
+
+SECRET = "the secret of the house"  # noqa: S105 - what else would a test of secrets have
+OPEN = ("/health", "/health/live", "/health/ready", "/doc", "/docs", "/reference")
+
+
+class Locked:
+    """A server with a secret, and keys made by the command."""
+
+    def __init__(self, server: RunningServer, dsn: str, keys: dict[str, str]) -> None:
+        self.server = server
+        self.dsn = dsn
+        self.keys = keys
+
+    def client(self, key: str | None = None) -> httpx.AsyncClient:
+        headers = {} if key is None else {"X-API-KEY": self.keys.get(key, key)}
+        return self.server.client(**headers)
+
+
+async def make_keys(dsn: str) -> dict[str, str]:
+    """Return a key of each role, and one that may write to some queues only."""
+    wanted: dict[str, tuple[Role, str | None]] = {str(role): (role, None) for role in Role}
+    wanted["limited"] = (Role.WRITE, "mail-*")
+    keys = {}
+    connection = await asyncpg.connect(dsn)
+    for name, (role, pattern) in wanted.items():
+        key = make_key()
+        keys[name] = key.text
+        await create_key(
+            connection, key_id=key.key_id, name=name, role=role, pattern=pattern, digest=key.digest
+        )
+    await connection.close()
+    return keys
+
+
+def run_command(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [LANEWAY, *arguments],
+        env={"PATH": "/usr/bin:/bin", "DATABASE_URL": dsn, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def locked(server: str) -> AsyncIterator[Locked]:
+    await execute(server, "create database locked template laneway_template strategy file_copy")
+    dsn = name_database(server, "locked")
+    for name in ("mail-1", "fax"):
+        await make_queue(dsn, name)
+    keys = await make_keys(dsn)
+    async with run_laneway(dsn, SECRET_KEY=SECRET) as running:
+        yield Locked(running, dsn, keys)
+    await execute(server, "drop database locked with (force)")
+
+
+async def test_without_a_key_only_open_paths_answer(locked: Locked) -> None:
+    async with locked.client() as api:
+        for path in OPEN:
+            assert (await api.get(path)).status_code == 200, path
+            assert (await api.get(path + "/")).status_code == 200, path
+        for path in ("/queue/config", "/queue/message", f"{locked.server.url}/metrics"):
+            answer = await api.get(path)
+            assert answer.status_code == 401, path
+            assert answer.json() == {
+                "error": "Unauthorized",
+                "message": "Missing X-API-KEY header",
+            }
+        for path in (
+            "/queue/message/health",
+            "/queue/doc",
+            "/queue/message?x=/health",
+            "/x/health",
+        ):
+            assert (await api.get(path)).status_code != 200, path
+        assert (await api.options("/queue/message")).status_code == 204
+
+
+async def test_secret_may_do_everything(locked: Locked) -> None:
+    async with locked.client(SECRET) as api:
+        await add(api, "fax")
+        assert (await api.get(f"{locked.server.url}/metrics")).status_code == 200
+    async with locked.server.client(Authorization=f"Bearer {SECRET}") as api:
+        assert (await api.get("/queue/config")).status_code == 200
+
+
+@pytest.mark.parametrize("key", ["wrong", SECRET + "x", SECRET[:-1], "lw_00000000_x", "", "é"])
+async def test_wrong_key_is_refused(locked: Locked, key: str) -> None:
+    async with locked.server.client() as api:
+        answer = await api.get("/queue/config", headers={b"X-API-KEY": key.encode()})
+        assert answer.status_code == 401
+        expected = "Invalid API key" if key else "Missing X-API-KEY header"
+        assert answer.json() == {"error": "Unauthorized", "message": expected}
+
+
+async def test_key_with_another_secret_is_refused(locked: Locked) -> None:
+    key_id = locked.keys["admin"].split("_")[1]
+    async with locked.client(f"lw_{key_id}_{'x' * 43}") as api:
+        assert (await api.get("/queue/config")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "least"),
+    [
+        ("GET", "/queue/config", None, "read"),
+        ("GET", "/../metrics", None, "read"),
+        ("POST", "/queue/message", {"type": "a", "payload": 1, "queue": "fax"}, "write"),
+        ("POST", "/queue/batch", [{"type": "a", "payload": 1, "queue": "fax"}], "write"),
+        ("GET", "/queue/message?queue=mail-1", None, "write"),
+        ("GET", "/queue/messages/batch?queue=mail-1&count=1", None, "write"),
+        ("POST", "/queue/ack", {"id": NOBODY}, "write"),
+        ("POST", "/queue/ack/batch", {"acks": [{"id": NOBODY}]}, "write"),
+        ("POST", "/queue/nack/batch", {"nacks": [{"id": NOBODY}]}, "write"),
+        ("POST", f"/queue/message/{NOBODY}/nack", {}, "write"),
+        ("PUT", f"/queue/message/{NOBODY}/touch", {"lock_token": "x"}, "write"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_each_operation_takes_its_role(
+    locked: Locked, method: str, path: str, body: object, least: str
+) -> None:
+    roles = ["read", "write", "admin"]
+    for role in roles:
+        async with locked.client(role) as api:
+            answer = await api.request(method, path, json=body)
+        if roles.index(role) < roles.index(least):
+            assert answer.status_code == 403, role
+            assert answer.json()["error"] == "Forbidden"
+        else:
+            assert answer.status_code not in {401, 403}, (role, answer.text)
+
+
+async def test_limited_key_reaches_its_queues_only(locked: Locked) -> None:
+    async with locked.client("admin") as api:
+        foreign = await add(api, "fax")
+        await take(api, "fax")
+    async with locked.client("limited") as api:
+        own = await add(api, "mail-1")
+        message = await take(api, "mail-1")
+        assert message["id"] == own
+        touch = {"lock_token": message["lock_token"], "extend_seconds": 9}
+        assert (await api.put(f"/queue/message/{own}/touch", json=touch)).status_code == 200
+        one = {"type": "a", "payload": 1}
+        for method, path, body in (
+            ("POST", "/queue/message", one),
+            ("POST", "/queue/message", {**one, "queue": "fax"}),
+            ("POST", "/queue/batch", [{**one, "queue": "mail-1"}, {**one, "queue": "fax"}]),
+            ("GET", "/queue/message", None),
+            ("GET", "/queue/message?queue=fax", None),
+            ("GET", "/queue/messages/batch?queue=fax&count=1", None),
+            ("POST", "/queue/ack", {"id": foreign}),
+            ("POST", "/queue/ack/batch", {"acks": [{"id": own}, {"id": foreign}]}),
+            ("POST", "/queue/nack/batch", {"nacks": [{"id": foreign}]}),
+            ("POST", f"/queue/message/{foreign}/nack", {}),
+            ("PUT", f"/queue/message/{foreign}/touch", {"lock_token": "x"}),
+            ("GET", "/../metrics", None),
+        ):
+            answer = await api.request(method, path, json=body)
+            assert answer.status_code == 403, (method, path, answer.text)
+        assert (await api.post("/queue/ack", json={"id": own})).status_code == 200
+        assert (await api.post("/queue/ack", json={"id": NOBODY})).status_code == 400
+
+
+async def test_revoked_key_stops_working(locked: Locked) -> None:
+    made = run_command(locked.dsn, "key", "create", "--role", "read", "--name", "short-lived")
+    key = made.stdout.strip()
+    key_id = key.split("_")[1]
+    async with locked.client(key) as api:
+        # A new key is known after at most a few seconds, and so is one that is gone.
+        await until(api, 200)
+        listed = run_command(locked.dsn, "key", "list").stdout
+        assert re.search(rf"{key_id}.*short-lived.*read.*all", listed)
+        assert key not in listed
+        run_command(locked.dsn, "key", "revoke", key_id)
+        await until(api, 401)
+    assert key_id not in run_command(locked.dsn, "key", "list").stdout
+    assert key_id in run_command(locked.dsn, "key", "list", "--revoked").stdout
+
+
+async def test_keys_are_kept_as_hashes(locked: Locked) -> None:
+    connection = await asyncpg.connect(locked.dsn)
+    try:
+        rows = await connection.fetch("select k::text from laneway.api_key k")
+    finally:
+        await connection.close()
+    text = "\n".join(row[0] for row in rows)
+    for key in locked.keys.values():
+        assert key.split("_", 2)[2] not in text
+
+
+async def until(api: httpx.AsyncClient, status: int) -> None:
+    async with asyncio.timeout(20):
+        while (await api.get("/queue/config")).status_code != status:
+            await asyncio.sleep(0.05)

@@ -1,0 +1,105 @@
+"""Health, configuration, documents and metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.protocol.rest.calls import add, take
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.protocol.conftest import Shared
+
+
+async def test_health_looks_at_the_database(api: httpx.AsyncClient) -> None:
+    for path in ("/health", "/health/ready"):
+        answer = await api.get(path)
+        assert answer.status_code == 200
+        body = answer.json()
+        assert body["status"] == "OK"
+        assert body["details"]["status"] == "healthy"
+        assert body["details"]["postgres"]["ok"] is True
+        assert body["details"]["postgres"]["latency"] > 0
+    assert (await api.get("/health/live")).json() == {"status": "OK"}
+
+
+async def test_config_shows_how_new_queues_are_set(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/queue/config")
+    assert answer.json() == {"ack_timeout_seconds": 30, "max_attempts": 3}
+
+
+async def test_document_describes_every_route(api: httpx.AsyncClient) -> None:
+    document = (await api.get("/doc")).json()
+    assert document == (await api.get("/docs")).json()
+    assert document["openapi"] == "3.1.0"
+    add_one = document["paths"]["/api/queue/message"]["post"]
+    assert add_one["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/NewMessage"
+    }
+    assert {"201", "401", "403", "404", "413", "422", "503"} <= set(add_one["responses"])
+    touch = document["paths"]["/api/queue/message/{id}/touch"]["put"]
+    assert [(item["name"], item["in"], item["required"]) for item in touch["parameters"]] == [
+        ("id", "path", True)
+    ]
+    schema = document["components"]["schemas"]["NewMessage"]
+    assert schema["required"] == ["type", "payload"]
+    assert "ackTimeout" in schema["properties"]
+    names = set(re.findall(r"#/components/schemas/(\w+)", (await api.get("/doc")).text))
+    assert names == set(document["components"]["schemas"])
+    operations = [
+        operation["operationId"]
+        for path in document["paths"].values()
+        for operation in path.values()
+    ]
+    assert len(operations) == len(set(operations))
+
+
+async def test_reference_is_served_by_ourselves(api: httpx.AsyncClient) -> None:
+    page = await api.get("/reference")
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert "://" not in page.text
+    script = await api.get("/reference/scalar.js")
+    assert script.status_code == 200
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert len(script.content) > 1_000_000
+    plain = await api.get("/reference/scalar.js", headers={"Accept-Encoding": "identity"})
+    assert plain.content == script.content
+
+
+async def test_metrics_tell_what_the_queues_and_the_server_do(
+    api: httpx.AsyncClient, queue: str, shared: Shared
+) -> None:
+    await add(api, queue)
+    await add(api, queue)
+    await take(api, queue)
+    found = None
+    text = ""
+    for _ in range(100):
+        # The counts are looked up once a second.
+        text = (await api.get(f"{shared.server.url}/metrics")).text
+        found = re.search(
+            rf'laneway_queue_in_flight{{queue="{queue}",group="default"}} (\S+)', text
+        )
+        if found is not None and found[1] == "1":
+            break
+    assert found is not None
+    assert f'laneway_queue_depth{{queue="{queue}",group="default"}} 1' in text
+    assert f'laneway_queue_dead{{queue="{queue}",group="default"}} 0' in text
+    assert f'laneway_queue_oldest_age_seconds{{queue="{queue}",group="default"}}' in text
+    labels = 'method="POST",path="/api/queue/message"'
+    assert re.search(rf'laneway_http_requests_total{{{labels},status="2xx"}} [1-9]', text)
+    name = "laneway_http_request_duration_seconds"
+    assert re.search(rf'{name}_bucket{{{labels},le="\+Inf"}} [1-9]', text)
+    for name in (
+        "laneway_messages_total",
+        "laneway_database_calls_total",
+        "laneway_http_requests_in_flight",
+        "laneway_pool_connections",
+        "laneway_push_pump_messages",
+        "laneway_claim_pump_waiters",
+        "laneway_settle_pump_messages",
+    ):
+        assert re.search(rf"^{name}(?:{{.*}})? \d+$", text, re.MULTILINE), name

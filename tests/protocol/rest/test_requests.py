@@ -1,0 +1,147 @@
+"""What holds for every route: words for what is wrong, CORS, ids, limits, slow clients."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.protocol.rest.calls import add
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.protocol.conftest import Shared
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/x", "/api", "/api/queue/message/1/2/3", "/x", "/", "/api/health/other"]
+)
+async def test_unknown_route_is_named(api: httpx.AsyncClient, shared: Shared, path: str) -> None:
+    answer = await api.get(shared.server.url + path)
+    assert answer.status_code == 404
+    assert answer.json() == {"message": f"Not Found - {path}"}
+
+
+async def test_other_method_is_refused(api: httpx.AsyncClient) -> None:
+    answer = await api.delete("/queue/ack")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.json()["message"].startswith("Method Not Allowed")
+
+
+async def test_trailing_slash_is_tolerated(api: httpx.AsyncClient, queue: str) -> None:
+    body = {"type": "a", "payload": 1, "queue": queue}
+    assert (await api.post("/queue/message/", json=body)).status_code == 201
+    assert (await api.get("/health/")).status_code == 200
+    message_id = await add(api, queue)
+    assert (await api.post(f"/queue/message/{message_id}/nack/")).status_code == 404
+
+
+async def test_any_origin_may_call(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/queue/config", headers={"Origin": "http://elsewhere"})
+    assert answer.headers["access-control-allow-origin"] == "*"
+    answer = await api.get("/nowhere", headers={"Origin": "http://elsewhere"})
+    assert answer.headers["access-control-allow-origin"] == "*"
+    answer = await api.options(
+        "/queue/message",
+        headers={
+            "Origin": "http://elsewhere",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type,x-api-key",
+        },
+    )
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "POST" in answer.headers["access-control-allow-methods"]
+    assert answer.headers["access-control-allow-headers"] == "content-type,x-api-key"
+
+
+async def test_request_id_is_kept_or_made(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/queue/config", headers={"X-Request-ID": "mine-1"})
+    assert answer.headers["x-request-id"] == "mine-1"
+    first = (await api.get("/queue/config")).headers["x-request-id"]
+    second = (await api.get("/queue/config")).headers["x-request-id"]
+    assert first != second
+    too_long = await api.get("/queue/config", headers={"X-Request-ID": "x" * 200})
+    assert too_long.headers["x-request-id"] != "x" * 200
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["told", "chunked"])
+async def test_body_beyond_the_limit_is_413(
+    api: httpx.AsyncClient,
+    *,
+    chunked: bool,
+) -> None:
+    size = 17 * 1024 * 1024
+
+    async def pieces() -> object:
+        for _ in range(17):
+            yield b" " * (1024 * 1024)
+
+    content = pieces() if chunked else b" " * size
+    answer = await api.post("/queue/message", content=content)  # type: ignore[arg-type]
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["message"]
+
+
+async def test_headers_beyond_the_limit_are_431(shared: Shared) -> None:
+    for head in (
+        b"GET /api/health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"GET /api/health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000,
+        b"GET /" + b"x" * 100_000,
+    ):
+        assert (await talk(shared, head)).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_what_is_not_http_is_400(shared: Shared) -> None:
+    assert (await talk(shared, b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_pipelined_requests_are_answered_in_order(shared: Shared) -> None:
+    request = b"GET /api/%b HTTP/1.1\r\nHost: x\r\n%b\r\n"
+    said = await talk(
+        shared,
+        request % (b"health/live", b"") + request % (b"nowhere", b"Connection: close\r\n"),
+    )
+    assert said.index(b"200 OK") < said.index(b"404 Not Found")
+
+
+async def test_body_in_pieces_is_whole(shared: Shared, queue: str) -> None:
+    body = json.dumps({"type": "a", "payload": "x" * 1000, "queue": queue}).encode()
+    head = b"POST /api/queue/message HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    head += b"Content-Length: %d\r\n\r\n" % len(body)
+    said = await talk(shared, head + body[:10], body[10:500], body[500:])
+    assert said.startswith(b"HTTP/1.1 201 ")
+
+
+async def test_large_answers_are_compressed_for_those_who_take_it(
+    api: httpx.AsyncClient,
+) -> None:
+    plain = await api.get("/doc", headers={"Accept-Encoding": "identity"})
+    packed = await api.get("/doc", headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    refused = await api.get("/doc", headers={"Accept-Encoding": "gzip;q=0"})
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in refused.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.json() == plain.json()
+    assert gzip.compress(plain.content)
+
+
+async def talk(shared: Shared, *pieces: bytes) -> bytes:
+    """Send bytes as they are, and return what comes back until the server hangs up."""
+    place = urlsplit(shared.server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            return await reader.read()
+    finally:
+        writer.close()

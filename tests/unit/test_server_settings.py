@@ -1,0 +1,169 @@
+"""Settings come from flags, environment and file, in that order, and every one is documented."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from laneway.cli.errors import SettingInvalid
+from laneway.cli.settings import HIDDEN, SETTINGS, read_settings
+from laneway.server.settings import ServerSettings, is_loopback
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "laneway.toml"
+    path.write_text(
+        "port = 1\nqueue_name = 'file'\nactivity_log_enabled = false\nmax_attempts = 9\n"
+    )
+    return path
+
+
+def test_nearer_source_wins(file: Path) -> None:
+    variables = {"PORT": "2", "QUEUE_NAME": "environment"}
+    settings = read_settings({"port": 3}, variables, file)
+    assert (settings["port"], settings.chosen["port"].source) == (3, "flag")
+    assert (settings["queue_name"], settings.chosen["queue_name"].source) == (
+        "environment",
+        "environment",
+    )
+    assert (settings["max_attempts"], settings.chosen["max_attempts"].source) == (9, "file")
+    assert (settings["workers"], settings.chosen["workers"].source) == (1, "default")
+
+
+def test_nothing_set_is_the_server_as_it_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = read_settings({}, {})
+    made = settings.server
+    plain = ServerSettings()
+    assert made.limits == plain.limits
+    assert made.activity == plain.activity
+    assert (made.host, made.port, made.queue, made.actor) == (
+        plain.host,
+        plain.port,
+        plain.queue,
+        plain.actor,
+    )
+    assert settings.environment.database_url is None
+
+
+def test_every_setting_changes_something(file: Path) -> None:
+    """A value that is not the default shows in what the server or the database is made from."""
+    others = {str: "other", bool: None, int: 4711, float: 47.5}
+    plain = read_settings({}, {}, file)
+    before = (plain.server, plain.environment, plain.data_dir)
+    for setting in SETTINGS:
+        value = others[setting.kind]
+        if setting.kind is bool:
+            value = not plain[setting.name]
+        elif setting.choices:
+            value = setting.choices[0]
+        elif setting.name == "database_url":
+            value = "postgresql://elsewhere/x"
+        elif setting.name == "postgres_ssl":
+            value = "true"
+        elif setting.name == "postgres_port":
+            value = "47"
+        elif setting.high is not None and setting.high < 4711:
+            value = setting.kind(setting.high)
+        changed = read_settings({setting.name: value}, {}, file)
+        assert (changed.server, changed.environment, changed.data_dir) != before, setting.name
+
+
+def test_flag_for_the_database_wins_over_parts_in_the_environment(file: Path) -> None:
+    variables = {"POSTGRES_HOST": "there", "DATABASE_URL": ""}
+    settings = read_settings({"database_url": "postgresql://here/x"}, variables, file)
+    assert settings.environment.database_url == "postgresql://here/x"
+    settings = read_settings({"postgres_host": "here"}, {"DATABASE_URL": "postgresql://b/x"}, file)
+    assert settings.environment.database_url == "postgresql://postgres@here:5432/postgres"
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "words"),
+    [
+        ({}, {"PORT": "many"}, "the environment variable PORT is 'many': set a whole number"),
+        ({}, {"PORT": "70000"}, "PORT is 70000: set 65535 or less"),
+        ({"workers": 0}, {}, "--workers is 0: set 1 or more"),
+        ({"log_level": "loud"}, {}, "--log-level is 'loud': set one of"),
+        ({}, {"ACTIVITY_LOG_ENABLED": "perhaps"}, "set true or false"),
+        ({}, {"ACK_TIMEOUT_SECONDS": "0"}, "set 0.001 or more"),
+        ({}, {"OVERDUE_CHECK_INTERVAL_MS": "99"}, "set 100 or more"),
+    ],
+)
+def test_what_cannot_be_is_named(
+    file: Path, flags: dict[str, str | int], variables: dict[str, str], words: str
+) -> None:
+    with pytest.raises(SettingInvalid) as raised:
+        read_settings(flags, variables, file)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", "has settings that do not exist: prot"),
+        ("port = 'x'", "port in"),
+        ("port = true", "port in"),
+        ("port =", "cannot be read"),
+    ],
+)
+def test_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    with pytest.raises(SettingInvalid, match=r"x\.toml") as raised:
+        read_settings({}, {}, path)
+    assert words in str(raised.value)
+    with pytest.raises(SettingInvalid, match="cannot be read"):
+        read_settings({}, {}, tmp_path / "none.toml")
+
+
+def test_secrets_are_hidden(file: Path) -> None:
+    settings = read_settings(
+        {
+            "secret_key": "hush",
+            "postgres_password": "hush",
+            "database_url": "postgresql://me:hush@there/x",
+        },
+        {},
+        file,
+    )
+    shown = {name: chosen.shown for name, chosen in settings.chosen.items()}
+    assert shown["secret_key"] == HIDDEN
+    assert shown["database_url"] == f"postgresql://me:{HIDDEN}@there/x"
+    assert not any("hush" in text for text in shown.values())
+    assert "hush" not in repr(settings.server)
+
+
+def test_units_are_understood(file: Path) -> None:
+    variables = {"ACK_TIMEOUT_SECONDS": "1.5", "OVERDUE_CHECK_INTERVAL_MS": "250"}
+    server = read_settings({}, variables, file).server
+    assert server.ack_timeout == timedelta(seconds=1.5)
+    assert server.engine.maintenance.expire == timedelta(milliseconds=250)
+
+
+def test_every_setting_is_documented() -> None:
+    text = (ROOT / "docs" / "command.md").read_text()
+    assert [item.variable for item in SETTINGS if f"`{item.variable}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # noqa: S104 - an address to judge, not to bind
+        ("::", False),
+        ("10.0.0.1", False),
+        ("example.org", False),
+    ],
+)
+def test_loopback_is_told_from_the_world(host: str, *, expected: bool) -> None:
+    assert is_loopback(host) is expected

@@ -1,14 +1,14 @@
 -- Every kept message as each group sees it. A person's view: status is derived, so filter by queue or id.
 create or replace view laneway.messages as
   select laneway.message_id(m.segment, m.lane_id, m.seq) as id, q.name as queue_name, g.name as group_name,
-         coalesce(v.partition, l.partition) as type, coalesce(v.body, m.body) as payload, coalesce(v.headers, m.headers) as headers,
+         coalesce(v.partition, l.partition) as type, coalesce(v.body, m.body) as payload, case when v.seq is null then m.headers else v.headers end as headers,
          coalesce(k.priority, v.priority, l.priority) as priority,
          case when k.seq is not null then 'queued' when c.token is not null then 'processing'
               when x.first_seq is null and m.seq > p.seq then 'queued' else 'acknowledged' end as status,
          coalesce(k.attempt, case when c.aside then c.attempt end, (t.attempt + case when c.token is not null or e.at is not null then 1 else 0 end)::smallint,
                   c.attempt, e.attempt, 0::smallint) as attempt_count,
-         coalesce(v.max_attempts, m.max_attempts, q.max_attempts) as max_attempts,
-         coalesce(v.lease, m.lease, q.lease) as ack_timeout,
+         coalesce(case when v.seq is null then m.max_attempts else v.max_attempts end, q.max_attempts) as max_attempts,
+         coalesce(case when v.seq is null then m.lease else v.lease end, q.lease) as ack_timeout,
          c.token as lock_token, c.until as locked_until, coalesce(c.consumer, e.consumer) as consumer_id,
          m.created_at, coalesce(c.claimed_at, e.since) as dequeued_at, e.at as acknowledged_at, coalesce(k.error, t.error) as last_error,
          octet_length(coalesce(v.body, m.body)::text) as payload_size, coalesce(k.available_at, m.deliver_at) as available_at, m.key,

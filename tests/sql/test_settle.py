@@ -1,0 +1,391 @@
+"""Settling: ack, nack, release, extend and expiry in shared groups, and what late tokens may not do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tests.sql.calls import (
+    HOUR,
+    Counts,
+    ack,
+    ack_runs,
+    claim,
+    count,
+    create_queue,
+    expire,
+    extend,
+    hasten,
+    lapse,
+    nack,
+    push,
+    release,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.sql.calls import Delivery, Queue, Session
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def queue(session: Session) -> Queue:
+    return await create_queue(session, max_attempts=3)
+
+
+async def hand_out(session: Session, queue: Queue, number: int) -> list[Delivery]:
+    await push(session, queue, [str(n + 1) for n in range(number)])
+    got = await claim(session, queue, number)
+    assert len(got) == number
+    return got
+
+
+async def read_clock(session: Session) -> datetime:
+    now: datetime = await session.fetchval("select clock_timestamp()")
+    return now
+
+
+async def test_acked_message_does_not_come_again(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    assert await ack(session, got) == []
+    assert await claim(session, queue, 5) == []
+    assert await count(session, queue) == Counts(acknowledged=2)
+    assert await session.fetchval("select count(*) from laneway.claim") == 0
+
+
+async def test_whole_run_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 5)
+    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 5)]) == []
+    assert await count(session, queue) == Counts(acknowledged=5)
+
+
+async def test_several_claims_are_acked_in_one_call(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3", "4"], partitions=["a", "b", "a", "b"])
+    got = await claim(session, queue, 2, 2)
+    assert len({each.token for each in got}) == 4
+    assert await ack(session, got) == []
+    assert await count(session, queue) == Counts(acknowledged=4)
+
+
+async def test_partial_acks_in_any_order_settle_the_rest_later(
+    session: Session, queue: Queue
+) -> None:
+    got = await hand_out(session, queue, 5)
+    assert await ack(session, [got[3], got[1]]) == []
+    assert await count(session, queue) == Counts(processing=3, acknowledged=2)
+    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 5)]) == [
+        (0, 2, 2),
+        (0, 4, 4),
+    ]
+    assert await count(session, queue) == Counts(acknowledged=5)
+
+
+async def test_second_ack_is_told_that_nothing_is_held(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    assert await ack(session, got[:1]) == []
+    assert await ack(session, got[:1]) == [0]
+    assert await ack(session, got) == [0]
+    assert await ack(session, got) == [0, 1]
+
+
+async def test_run_named_twice_in_one_call_is_settled_once(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    first, second = await claim(session, queue, 1, 1)
+    assert await ack(session, [first, second, first]) == []
+    assert await count(session, queue) == Counts(acknowledged=2)
+    acked = await session.fetchval(
+        "select sum(last_seq - first_seq + 1) from laneway.events where action = 'acked'"
+    )
+    assert acked == 2
+
+
+async def test_overlapping_runs_in_one_call_settle_what_they_cover(
+    session: Session, queue: Queue
+) -> None:
+    [one, *_] = await hand_out(session, queue, 5)
+    runs = [(one.token, one.lane_id, 1, 3), (one.token, one.lane_id, 2, 4)]
+    assert await ack_runs(session, runs) == []
+    assert await count(session, queue) == Counts(processing=1, acknowledged=4)
+
+
+async def test_ack_of_nothing_is_nothing(session: Session, queue: Queue) -> None:
+    await hand_out(session, queue, 1)
+    assert await ack(session, []) == []
+    assert await nack(session, []) == []
+    assert await release(session, []) == []
+    assert await count(session, queue) == Counts(processing=1)
+
+
+async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
+    [one] = await hand_out(session, queue, 1)
+    assert await ack_runs(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
+    assert await count(session, queue) == Counts(processing=1)
+
+
+async def test_token_settles_only_in_its_own_lane(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    first, second = await claim(session, queue, 1, 1)
+    assert await ack_runs(session, [(first.token, second.lane_id, 1, 1)]) == [(0, 1, 1)]
+    assert await count(session, queue) == Counts(processing=2)
+
+
+async def test_good_claims_are_settled_beside_a_bad_one(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    first, second = await claim(session, queue, 1, 1)
+    await lapse(session, [first])
+    assert await ack(session, [first, second]) == [0]
+    assert await count(session, queue) == Counts(processing=1, acknowledged=1)
+
+
+async def test_late_token_does_nothing(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    await lapse(session, got)
+    assert await ack(session, got) == [0, 1]
+    assert await nack(session, got, dead=True) == ["lost", "lost"]
+    assert await release(session, got) == [0, 1]
+    assert await extend(session, got, HOUR) == [None, None]
+    assert await extend(session, got[:1], HOUR, whole=True) == [None]
+    assert await count(session, queue) == Counts(processing=2)
+
+
+async def test_expired_lock_returns_to_queue(session: Session, queue: Queue) -> None:
+    late = await hand_out(session, queue, 2)
+    assert await expire(session) == 0
+    await lapse(session, late)
+    assert await expire(session) == 2
+    assert await count(session, queue) == Counts(queued=2)
+    again = await claim(session, queue, 2)
+    assert [(each.body, each.attempt) for each in again] == [("1", 2), ("2", 2)]
+    assert await ack(session, late) == [0, 1]
+    assert await ack(session, again) == []
+    errors = await session.fetch("select reason from laneway.event where action = 'expired'")
+    assert {row["reason"] for row in errors} == {"Timeout - requeued"}
+
+
+async def test_only_unsettled_messages_of_a_lapsed_claim_return(
+    session: Session, queue: Queue
+) -> None:
+    got = await hand_out(session, queue, 3)
+    await ack(session, [got[1]])
+    await lapse(session, got)
+    assert await expire(session) == 2
+    assert [each.body for each in await claim(session, queue, 3)] == ["1", "3"]
+
+
+async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    await lapse(session, await claim(session, queue, 1, 1, 1))
+    rows = await session.fetch("select * from laneway.expire(2)")
+    assert [(row["queue_id"], row["group_id"], row["messages"]) for row in rows] == [
+        (queue.queue_id, queue.group_id, 1)
+    ] * 2
+    assert await count(session, queue) == Counts(queued=2, processing=1)
+
+
+async def test_expiry_looks_only_at_what_ended_since(session: Session, queue: Queue) -> None:
+    await lapse(session, await hand_out(session, queue, 1))
+    now = await read_clock(session)
+    assert await session.fetch("select * from laneway.expire(10, $1)", now) == []
+    assert len(await session.fetch("select * from laneway.expire(10, $1)", now - MINUTE)) == 1
+
+
+async def test_message_out_of_time_too_often_is_dead(session: Session) -> None:
+    queue = await create_queue(session, max_attempts=2)
+    await push(session, queue, ["1"])
+    for _ in range(2):
+        await lapse(session, await claim(session, queue, 1, consumers=["worker"]))
+        await expire(session)
+    assert await count(session, queue) == Counts(dead=1)
+    row = await session.fetchrow("select reason, attempt, consumer from laneway.dead_letter")
+    assert tuple(row or ()) == ("Timeout after max attempts", 2, "worker")
+
+
+async def test_nacked_message_comes_again_with_its_reason(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    assert await nack(session, got[:1], reason="no luck") == ["requeued"]
+    assert await count(session, queue) == Counts(queued=1, processing=1)
+    shown = await session.fetchrow(
+        "select status, attempt_count, last_error from laneway.messages where seq = 1"
+    )
+    assert tuple(shown or ()) == ("queued", 1, "no luck")
+    [again] = await claim(session, queue, 2)
+    assert (again.body, again.attempt, again.token == got[0].token) == ("1", 2, False)
+
+
+async def test_nacked_messages_come_again_in_their_order(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 5)
+    await nack(session, [got[2], got[0], got[4]])
+    assert [each.body for each in await claim(session, queue, 5)] == ["1", "3", "5"]
+
+
+async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
+    session: Session, queue: Queue
+) -> None:
+    got = await hand_out(session, queue, 3)
+    rows = await session.fetch(
+        "select * from laneway.nack_many($1, $2, $3, $4, $5, $6) order by idx",
+        [each.token for each in got],
+        [each.lane_id for each in got],
+        [each.seq for each in got],
+        ["soon", "later", "never"],
+        [None, HOUR, None],
+        [None, False, True],
+    )
+    assert [row["outcome"] for row in rows] == ["requeued", "requeued", "dead"]
+    assert [each.body for each in await claim(session, queue, 3)] == ["1"]
+    assert await session.fetchval("select error from laneway.parked") == "later"
+    assert await session.fetchval("select reason from laneway.dead_letter") == "never"
+
+
+async def test_nacked_message_waits_for_its_delay(session: Session, queue: Queue) -> None:
+    await nack(session, await hand_out(session, queue, 1), delay=HOUR)
+    assert await claim(session, queue, 1) == []
+    due = await session.fetchval("select laneway.next_due($1)", queue.group_id)
+    assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
+    await hasten(session, queue)
+    assert [each.attempt for each in await claim(session, queue, 1)] == [2]
+
+
+async def test_backoff_grows_up_to_its_limit(session: Session) -> None:
+    queue = await create_queue(
+        session,
+        max_attempts=None,
+        backoff="1 minute",
+        backoff_factor=3,
+        backoff_limit="20 minutes",
+    )
+    await push(session, queue, ["1"])
+    waits = []
+    for _ in range(4):
+        await nack(session, await claim(session, queue, 1))
+        due = await session.fetchval("select available_at from laneway.parked")
+        waits.append(round((due - await read_clock(session)) / MINUTE))
+        await hasten(session, queue)
+    assert waits == [1, 3, 9, 20]
+
+
+async def test_message_out_of_attempts_is_dead_with_its_reason(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1"], headers=['{"h": [1]}'], keys=["k"])
+    for expected in ("requeued", "requeued", "dead"):
+        got = await claim(session, queue, 1, consumers=["worker"])
+        assert await nack(session, got, reason="bad") == [expected]
+    assert await claim(session, queue, 1) == []
+    row = await session.fetchrow(
+        "select reason, attempt, consumer, headers, key, body from laneway.dead_letter"
+    )
+    assert tuple(row or ()) == ("bad", 3, "worker", '{"h": [1]}', "k", "1")
+
+
+async def test_messages_own_attempts_count_before_the_queues(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"], max_attempts=[1, None])
+    assert await nack(session, await claim(session, queue, 2)) == ["dead", "requeued"]
+
+
+async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
+    queue = await create_queue(session, max_attempts=None)
+    await push(session, queue, ["1"])
+    for attempt in range(1, 9):
+        [one] = await claim(session, queue, 1)
+        assert one.attempt == attempt
+        assert await nack(session, [one]) == ["requeued"]
+
+
+async def test_nack_may_make_a_message_dead_at_once(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    assert await nack(session, got[:1], dead=True, reason="hopeless") == ["dead"]
+    assert await count(session, queue) == Counts(processing=1, dead=1)
+    assert await nack(session, got[:1]) == ["lost"]
+
+
+async def test_released_message_has_not_spent_its_attempt(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 3)
+    assert await release(session, got[:2]) == []
+    again = await claim(session, queue, 3)
+    assert [(each.body, each.attempt) for each in again] == [("1", 1), ("2", 1)]
+    assert await ack(session, got) == [0, 1]
+    await nack(session, again[:1])
+    [third] = await claim(session, queue, 1)
+    assert third.attempt == 2
+    await release(session, [third])
+    assert [each.attempt for each in await claim(session, queue, 1)] == [2]
+
+
+async def test_released_message_may_wait(session: Session, queue: Queue) -> None:
+    assert await release(session, await hand_out(session, queue, 1), delay=HOUR) == []
+    assert await claim(session, queue, 1) == []
+    await hasten(session, queue)
+    assert [each.attempt for each in await claim(session, queue, 1)] == [1]
+
+
+async def test_extend_of_one_message_splits_the_claim_and_keeps_the_token(
+    session: Session, queue: Queue
+) -> None:
+    got = await hand_out(session, queue, 3)
+    [until] = await extend(session, [got[1]], HOUR)
+    assert until is not None
+    assert timedelta(minutes=59) < until - await read_clock(session) <= HOUR
+    rows = await session.fetch(
+        "select seq, lock_token, locked_until from laneway.messages order by seq"
+    )
+    assert {row["lock_token"] for row in rows} == {got[0].token}
+    assert [row["locked_until"] for row in rows] == [got[0].until, until, got[2].until]
+    await session.execute(
+        "update laneway.claim set until = clock_timestamp() - interval '1 second' where part = 0"
+    )
+    assert await expire(session) == 2
+    assert await ack(session, got) == [0, 2]
+    assert await count(session, queue) == Counts(queued=2, acknowledged=1)
+
+
+async def test_parts_of_a_split_claim_are_acked_by_one_run(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 3)
+    await extend(session, [got[1]], HOUR)
+    await extend(session, [got[2]], MINUTE)
+    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 3)]) == []
+    assert await count(session, queue) == Counts(acknowledged=3)
+
+
+async def test_parts_of_a_split_claim_are_given_back_by_one_call(
+    session: Session, queue: Queue
+) -> None:
+    got = await hand_out(session, queue, 4)
+    await extend(session, [got[1]], HOUR)
+    assert await nack(session, [got[0], got[1]]) == ["requeued", "requeued"]
+    assert await release(session, got[2:]) == []
+    assert await count(session, queue) == Counts(queued=4)
+
+
+async def test_extend_of_a_whole_claim(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 3)
+    [until] = await extend(session, got[:1], HOUR, whole=True)
+    rows = await session.fetch("select part, until from laneway.claim")
+    assert [tuple(row) for row in rows] == [(0, until)]
+
+
+async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 2)
+    await extend(session, got[:1], timedelta(0))
+    assert await expire(session) == 1
+    assert await ack(session, got) == [0]
+    assert [each.body for each in await claim(session, queue, 2)] == ["1"]
+
+
+async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Queue) -> None:
+    got = await hand_out(session, queue, 3)
+    await ack(session, got[:1])
+    rows = await session.fetch(
+        "select * from laneway.holders($1, $2, $3)",
+        queue.group_id,
+        [each.lane_id for each in got],
+        [each.seq for each in got],
+    )
+    assert {row["idx"]: row["token"] for row in rows} == {1: got[0].token, 2: got[0].token}

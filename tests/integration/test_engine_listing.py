@@ -64,6 +64,28 @@ async def test_every_sort_is_known_to_the_database(broker: Broker) -> None:
         assert len(page.messages) == (2 if status is Status.QUEUED else 0)
 
 
+async def test_page_and_its_total_cost_the_page_not_the_queue(
+    broker: Broker, connect: Connect
+) -> None:
+    for _ in range(4):
+        await push(broker, 5000)
+    await broker.ack([delivery.receipt for delivery in await broker.claim("jobs", 5000)])
+    groups = [(await broker.get_queue("jobs")).groups["default"].group_id]
+    session = await connect()
+    for status in Status:
+        async with session.transaction():
+            await session.fetch(
+                "select * from laneway.list_messages($1, $2, p_limit => 10)", groups, status
+            )
+            total = await session.fetchval("select laneway.count_messages($1, $2)", groups, status)
+            rows = await session.fetchval(
+                "select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) "
+                "from pg_stat_xact_all_tables where relname like 'message\\_%'"
+            )
+        assert total == {Status.QUEUED: 15_000, Status.ACKNOWLEDGED: 5000}.get(status, 0)
+        assert rows < 100, status
+
+
 async def test_unknown_queue_has_no_list(broker: Broker) -> None:
     with pytest.raises(QueueNotFound):
         await broker.list_page(["nowhere"], Status.QUEUED, EVERYTHING)

@@ -115,7 +115,9 @@ async def create_queue(call: Call[None, NewQueue]) -> Answer:
     defaults = call.settings
     settings = QueueSettings(
         kind=body.queue_type,
-        lease=_read_lease(body.ack_timeout_seconds) or defaults.ack_timeout,
+        lease=defaults.ack_timeout
+        if body.ack_timeout_seconds is None
+        else timedelta(seconds=body.ack_timeout_seconds),
         max_attempts=body.max_attempts or defaults.max_attempts,
         retention=retention,
         retention_step=step,
@@ -234,10 +236,6 @@ def _require_retention(step: timedelta | None, retention: timedelta | None) -> N
 
 def _read(text: str | None, name: str) -> timedelta | None:
     return None if text is None else read_interval(text, name)
-
-
-def _read_lease(seconds: float | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)
 
 
 async def _new_queue(call: Call[Any, Any], /) -> Sequence[str]:

@@ -64,7 +64,7 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         descending=wanted.descending,
     )
     # The first part is read before the answer begins: what is wrong with the call shows by then.
-    first: Sequence[StoredMessage] = await anext(parts, ())
+    first: Sequence[StoredMessage] = await anext(parts, [])
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'
     return Stream(200, _write(first, parts), headers=((b"content-disposition", name.encode()),))

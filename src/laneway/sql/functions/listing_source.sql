@@ -7,6 +7,12 @@ declare
   v_order text := case when p_descending then 'desc' else 'asc' end;
   v_found text := $q$($10 is null or position(lower($10) in lower(x.body::text)) > 0 or position(lower($10) in lower(x.partition)) > 0
                       or laneway.message_id(x.segment, x.lane_id, x.seq) = $10)$q$;
+  v_settled text := $q$($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2) and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5)
+           and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq and o.gone)
+           and not exists (select from laneway.parked k where k.reader_id = r.reader_id and k.seq = x.seq)
+           and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = x.seq)
+           and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = x.seq)
+           and (laneway.claim_of(r.reader_id, x.seq)).token is null$q$;
   v_kept text := $q$
     select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
            '%s'::text as status, x.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
@@ -57,15 +63,14 @@ begin
           from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
                   from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
          where %1$s$q$ else $q$
-        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
-          from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= b.high
-                   and (m.seq <= p.seq or exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq = m.seq and not o.gone))) x
-         where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2)
-           and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
-           and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq and o.gone)
-           and not exists (select from laneway.parked k where k.reader_id = r.reader_id and k.seq = x.seq)
-           and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = x.seq)
-           and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = x.seq)
-           and (laneway.claim_of(r.reader_id, x.seq)).token is null
-         order by x.seq %2$s limit $9$q$ end, v_found, v_order));
+        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
+           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= least(p.seq, b.high)) x
+          where %3$s and %1$s
+          order by x.seq %2$s limit $9)
+        union all
+        -- settled before their turn
+        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null, null, null
+          from (select m.*, l.partition from laneway.gap o join laneway.message m on m.lane_id = l.lane_id and m.seq = o.first_seq
+                 where o.reader_id = r.reader_id and o.first_seq > greatest(p.seq, b.low) and o.first_seq <= b.high and not o.gone) x
+         where %3$s and %1$s$q$ end, v_found, v_order, v_settled));
 end $$;

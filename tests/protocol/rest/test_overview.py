@@ -1,0 +1,99 @@
+"""GET /queue/metrics and /queue/status, and what a key that is limited to some queues sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.protocol.rest.calls import add, issues, take
+
+if TYPE_CHECKING:
+    import httpx
+
+METRICS = {
+    "queued",
+    "processing",
+    "acknowledged",
+    "dead",
+    "archived",
+    "main_queue_size",
+    "processing_size",
+    "processing_queue_size",
+    "dead_letter_size",
+    "dead_letter_queue_size",
+    "acknowledged_size",
+    "acknowledged_queue_size",
+    "avg_payload_size",
+    "max_payload_size",
+}
+
+
+async def fill(api: httpx.AsyncClient, queue: str) -> None:
+    """Leave two messages queued, one in hand, one acknowledged, one dead."""
+    await add(api, queue, "x" * 98, type="big")
+    for _ in range(4):
+        await add(api, queue, "x" * 8, type="small")
+    taken = [await take(api, queue) for _ in range(3)]
+    body = {"id": taken[1]["id"], "lock_token": taken[1]["lock_token"]}
+    assert (await api.post("/queue/ack", json=body)).status_code == 200
+    body = {"messages": [taken[2]["id"]], "fromQueue": "processing", "toQueue": "dead"}
+    assert (await api.post("/queue/move", json=body)).json()["movedCount"] == 1
+
+
+async def test_metrics_count_every_state(api: httpx.AsyncClient, queue: str) -> None:
+    await api.delete("/queue/clear")
+    before = (await api.get("/queue/metrics")).json()
+    await fill(api, queue)
+    answer = await api.get("/queue/metrics")
+    assert answer.status_code == 200
+    metrics = answer.json()
+    assert set(metrics) == set(before) == METRICS
+    assert (metrics["queued"], metrics["main_queue_size"]) == (2, 2)
+    assert metrics["processing"] == metrics["processing_size"] == 1
+    assert metrics["processing_queue_size"] == 1
+    assert metrics["dead"] == metrics["dead_letter_size"] == 1
+    assert metrics["dead_letter_queue_size"] == 1
+    assert metrics["acknowledged"] == metrics["acknowledged_size"] == 1
+    assert metrics["acknowledged_queue_size"] == 1
+    assert metrics["archived"] == 0
+    assert 0 < metrics["avg_payload_size"] <= metrics["max_payload_size"]
+    assert metrics["max_payload_size"] >= 100
+
+
+async def test_status_shows_one_queue_with_its_messages(api: httpx.AsyncClient, queue: str) -> None:
+    await fill(api, queue)
+    answer = await api.get("/queue/status", params={"queueName": queue})
+    assert answer.status_code == 200
+    status = answer.json()
+    parts = {
+        "mainQueue": ("main", 2, "queued"),
+        "processingQueue": ("processing", 1, "processing"),
+        "deadLetterQueue": ("dead", 1, "dead"),
+        "acknowledgedQueue": ("acknowledged", 1, "acknowledged"),
+        "archivedQueue": ("archived", 0, "archived"),
+    }
+    assert set(status) == {*parts, "metadata", "availableTypes"}
+    for key, (name, length, state) in parts.items():
+        part = status[key]
+        assert (part["name"], part["length"]) == (name, length)
+        assert [message["status"] for message in part["messages"]] == [state] * length
+        assert all(message["queue_name"] == queue for message in part["messages"])
+    assert status["acknowledgedQueue"]["total"] == 1
+    assert status["metadata"] == {"totalProcessed": 1, "totalFailed": 1}
+    assert status["availableTypes"] == ["big", "small"]
+
+
+async def test_status_without_messages_has_the_lengths(api: httpx.AsyncClient, queue: str) -> None:
+    await fill(api, queue)
+    parameters = {"queueName": queue, "include_messages": "false"}
+    status = (await api.get("/queue/status", params=parameters)).json()
+    assert status["mainQueue"] == {"name": "main", "length": 2, "messages": []}
+    everything = (await api.get("/queue/status")).json()
+    assert everything["mainQueue"]["length"] >= 2
+    assert {"big", "small"} <= set(everything["availableTypes"])
+
+
+async def test_bad_status_query_is_refused(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/queue/status", params={"include_messages": "perhaps"})
+    assert [path for _, path in issues(answer)] == [["include_messages"]]
+    answer = await api.get("/queue/status", params={"queueName": "nowhere"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "Queue not found: nowhere"})

@@ -38,7 +38,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[method] = described
     # What only describes parameters is of no use as a schema of its own.
     used = msgspec.json.encode(paths).decode()
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {
             "title": "Laneway",
@@ -54,6 +54,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
             },
         },
     }
+    return _shorten_names(document, components)
 
 
 def _collect_types(routes: Iterable[Route]) -> list[Any]:
@@ -125,6 +126,18 @@ def _resolve(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mappin
         return schema
     resolved: Mapping[str, Any] = components[reference.rpartition("/")[2]]
     return resolved
+
+
+def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Where two modules have a struct of one name, call it by its module, not by its package."""
+    text = msgspec.json.encode(document).decode()
+    for name in names:
+        if "." in name:
+            short = ".".join(name.rsplit(".", 2)[1:])
+            text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=short)}"')
+            text = text.replace(f'"{name}":', f'"{short}":')
+    shortened: dict[str, Any] = msgspec.json.decode(text)
+    return shortened
 
 
 def _keep_used(components: Mapping[str, Any], used: str) -> dict[str, Any]:

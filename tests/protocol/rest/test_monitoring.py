@@ -46,7 +46,7 @@ async def test_document_describes_every_route(api: httpx.AsyncClient) -> None:
     schema = document["components"]["schemas"]["NewMessage"]
     assert schema["required"] == ["type", "payload"]
     assert "ackTimeout" in schema["properties"]
-    names = set(re.findall(r"#/components/schemas/(\w+)", (await api.get("/doc")).text))
+    names = set(re.findall(r"#/components/schemas/([\w.]+)", (await api.get("/doc")).text))
     assert names == set(document["components"]["schemas"])
     operations = [
         operation["operationId"]

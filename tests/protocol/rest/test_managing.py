@@ -257,6 +257,13 @@ async def test_part_of_one_queue_is_cleared(api: httpx.AsyncClient, queue: str) 
     assert issues(await api.delete("/queue/x/clear")) == [("invalid_enum_value", ["queueType"])]
 
 
+async def test_empty_name_does_not_clear_every_queue(api: httpx.AsyncClient, queue: str) -> None:
+    message_id = await add(api, queue)
+    answer = await api.delete("/queue/main/clear?queueName=")
+    assert issues(answer) == [("too_small", ["queueName"])]
+    assert [message["id"] for message in await show(api, queue, "main")] == [message_id]
+
+
 async def test_part_of_all_queues_is_cleared(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     assert (await api.delete("/queue/main/clear")).status_code == 200

@@ -86,6 +86,22 @@ async def test_page_and_its_total_cost_the_page_not_the_queue(
         assert rows < 100, status
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_edited_message_is_listed_as_edited(broker: Broker, *, ordered: bool) -> None:
+    await broker.create_queue("edited", QueueSettings(ordered=ordered))
+    (first, second) = await push(broker, 2, queue="edited")
+    lease = timedelta(seconds=7)
+    changed = await broker.edit(
+        "edited", first.id, {"body": '"new"', "lease": lease}, source=Status.QUEUED
+    )
+    assert changed
+    page = await broker.list_page(["edited"], Status.QUEUED, EVERYTHING, descending=False)
+    assert [message.id for message in page.messages] == [first.id, second.id]
+    assert (page.messages[0].body, page.messages[0].lease) == ('"new"', lease)
+    found = await broker.list_page(["edited"], Status.QUEUED, MessageFilter(search="NEW"))
+    assert [message.id for message in found.messages] == [first.id]
+
+
 async def test_unknown_queue_has_no_list(broker: Broker) -> None:
     with pytest.raises(QueueNotFound):
         await broker.list_page(["nowhere"], Status.QUEUED, EVERYTHING)

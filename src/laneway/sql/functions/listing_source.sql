@@ -52,7 +52,11 @@ begin
       left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on '%1$s' = 'acknowledged'
      where g.group_id = any ($8)$q$, p_status, format(case when p_status = 'queued' then $q$
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, t.attempt, t.error, x.deliver_at as available_at
-           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(p.seq, b.low) and m.seq <= b.high) x
+           from (select m.segment, m.lane_id, m.seq, m.created_at, m.deliver_at, m.key, l.partition, case when v.seq is null then m.lease else v.lease end as lease,
+                        case when v.seq is null then m.max_attempts else v.max_attempts end as max_attempts, case when v.seq is null then m.headers else v.headers end as headers,
+                        case when v.seq is null then m.body else v.body end as body
+                   from laneway.message m left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
+                  where m.lane_id = l.lane_id and m.seq > greatest(p.seq, b.low) and m.seq <= b.high) x
            left join laneway.retry t on t.reader_id = r.reader_id and t.seq = x.seq
           where ($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2) and coalesce($3, 0) <= coalesce(t.attempt, 0)
             and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from laneway.server import errors as server
 from laneway.server.answers import answer_json
 from laneway.server.authentication import Keyring, make_key, read_key
 from laneway.server.compression import takes_gzip
+from laneway.server.connections import Guard
 from laneway.server.decoding import BodyDecoder, read_issue
+from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics, Traffic
 from laneway.server.operations import Media, Operation, Surface, no_queue
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
 from laneway.server.routing import Router
+from laneway.server.settings import Limits
 from laneway.server.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -280,6 +284,57 @@ def test_key_is_read_from_either_header(headers: dict[bytes, bytes], key: bytes 
 def sheet() -> Iterator[Sheet]:
     with Sheet.make(workers=2) as made:
         yield made
+
+
+class FakeConnection:
+    def __init__(self, **since: float) -> None:
+        self.headers_since = since.get("headers")
+        self.body_since = since.get("body")
+        self.unread_since = since.get("unread")
+        self.turned_away = False
+        self.aborted = False
+        self.transport = self
+
+    def turn_away(self) -> None:
+        self.turned_away = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
+    limits = Limits(
+        headers_within=timedelta(seconds=10),
+        body_within=timedelta(seconds=60),
+        write_stall=timedelta(seconds=30),
+    )
+    slow = [FakeConnection(headers=89), FakeConnection(body=39), FakeConnection(unread=69)]
+    fine = [
+        FakeConnection(),
+        FakeConnection(headers=91),
+        FakeConnection(body=41),
+        FakeConnection(unread=71),
+    ]
+    Guard([*slow, *fine], limits).look(100)
+    assert [(each.turned_away, each.aborted) for each in slow] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    assert not any(each.turned_away or each.aborted for each in fine)
+
+
+def test_log_line_is_one_json_object() -> None:
+    record = logging.LogRecord("laneway", logging.INFO, "", 0, 'said "%s"\nand more', ("it",), None)
+    record.request_id = "r-1"
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    said = msgspec.json.decode(line)
+    assert said["message"] == 'said "it"\nand more'
+    assert (said["level"], said["logger"], said["request_id"]) == ("info", "laneway", "r-1")
+    error = ValueError("broken")
+    record.exc_info = (ValueError, error, None)
+    assert "ValueError: broken" in msgspec.json.decode(JsonFormatter().format(record))["exception"]
 
 
 def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:

@@ -168,6 +168,8 @@ class Application:
         start = [(b"content-type", stream.content_type), _CORS, _EXPOSED]
         start += [(b"x-request-id", request.request_id), *stream.headers]
         await send({"type": "http.response.start", "status": stream.status, "headers": start})
+        # The head goes out now: the first of the body may be long in coming.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
         tasks = [asyncio.ensure_future(forward()), asyncio.ensure_future(request.watch())]
         if stream.endless:
             tasks.append(asyncio.ensure_future(_wait(self._service.stopping)))

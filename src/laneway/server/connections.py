@@ -1,18 +1,23 @@
-"""Holds clients to their limits: the size of headers, and the time to send and to read."""
+"""Connections: holds clients to their limits, and sends an answer in one piece."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from laneway.server.settings import Limits
 
 _PERIOD = 1.0
+_BODILESS = frozenset({204, 304})
 _HEADERS_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
     b'content-length: 47\r\nconnection: close\r\n\r\n{"message":"Request header fields too large"}\r\n'
@@ -23,10 +28,64 @@ _TOO_SLOW = (
 )
 
 
+class Cycle(RequestResponseCycle):
+    """uvicorn's, which sends an answer's head together with what comes first of its body.
+
+    That is one system call and one packet for most answers, where it was two of each. What the
+    application sends is its own and in order, so it is not examined again here.
+    """
+
+    start: Mapping[str, Any] | None = None
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self.start = message
+            return
+        body = message["body"]
+        more = message.get("more_body", False)
+        pieces = []
+        if self.start is not None:
+            pieces.append(self._write_head(self.start))
+            self.start = None
+        if self.scope["method"] != "HEAD" and body:
+            pieces += [b"%x\r\n" % len(body), body, b"\r\n"] if self.chunked_encoding else [body]
+        if self.chunked_encoding and not more:
+            pieces.append(b"0\r\n\r\n")
+        if pieces:
+            self.transport.write(b"".join(pieces))
+        if not more:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+    def _write_head(self, start: Mapping[str, Any]) -> bytes:
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        status = start["status"]
+        lines = [STATUS_LINE[status]]
+        sized = status in _BODILESS
+        for name, value in (*self.default_headers, *start["headers"]):
+            lines += (name, b": ", value, b"\r\n")
+            sized = sized or name == b"content-length"
+        self.chunked_encoding = not sized
+        if not sized:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        return b"".join(lines)
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which also remembers since when it waits for its client."""
 
-    header_limit = 32 * 1024
+    header_limit: int
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -63,6 +122,8 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.transport.close()
                 return
         super().on_headers_complete()
+        # Its task has not begun yet, so nobody has seen it as anything else.
+        self.cycle.__class__ = Cycle
 
     def on_body(self, body: bytes) -> None:
         if self.cycle is not None:
@@ -88,6 +149,11 @@ class GuardedProtocol(HttpToolsProtocol):
             if not getattr(self.cycle, "response_started", False):
                 self.transport.write(_TOO_SLOW)
             self.transport.close()
+
+
+def limit_headers(size: int) -> type[GuardedProtocol]:
+    """Return the protocol with its limit: uvicorn takes a class, not an object."""
+    return type("LimitedProtocol", (GuardedProtocol,), {"header_limit": size})
 
 
 class Guard:

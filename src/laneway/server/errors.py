@@ -10,8 +10,7 @@ LanewayError
 │   ├── Unauthenticated         no key, or one that is not known
 │   └── Forbidden               the key is known, and does not suffice
 ├── ClientGone                  nobody is there to answer
-├── ServerBusy                  call again later; nothing happened
-└── ServerMisconfigured         fix the settings; the server does not start
+└── ServerBusy                  call again later; nothing happened
 """
 
 from __future__ import annotations
@@ -76,8 +75,4 @@ class ClientGone(LanewayError):
 
 
 class ServerBusy(Overloaded):
-    pass
-
-
-class ServerMisconfigured(LanewayError):
     pass

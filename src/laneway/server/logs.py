@@ -9,7 +9,19 @@ from typing import Any
 
 import msgspec
 
-LEVELS = ("trace", "debug", "info", "warning", "error", "critical")
+# The standard library's levels, with the names that other servers have for them.
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+    "critical": logging.CRITICAL,
+    "silent": logging.CRITICAL + 1,
+}
+LEVELS = tuple(_LEVELS)
 
 # What a caller may say beside the message, by `extra`.
 _EXTRA = ("request_id", "status", "milliseconds", "worker")
@@ -34,12 +46,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(level: str) -> None:
-    """Send every logger's lines to stderr; "trace" and "fatal", other servers' words, count too."""
-    names = {"trace": "debug", "fatal": "critical", "warn": "warning", "silent": "critical"}
+    """Send every logger's lines to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(names.get(level, level).upper())
+    root.setLevel(_LEVELS[level])
     # What uvicorn says of itself is of no use to whoever runs this server.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

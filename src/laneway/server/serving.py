@@ -18,7 +18,7 @@ from laneway.engine import Broker
 from laneway.server import monitoring
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
-from laneway.server.connections import Guard, GuardedProtocol
+from laneway.server.connections import Guard, limit_headers
 from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
 from laneway.server.service import Service
@@ -80,7 +80,7 @@ async def serve(
         server = _Server(
             uvicorn.Config(
                 Application(service, (REST, monitoring.make_surface(REST.explain))),
-                http=GuardedProtocol,
+                http=limit_headers(settings.limits.headers),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -58,6 +58,7 @@ async def supervise(
         loop.add_signal_handler(number, stopping.set)
     ready()
     async with asyncio.TaskGroup() as group:
+        group.create_task(_close_when(stopping, listener), name="listener")
         for worker in range(settings.workers):
             orders = Orders(
                 dsn=dsn,
@@ -67,6 +68,12 @@ async def supervise(
                 worker=worker,
             )
             group.create_task(_keep(orders, stopping), name=f"worker {worker}")
+
+
+async def _close_when(stopping: asyncio.Event, listener: socket.socket) -> None:
+    """Take no more connections once the workers are to stop: nobody would answer them."""
+    await stopping.wait()
+    listener.close()
 
 
 async def _keep(orders: Orders, stopping: asyncio.Event) -> None:

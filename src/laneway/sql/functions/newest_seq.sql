@@ -1,5 +1,5 @@
 -- The newest seq of a lane: in the log from p_segment downward, else what is no longer kept, else what its
--- readers have passed (an UNLOGGED segment may have been emptied by a crash).
+-- readers have passed or noted ahead (an UNLOGGED segment may have been emptied by a crash).
 -- Locks: none; call it under the lane's lock to hold it still. Errors: none of our own.
 create or replace function laneway.newest_seq(p_lane_id int, p_segment int) returns bigint
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -16,8 +16,10 @@ begin
     exit when found;
   end loop;
   if p_segment % 2 = 1 or v_seq is null then
-    select greatest(v_seq, max(l.base), max(laneway.reader_seq(r.reader_id))) into v_seq
-      from laneway.lane l left join laneway.reader r on r.lane_id = l.lane_id where l.lane_id = p_lane_id;
+    select greatest(v_seq, max(l.base), max(p.seq), max(p.exceptions_until)) into v_seq
+      from laneway.lane l left join laneway.reader r on r.lane_id = l.lane_id
+      left join lateral (select p.seq, p.exceptions_until from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p on true
+     where l.lane_id = p_lane_id;
   end if;
   return coalesce(v_seq, 0);
 end $$;

@@ -13,7 +13,9 @@ begin
          array_agg(t.headers order by t.outbox_id) as headers, array_agg(t.lease order by t.outbox_id) as leases, array_agg(t.max_attempts order by t.outbox_id) as max_attempts
     into v_rows from taken t join laneway.queue q on q.queue_id = t.queue_id;
   if v_rows.queues is not null then
+    perform pg_catalog.set_config('laneway.draining', 'on', true);
     perform laneway.push_mixed(v_rows.queues, v_rows.bodies, v_rows.partitions, v_rows.priorities, v_rows.delays, v_rows.keys, v_rows.headers, v_rows.leases, v_rows.max_attempts);
+    perform pg_catalog.set_config('laneway.draining', 'off', true);
     return query select distinct q from unnest(v_rows.queues) q;
   end if;
 end $$;

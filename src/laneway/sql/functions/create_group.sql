@@ -1,7 +1,7 @@
 -- Makes a group that reads a whole queue: from all that is kept, from now ('new'), or from a moment ('time').
 -- p_ordered null: as the queue is. Answers its id.
 -- Locks: the queue's advisory lock, exclusive, so that no lane is missed. Errors: LW404 unknown queue, LW409 the
--- name is taken, LW422 an ordered group on a queue that is not, or a bad start.
+-- name is taken, LW422 an empty name, an ordered group on a queue that is not, or a bad start.
 create or replace function laneway.create_group(p_queue text, p_name text, p_ordered boolean default null, p_start text default 'all', p_from timestamptz default null) returns int
 language plpgsql set search_path = '' as $$
 declare
@@ -16,6 +16,9 @@ begin
   end if;
   if p_ordered and not v_queue.ordered then
     raise exception 'queue "%" is not ordered, so its groups cannot be', p_queue using errcode = 'LW422', hint = 'Make the queue with ordered = true.';
+  end if;
+  if p_name is null or p_name = '' then
+    raise exception 'a group''s name must not be empty' using errcode = 'LW422', hint = 'Choose a name.';
   end if;
   if p_start not in ('all', 'new', 'time') or (p_start = 'time') <> (p_from is not null) then
     raise exception 'group "%" cannot start at "%"', p_name, p_start using errcode = 'LW422', hint = 'Say all, new, or time with a moment.';

@@ -139,6 +139,18 @@ async def test_lane_that_is_behind_does_not_keep_the_others(session: Session, qu
     assert await count(session, queue) == Counts(queued=1)
 
 
+async def test_reader_that_stepped_over_a_dropped_segment_reads_on(
+    session: Session, queue: Queue
+) -> None:
+    places = await push(session, queue, ["1", "2"])
+    await rotate(session)
+    places += await push(session, queue, ["3", "4"])
+    await move(session, queue, places[:3], source="queued", target="acknowledged")
+    assert await retain(session) == [2]
+    assert await count(session, queue) == Counts(queued=1, acknowledged=1)
+    assert [each.body for each in await claim(session, queue, 5)] == ["4"]
+
+
 async def test_parked_message_outlives_its_segment(session: Session, queue: Queue) -> None:
     await push(
         session, queue, ['{"a":"\\u0000"}'], headers=['{"h": 1}'], max_attempts=[9], leases=[HOUR]

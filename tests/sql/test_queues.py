@@ -1,0 +1,196 @@
+"""Queues: making, changing, renaming and deleting them, with two people doing it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import (
+    HOUR,
+    Counts,
+    ack,
+    claim,
+    count,
+    create_queue,
+    find_orphans,
+    keep_nothing,
+    move,
+    nack,
+    push,
+    retain,
+    rotate,
+    sqlstate,
+)
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+    from tests.sql.calls import Session
+
+
+async def update(session: Session, name: str, **settings: Any) -> None:
+    await session.execute("select laneway.update_queue($1, $2)", name, json.dumps(settings))
+
+
+async def test_queue_has_its_defaults_and_a_group_of_its_own(session: Session) -> None:
+    queue = await create_queue(session)
+    row = await session.fetchrow("select * from laneway.queues where queue_id = $1", queue.queue_id)
+    assert row is not None
+    assert (row["kind"], row["ordered"], row["max_attempts"]) == ("standard", False, 3)
+    assert row["lease"].total_seconds() == 30
+    assert (row["queued"], row["dead"]) == (0, 0)
+    group = await session.fetchrow("select name, ordered from laneway.consumer_group")
+    assert tuple(group or ()) == ("default", False)
+
+
+async def test_own_group_of_an_ordered_queue_is_ordered(session: Session) -> None:
+    await create_queue(session, ordered=True)
+    assert await session.fetchval("select ordered from laneway.consumer_group")
+
+
+async def test_taken_name_is_refused(session: Session, connect: Connect) -> None:
+    await create_queue(session, lease="1 minute")
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await create_queue(session, lease="2 minutes")
+    assert sqlstate(caught.value) == "LW409"
+    others = [session, await connect(), await connect()]
+    made = await asyncio.gather(
+        *(create_queue(each, "raced") for each in others), return_exceptions=True
+    )
+    errors = [each for each in made if isinstance(each, BaseException)]
+    assert [sqlstate(each) for each in errors] == ["LW409", "LW409"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"colour": "red"},
+        {"lease": "-1 second"},
+        {"lease": "soon"},
+        {"lease": None},
+        {"max_attempts": 0},
+        {"max_attempts": 99999},
+        {"kind": "strange"},
+        {"backoff_factor": 0.5},
+        {"dedup_scope": "planet"},
+        {"max_bytes": "many"},
+    ],
+)
+async def test_bad_setting_is_refused_and_nothing_made(
+    session: Session, settings: dict[str, object]
+) -> None:
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await create_queue(session, "bad", **settings)
+    assert sqlstate(caught.value) == "LW422"
+    assert await session.fetchval("select count(*) from laneway.queue") == 0
+    await create_queue(session, "good")
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await update(session, "good", **settings)
+    assert sqlstate(caught.value) == "LW422"
+
+
+async def test_empty_name_is_refused(session: Session) -> None:
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await create_queue(session, "")
+    assert sqlstate(caught.value) == "LW422"
+
+
+async def test_update_changes_only_what_it_names(session: Session) -> None:
+    await create_queue(session, lease="1 minute", max_attempts=7, description="old")
+    await update(session, "work", description="new", max_attempts=None, delay="0")
+    row = await session.fetchrow("select * from laneway.queue")
+    assert row is not None
+    assert (row["lease"].total_seconds(), row["max_attempts"]) == (60, None)
+    assert (row["description"], row["delay"]) == ("new", None)
+
+
+@pytest.mark.parametrize("setting", ["kind", "ordered"])
+async def test_kind_and_order_are_fixed(session: Session, setting: str) -> None:
+    await create_queue(session)
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await update(session, "work", **{setting: True})
+    assert sqlstate(caught.value) == "LW422"
+
+
+async def test_update_of_no_queue_is_refused(session: Session) -> None:
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await update(session, "nowhere", lease="1 minute")
+    assert sqlstate(caught.value) == "LW404"
+
+
+async def test_renamed_queue_keeps_its_messages(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1"])
+    await create_queue(session, "taken")
+    await session.execute("select laneway.rename_queue('work', 'wörk 仕事')")
+    assert await session.fetchval("select queue_name from laneway.messages") == "wörk 仕事"
+    for old, new, state in (
+        ("work", "other", "LW404"),
+        ("wörk 仕事", "taken", "LW409"),
+        ("taken", "", "LW422"),
+    ):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await session.execute("select laneway.rename_queue($1, $2)", old, new)
+        assert sqlstate(caught.value) == state
+
+
+async def test_queue_with_messages_is_deleted_by_force_only(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1"])
+    delete = "select laneway.delete_queue('work', $1)"
+    for _ in range(2):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await session.execute(delete, False)  # noqa: FBT003 - an SQL argument
+        assert sqlstate(caught.value) == "LW409"
+        await claim(session, queue, 1)
+    await session.execute(delete, True)  # noqa: FBT003 - an SQL argument
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await session.execute(delete, True)  # noqa: FBT003 - an SQL argument
+    assert sqlstate(caught.value) == "LW404"
+
+
+async def test_settled_queue_is_deleted_without_force(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    await session.execute("select laneway.delete_queue('work')")
+    assert await session.fetchval("select count(*) from laneway.messages") == 0
+
+
+async def test_deleted_queue_leaves_nothing_behind(session: Session) -> None:
+    await keep_nothing(session)
+    queue = await create_queue(session)
+    other = await create_queue(session, "other")
+    await push(session, other, ["1"])
+    places = await push(
+        session, queue, ["1", "2", "3", "4"], keys=["a", "b", "c", None], partitions=list("abab")
+    )
+    got = await claim(session, queue, 3)
+    await nack(session, got[:1], dead=True)
+    await nack(session, got[1:2], delay=HOUR)
+    await move(session, queue, places[3:], source="queued", target="archived")
+    await session.execute("select laneway.delete_queue('work', true)")
+    assert await find_orphans(session) == {}
+    assert await ack(session, got[2:]) == [0]
+    await rotate(session)
+    assert await retain(session) == []
+    await ack(session, await claim(session, other, 1))
+    assert await retain(session) == [2]
+    again = await create_queue(session)
+    assert again.queue_id != queue.queue_id
+    assert await count(session, again) == Counts()
+
+
+async def test_expired_keys_are_swept(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1", "2", "3"], keys=["a", "b", "c"])
+    assert await session.fetchval("select laneway.sweep_dedup()") == 0
+    await session.execute(
+        "update laneway.dedup_key set expires_at = clock_timestamp() where key <> 'b'"
+    )
+    assert await session.fetchval("select laneway.sweep_dedup(1)") == 1
+    assert await session.fetchval("select laneway.sweep_dedup()") == 1
+    assert await session.fetchval("select key from laneway.dedup_key") == "b"

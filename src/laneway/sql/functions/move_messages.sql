@@ -18,6 +18,7 @@ declare
   v_claim laneway.claim;
   v_parked laneway.parked;
   v_attempt smallint;
+  v_error text;
   v_one int8multirange;
 begin
   if p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
@@ -35,12 +36,14 @@ begin
     continue when laneway.state_of(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from p_from;
     v_one := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
     v_attempt := 0;
+    v_error := null;
 
     -- Out of where it is.
     if p_from = 'queued' then
       delete from laneway.parked where reader_id = v_reader and seq = v_item.seq returning * into v_parked;
       if found then
         v_attempt := v_parked.attempt;
+        v_error := v_parked.error;
       else
         -- claimed just now?
         continue when laneway.state_of(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from 'queued';
@@ -70,7 +73,7 @@ begin
         update laneway.claim set pending = pending - v_one where token = v_claim.token and part = v_claim.part;
       end if;
     elsif p_from = 'dead' then
-      perform from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
+      select d.reason into v_error from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
       continue when not found; -- replayed just now
       with taken as (delete from laneway.dead_letter where reader_id = v_reader and seq = v_item.seq returning *)
       insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
@@ -87,12 +90,14 @@ begin
     token := null;
     if p_to = 'queued' then
       insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
-      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, v_now, v_attempt, p_reason
+      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, v_now, v_attempt, coalesce(p_reason, v_error)
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'processing' then
       token := gen_random_uuid();
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
-      values (token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, v_attempt + 1, true, v_now, v_now + coalesce(p_lease, v_queue.lease), p_consumer);
+      select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, v_attempt + 1, true, v_now,
+             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer
+        from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then
       perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt, p_reason, p_consumer);
     elsif p_to = 'archived' then

@@ -28,8 +28,10 @@ ERRORS: dict[int, Content] = {
     400: Message,
     401: RefusedKey,
     403: RefusedKey,
+    408: Message,
     413: Message,
     422: ValidationProblem,
+    431: Message,
     503: Message,
 }
 

@@ -82,7 +82,8 @@ class Feed:
                 self._seen = None
 
     async def run(self) -> None:
-        with Pulse(self._broker, self._settings) as pulse:
+        settings = self._settings
+        with Pulse(self._broker, soon=settings.look, patience=settings.patience) as pulse:
             while True:
                 await self._occupied.wait()
                 busy = False

@@ -7,19 +7,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from types import TracebackType
 
-    from laneway.activity.settings import ActivitySettings
     from laneway.engine import Broker
 
 
 class Pulse:
     """Soon while things happen, at once when something stirs, else once in a while."""
 
-    def __init__(self, broker: Broker, settings: ActivitySettings) -> None:
+    def __init__(self, broker: Broker, *, soon: timedelta, patience: timedelta) -> None:
         self._broker = broker
-        self._look = settings.look.total_seconds()
-        self._patience = settings.patience.total_seconds()
+        self._soon = soon.total_seconds()
+        self._patience = patience.total_seconds()
         self._stirred = asyncio.Event()
 
     def __enter__(self) -> Self:
@@ -37,7 +37,7 @@ class Pulse:
     async def rest(self, *, busy: bool) -> None:
         """Return when it is time; busy: the last look saw something."""
         if busy:
-            await asyncio.sleep(self._look)
+            await asyncio.sleep(self._soon)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience):

@@ -37,7 +37,8 @@ class Recorder:
         self._tidy_at = float("-inf")
 
     async def run(self) -> None:
-        with Pulse(self._broker, self._settings) as pulse:
+        settings = self._settings
+        with Pulse(self._broker, soon=settings.record, patience=settings.patience) as pulse:
             while True:
                 await self._broker.maintains.wait()
                 try:
@@ -46,7 +47,7 @@ class Recorder:
                     logger.debug("activity is not looked at until later: %s", error)
                 except LanewayError:
                     logger.exception("activity could not be looked at")
-                await asyncio.sleep(self._settings.patience.total_seconds())
+                await asyncio.sleep(settings.patience.total_seconds())
 
     async def _follow(self, pulse: Pulse) -> None:
         await self._broker.keep_events(self._settings.retention)

@@ -12,8 +12,9 @@ class ActivitySettings:
 
     large_payload: bytes. near_dlq: attempts left. zombie_factor: overdue by so many times the lock.
     burst_count messages taken by one consumer in burst_within. bulk_operation: messages at once.
-    look: how often to look while things happen; patience: how long to wait to be told of something
-    before looking anyway. look_events bounds one look; kept_per_minute, what is kept of one type of
+    look: how often to look for those who watch while things happen, and record: for the detectors;
+    patience: how long to wait to be told of something before looking anyway. look_events bounds one
+    look, so that detectors lag under load rather than add to it; kept_per_minute, what is kept of one type of
     anomaly and queue; buffer, the updates that one slow client may leave unread.
     """
 
@@ -28,6 +29,7 @@ class ActivitySettings:
     burst_within: timedelta = timedelta(seconds=5)
     bulk_operation: int = 10
     look: timedelta = timedelta(milliseconds=250)
+    record: timedelta = timedelta(milliseconds=500)
     patience: timedelta = timedelta(seconds=1)
     look_events: int = 1000
     kept_per_minute: int = 200

@@ -1,6 +1,6 @@
 -- What happened, newest first, an entry for each message: filtered, paged, and counted up to p_bound entries. Shows
--- what is within the events' retention and was not cleared. With p_anomalous or p_anomaly_type it reads from the
--- anomalies. Always answers one row with the total at least; an entry without a seq is about a queue.
+-- what is within the events' retention and was not cleared, and looks at no more than the newest 200000 events, so
+-- that what matches rarely cannot cost without end. With p_anomalous or p_anomaly_type it reads from the anomalies. Always answers one row with the total at least; an entry without a seq is about a queue.
 -- Locks: none. Errors: none.
 create or replace function laneway.list_activity(
   p_queue_ids int[] default null, p_kinds text[] default null, p_consumer text default null, p_from timestamptz default null, p_to timestamptz default null,
@@ -11,10 +11,11 @@ language sql stable set search_path = '' set enable_seqscan = off set enable_bit
   with since as materialized (
     select a.cleared, greatest(p_from, clock_timestamp() - p.event_retention) as at from laneway.activity a, laneway.policy p),
   plain as (
-    select v.*, s.seq from laneway.events v
+    select v.*, s.seq from (
+      select w.* from laneway.events w where p_anomalous is not true and p_anomaly_type is null and w.xid >= (select c.cleared from since c)
+       order by w.xid desc, w.event_id desc limit 200000) v
       left join lateral generate_series(v.first_seq, v.last_seq) s (seq) on true
-     where p_anomalous is not true and p_anomaly_type is null
-       and v.xid >= (select c.cleared from since c) and v.at >= (select c.at from since c) and (p_to is null or v.at <= p_to)
+     where v.at >= (select c.at from since c) and (p_to is null or v.at <= p_to)
        and (p_queue_ids is null or v.queue_id = any (p_queue_ids)) and (p_consumer is null or v.consumer = p_consumer)
        and (p_kinds is null or laneway.event_kind(v.action, v.reason, v.detail) = any (p_kinds))
        and (p_anomalous is null or not exists (select from laneway.anomaly a where a.xid = v.xid and a.event_id = v.event_id and (a.seqs is null or a.seqs @> s.seq)))

@@ -1,0 +1,248 @@
+"""What happened and what was remarkable, as the REST protocol tells it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from laneway.domain.activity import Kind, Severity
+from laneway.server.errors import InvalidInput, Issue
+from laneway.server.rest.objects import to_unix
+from laneway.server.rest.states import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.activity import Entry, Found, Remark
+    from laneway.server.settings import ServerSettings
+
+# The protocol's names of what can happen; the last four are ours.
+ACTIONS: dict[str, str] = {
+    Kind.PUSHED: "enqueue",
+    Kind.CLAIMED: "dequeue",
+    Kind.ACKED: "acknowledge",
+    Kind.NACKED: "nack",
+    Kind.DEAD: "move_to_dlq",
+    Kind.EXPIRED: "timeout_requeue",
+    Kind.TIMED_OUT: "timeout_to_dlq",
+    Kind.MOVED: "move",
+    Kind.DELETED: "delete",
+    Kind.DELETED_MANY: "bulk_delete",
+    Kind.DROPPED: "delete",
+    Kind.CLEARED: "clear_queue",
+    Kind.PURGED: "purge_queue",
+    Kind.QUEUE_CREATED: "create_queue",
+    Kind.QUEUE_UPDATED: "update_queue",
+    Kind.QUEUE_RENAMED: "rename_queue",
+    Kind.QUEUE_DELETED: "delete_queue",
+    Kind.RELEASED: "release",
+    Kind.EDITED: "edit",
+    Kind.SOUGHT: "seek",
+    Kind.ACK_REFUSED: "ack_refused",
+}
+# A clear of all queues is on record as a purge of each.
+_FILTERS = {"clear_all_queues": [str(Kind.PURGED)]} | {
+    action: [str(kind) for kind, name in ACTIONS.items() if name == action]
+    for action in ACTIONS.values()
+}
+
+_PARTS = {str(state): part for part, state in STATES.items()}
+_PATHS: dict[str, tuple[str | None, str | None]] = {
+    Kind.PUSHED: (None, "main"),
+    Kind.CLAIMED: ("main", "processing"),
+    Kind.ACKED: ("processing", "acknowledged"),
+    Kind.NACKED: ("processing", "main"),
+    Kind.RELEASED: ("processing", "main"),
+    Kind.EXPIRED: ("processing", "main"),
+    Kind.DEAD: ("processing", "dead"),
+    Kind.TIMED_OUT: ("processing", "dead"),
+    Kind.MOVED: ("processing", "main"),
+}
+_BY_SERVER = {Kind.EXPIRED, Kind.TIMED_OUT, Kind.DROPPED}
+_BY_HAND = {
+    Kind.MOVED,
+    Kind.DELETED,
+    Kind.DELETED_MANY,
+    Kind.EDITED,
+    Kind.CLEARED,
+    Kind.PURGED,
+    Kind.SOUGHT,
+    Kind.QUEUE_CREATED,
+    Kind.QUEUE_UPDATED,
+    Kind.QUEUE_RENAMED,
+    Kind.QUEUE_DELETED,
+}
+_SETTLED = {Kind.ACKED, Kind.NACKED, Kind.RELEASED, Kind.EXPIRED, Kind.DEAD, Kind.TIMED_OUT}
+SEVERITIES = [str(severity) for severity in Severity]
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class AnomalyObject(msgspec.Struct, kw_only=True):
+    type: str
+    severity: str
+    description: str
+    threshold: float | UnsetType = UNSET
+    actual: float | UnsetType = UNSET
+
+
+class Log(msgspec.Struct, kw_only=True):
+    """What happened to one message, or to a queue; timestamp is Unix seconds.
+
+    batch_id and batch_size: of those that one call dealt with together. source_queue and
+    dest_queue: the parts of the queue it went between.
+    """
+
+    log_id: str
+    message_id: str | None
+    action: str
+    timestamp: float
+    queue: str | None
+    group: str | None
+    source_queue: str | None
+    dest_queue: str | None
+    priority: int | None
+    message_type: str | None
+    consumer_id: str | None
+    lock_token: str | None
+    attempt_count: int | None
+    max_attempts: int | None
+    attempts_remaining: int | None
+    message_age_ms: float | None
+    time_in_queue_ms: float | None
+    processing_time_ms: float | None
+    payload_size_bytes: int | None
+    error_reason: str | None
+    triggered_by: str | None
+    batch_id: str | None
+    batch_size: int | None
+    anomaly: AnomalyObject | None
+
+
+class AnomalyEntry(msgspec.Struct, kw_only=True):
+    """Something remarkable; the payload is there while the log has it and it is small."""
+
+    log_id: str
+    message_id: str | None
+    action: str
+    timestamp: float
+    queue: str | None
+    consumer_id: str | None
+    payload: Raw | None
+    anomaly: AnomalyObject
+
+
+class _Move(msgspec.Struct):
+    from_: str | None = msgspec.field(name="from", default=None)
+    to: str | None = None
+
+
+def read_actions(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    kinds: list[str] = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if name not in _FILTERS:
+            raise InvalidInput(
+                [Issue("invalid_enum_value", ("action",), f"Invalid enum value {name!r}")]
+            )
+        kinds += _FILTERS[name]
+    return kinds or None
+
+
+def show_entry(entry: Entry, settings: ServerSettings) -> Log:
+    facts = entry.facts
+    limit = facts.max_attempts if facts is not None else None
+    age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
+    held = None
+    if entry.since is not None and entry.kind in _SETTLED:
+        held = max((entry.at - entry.since) / _MILLISECOND, 0)
+    source, target = _find_path(entry)
+    batch = entry.batch if entry.batch is not None and entry.batch > 1 else None
+    return Log(
+        log_id=_name_log(entry.event_id, entry.message and entry.message.seq),
+        message_id=None if entry.message is None else str(entry.message),
+        action=ACTIONS.get(entry.kind, entry.kind),
+        timestamp=to_unix(entry.at),
+        queue=entry.queue,
+        group=entry.group,
+        source_queue=source,
+        dest_queue=target,
+        priority=entry.priority,
+        message_type=entry.partition,
+        consumer_id=entry.consumer,
+        lock_token=None if entry.token is None else str(entry.token),
+        attempt_count=entry.attempt,
+        max_attempts=limit,
+        attempts_remaining=None
+        if limit is None or entry.attempt is None
+        else max(limit - entry.attempt, 0),
+        message_age_ms=_round(age),
+        time_in_queue_ms=_round(age) if entry.kind == Kind.CLAIMED else None,
+        processing_time_ms=_round(held),
+        payload_size_bytes=None if facts is None else facts.size,
+        error_reason=entry.reason,
+        triggered_by=_find_actor(entry, settings),
+        batch_id=None if batch is None else str(entry.xid),
+        batch_size=batch,
+        anomaly=_choose_remark(entry.remarks),
+    )
+
+
+def show_found(found: Found) -> AnomalyEntry:
+    body = None if found.facts is None else found.facts.body
+    name = f"anomaly-{found.anomaly_id}"
+    if found.event_id is not None:
+        name = _name_log(found.event_id, found.message and found.message.seq)
+    return AnomalyEntry(
+        log_id=name,
+        message_id=None if found.message is None else str(found.message),
+        action=ACTIONS.get(found.kind, found.kind),
+        timestamp=to_unix(found.at),
+        queue=found.queue,
+        consumer_id=found.consumer,
+        payload=None if body is None else Raw(body),
+        anomaly=_show_remark(found.remark),
+    )
+
+
+def _find_path(entry: Entry) -> tuple[str | None, str | None]:
+    if entry.kind == Kind.MOVED and entry.detail is not None:
+        move = msgspec.json.decode(entry.detail, type=_Move)
+        return _PARTS.get(move.from_ or ""), _PARTS.get(move.to or "")
+    return _PATHS.get(entry.kind, (None, None))
+
+
+def _find_actor(entry: Entry, settings: ServerSettings) -> str | None:
+    if entry.kind in _BY_SERVER:
+        return settings.actor
+    if entry.kind in _BY_HAND:
+        return settings.manual_actor
+    return entry.consumer
+
+
+def _choose_remark(remarks: Sequence[Remark]) -> AnomalyObject | None:
+    """Return the gravest."""
+    if not remarks:
+        return None
+    return _show_remark(max(remarks, key=lambda remark: SEVERITIES.index(remark.severity)))
+
+
+def _show_remark(remark: Remark) -> AnomalyObject:
+    return AnomalyObject(
+        type=remark.type,
+        severity=remark.severity,
+        description=remark.description,
+        threshold=UNSET if remark.threshold is None else remark.threshold,
+        actual=UNSET if remark.actual is None else remark.actual,
+    )
+
+
+def _name_log(event_id: int, seq: int | None) -> str:
+    return str(event_id) if seq is None else f"{event_id}-{seq}"
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

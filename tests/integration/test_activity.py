@@ -1,0 +1,323 @@
+"""What happens is seen once each, by whichever process looks, however late it commits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from laneway.activity import ActivitySettings, Monitor
+from laneway.activity.builtin import make_registry
+from laneway.activity.recorder import Recorder
+from laneway.activity.updates import Change
+from laneway.domain.activity import ActivityFilter, AnomalyFilter, Kind
+from laneway.domain.messages import Nack, OutgoingMessage, Status
+from laneway.domain.settings import QueueSettings
+from laneway.engine import Broker
+from tests.integration.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.activity.feed import Subscription
+    from laneway.activity.updates import Update
+    from laneway.domain.activity import Event, Look, Snapshot
+    from tests.postgres import Connect
+
+MOMENT = timedelta(milliseconds=10)
+EAGER = ActivitySettings(look=MOMENT, record=MOMENT, patience=MOMENT)
+LARGE = OutgoingMessage(f'"{"x" * 6000}"')
+EVERYTHING = ActivityFilter()
+
+
+async def look(broker: Broker, seen: Snapshot, limit: int = 1000) -> Look:
+    return await broker.follow(seen, limit=limit, large=5000)
+
+
+def kinds(events: Sequence[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+async def test_events_are_followed_in_order(broker: Broker) -> None:
+    seen = await broker.read_snapshot()
+    await broker.push("jobs", [OutgoingMessage("1", "job", 4), LARGE])
+    [first, second] = await broker.claim("jobs", 2, consumer="worker")
+    await broker.ack([first.receipt])
+    await broker.nack([Nack(*second.receipt, reason="broken")])
+    found = await look(broker, seen)
+    assert kinds(found.events) == ["pushed", "pushed", "claimed", "claimed", "acked", "nacked"]
+    assert not found.more
+    [pushed] = [event for event in found.events[:2] if event.priority == 0]
+    assert (pushed.queue, pushed.large_seqs, pushed.large_sizes) == ("jobs", [1], [6002])
+    claimed = found.events[2]
+    assert claimed.consumer == "worker"
+    assert claimed.last_created is not None
+    assert claimed.last_created <= claimed.at
+    nacked = found.events[5]
+    assert (nacked.reason, nacked.attempt, nacked.max_attempts) == ("broken", 1, 3)
+    assert nacked.since == second.until - timedelta(seconds=30)
+    assert (await look(broker, found.seen)).events == []
+
+
+async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
+    broker: Broker, connect: Connect
+) -> None:
+    await broker.create_queue("other")
+    late = await connect()
+    seen = await broker.read_snapshot()
+    async with late.transaction():
+        queue = await broker.get_queue("other")
+        await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
+        await broker.push("jobs", [OutgoingMessage("1")])
+        first = await look(broker, seen)
+        assert [event.queue for event in first.events] == ["jobs"]
+        await broker.push("jobs", [OutgoingMessage("2")])
+        second = await look(broker, first.seen)
+        assert [event.queue for event in second.events] == ["jobs"]
+    third = await look(broker, second.seen)
+    assert [event.queue for event in third.events] == ["other"]
+    assert (await look(broker, third.seen)).events == []
+
+
+async def test_bounded_looks_see_everything_once(broker: Broker, connect: Connect) -> None:
+    late = await connect()
+    queue = await broker.create_queue("other")
+    start = await broker.read_snapshot()
+    await broker.push("jobs", [OutgoingMessage("1")])
+    async with late.transaction():
+        await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
+        for _ in range(4):
+            await broker.push("jobs", [OutgoingMessage("1")])
+        found = await look(broker, start, limit=2)
+        assert found.more
+        events = list(found.events)
+    while found.events:
+        found = await look(broker, found.seen, limit=2)
+        events += found.events
+    assert len(events) == 6
+    assert len({event.event_id for event in events}) == 6
+
+
+async def test_one_transaction_is_seen_whole(broker: Broker) -> None:
+    pushed = await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
+    seen = await broker.read_snapshot()
+    await broker.delete("jobs", [each.id for each in pushed], source=Status.QUEUED)
+    await broker.push("jobs", [OutgoingMessage("1")])
+    found = await look(broker, seen, limit=2)
+    assert kinds(found.events) == ["deleted_many"] * 5
+    assert kinds((await look(broker, found.seen, limit=2)).events) == ["pushed"]
+
+
+async def test_two_who_look_at_once_store_once(database: str, broker: Broker) -> None:
+    async with Broker(database, QUIET) as second:
+        place = await broker.find_activity_place()
+        await broker.push("jobs", [LARGE])
+        recorders = [Recorder(each, EAGER, make_registry()) for each in (broker, second)]
+        places = await asyncio.gather(*(recorder.look(place) for recorder in recorders))
+        assert all(busy for _, busy in places)
+        for recorder, (seen, _) in zip(recorders, places, strict=True):
+            assert await recorder.look(seen) == (seen, False)
+        assert await broker.count_anomalies(AnomalyFilter()) == [("large_payload", "info", 1)]
+
+
+async def test_two_processes_that_both_maintain_store_each_finding_once(database: str) -> None:
+    async with AsyncExitStack() as stack:
+        brokers = [await stack.enter_async_context(Broker(database, QUIET)) for _ in range(2)]
+        await brokers[0].create_queue("jobs")
+        for broker in brokers:
+            broker.maintains.set()
+            await stack.enter_async_context(Monitor(broker, EAGER))
+        for n in range(40):
+            await brokers[n % 2].push("jobs", [LARGE])
+        await brokers[0].push("jobs", [OutgoingMessage("1")] * 10)
+        # The last one is remarkable for another reason: everything before it has been seen.
+        while ("bulk_enqueue", "info", 1) not in await brokers[0].count_anomalies(AnomalyFilter()):
+            await asyncio.sleep(0.01)
+        assert set(await brokers[0].count_anomalies(AnomalyFilter())) == {
+            ("bulk_enqueue", "info", 1),
+            ("large_payload", "info", 40),
+        }
+
+
+async def test_one_who_takes_over_goes_on_where_the_other_stopped(
+    database: str, broker: Broker
+) -> None:
+    broker.maintains.set()
+    async with Monitor(broker, EAGER):
+        await broker.push("jobs", [LARGE])
+        while not await broker.count_anomalies(AnomalyFilter()):
+            await asyncio.sleep(0.01)
+    await broker.push("jobs", [LARGE])
+    async with Broker(database, QUIET) as second:
+        second.maintains.set()
+        async with Monitor(second, EAGER):
+            while await second.count_anomalies(AnomalyFilter()) != [("large_payload", "info", 2)]:
+                await asyncio.sleep(0.01)
+
+
+async def test_nobody_records_who_does_not_maintain(broker: Broker) -> None:
+    async with Monitor(broker, EAGER) as monitor, monitor.feed.subscribe() as updates:
+        await broker.push("jobs", [LARGE])
+        assert await updates.take(timedelta(seconds=30)) is not None
+    assert await broker.count_anomalies(AnomalyFilter()) == []
+
+
+async def test_place_of_another_cluster_is_not_believed(broker: Broker, connect: Connect) -> None:
+    looker = await connect()
+    await looker.execute("update laneway.activity set seen = '999999999999:999999999999:'")
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [OutgoingMessage("1")])
+    assert kinds((await look(broker, place)).events) == ["pushed"]
+
+
+async def test_lock_that_ended_long_ago_is_a_zombie(broker: Broker, connect: Connect) -> None:
+    looker = await connect()
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [OutgoingMessage("1")])
+    await broker.claim("jobs")
+    await looker.execute("update laneway.claim set until = until - interval '91 seconds'")
+    await looker.execute("select * from laneway.expire()")
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    found = await broker.list_anomalies(AnomalyFilter(severity="critical"))
+    assert [(each.remark.type, each.kind) for each in found] == [("zombie_message", "expired")]
+
+
+async def test_history_keeps_the_order_of_sessions_that_draw_ids_in_blocks(
+    broker: Broker, connect: Connect
+) -> None:
+    early, late = await connect(), await connect()
+    # The claim's session has drawn its block of ids before the push's session did.
+    await early.execute("select laneway.create_queue('early', '{}')")
+    queue = await broker.get_queue("jobs")
+    await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
+    group = queue.groups["default"].group_id
+    [claim] = await early.fetch("select * from laneway.claim_many($1, '{1}')", group)
+    await late.fetch(
+        "select * from laneway.ack_many($1, $2, $3, $3)", [claim["token"]], [claim["lane_id"]], [1]
+    )
+    entries = (await broker.list_activity(ActivityFilter(queue_ids=[queue.queue_id]))).entries
+    assert [entry.kind for entry in entries][:3] == ["acked", "claimed", "pushed"]
+    message = entries[0].message
+    assert message is not None
+    history = await broker.list_message_activity(message)
+    assert [entry.kind for entry in history] == ["pushed", "claimed", "acked"]
+
+
+async def test_runs_are_listed_message_by_message(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
+    page = await broker.list_activity(ActivityFilter(kinds=["pushed"]), limit=2, offset=2)
+    assert page.total == 5
+    assert [entry.message and entry.message.seq for entry in page.entries] == [3, 4]
+    assert {entry.batch for entry in page.entries} == {5}
+    beyond = await broker.list_activity(ActivityFilter(kinds=["pushed"]), offset=9)
+    assert beyond == ([], 5)
+
+
+async def test_anomalous_activity_is_listed_apart(broker: Broker) -> None:
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [OutgoingMessage("1"), LARGE])
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    wanted = replace(EVERYTHING, kinds=["pushed"])
+    remarkable = await broker.list_activity(replace(wanted, anomalous=True))
+    assert [entry.message and entry.message.seq for entry in remarkable.entries] == [2]
+    assert remarkable.entries[0].remarks[0].type == "large_payload"
+    ordinary = await broker.list_activity(replace(wanted, anomalous=False))
+    assert [entry.message and entry.message.seq for entry in ordinary.entries] == [1]
+    typed = await broker.list_activity(replace(wanted, anomaly_type="bulk_move"))
+    assert typed == ([], 0)
+
+
+async def test_cleared_activity_is_gone_and_acknowledgements_are_not(broker: Broker) -> None:
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [LARGE])
+    [taken] = await broker.claim("jobs", consumer="worker")
+    await broker.ack([taken.receipt])
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    assert len(await broker.list_consumers()) == 1
+    await broker.clear_activity()
+    assert await broker.list_activity(EVERYTHING) == ([], 0)
+    assert await broker.list_message_activity(taken.id) == []
+    assert await broker.list_anomalies(AnomalyFilter()) == []
+    assert await broker.list_consumers() == []
+    [message] = await broker.find("jobs", [taken.id])
+    assert message is not None
+    assert message.acknowledged_at is not None
+    await broker.push("jobs", [OutgoingMessage("1")])
+    assert [entry.kind for entry in (await broker.list_activity(EVERYTHING)).entries] == ["pushed"]
+
+
+async def test_activity_past_retention_is_neither_shown_nor_kept(broker: Broker) -> None:
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [LARGE])
+    await broker.claim("jobs", consumer="worker")
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    await broker.keep_events(timedelta(0))
+    assert await broker.list_activity(EVERYTHING) == ([], 0)
+    assert await broker.list_anomalies(AnomalyFilter()) == []
+    # What was large and who took it, and that it was taken at once if it was.
+    assert await broker.sweep_activity(limit=10) in {2, 3}
+    assert await broker.sweep_activity(limit=10) == 0
+    assert await broker.list_consumers() == []
+
+
+async def test_queue_that_records_nothing_is_not_followed(broker: Broker) -> None:
+    await broker.create_queue("quiet", QueueSettings(record_events=False))
+    seen = await broker.read_snapshot()
+    [pushed] = await broker.push("quiet", [OutgoingMessage("1")])
+    await broker.record_refusals([(pushed.id, None)])
+    assert (await look(broker, seen)).events == []
+
+
+async def test_refused_acknowledgement_is_on_record(broker: Broker) -> None:
+    [pushed] = await broker.push("jobs", [OutgoingMessage("1")])
+    await broker.record_refusals([(pushed.id, None)])
+    history = await broker.list_message_activity(pushed.id)
+    assert [entry.kind for entry in history] == ["pushed", Kind.ACK_REFUSED]
+
+
+async def take(updates: Subscription) -> Update:
+    update = await updates.take(timedelta(seconds=30))
+    assert update is not None
+    return update
+
+
+async def test_feed_tells_what_other_processes_did(database: str, broker: Broker) -> None:
+    async with (
+        Broker(database, QUIET) as other,
+        Monitor(broker, EAGER) as monitor,
+        monitor.feed.subscribe() as updates,
+    ):
+        [pushed] = await other.push("jobs", [OutgoingMessage('{"a": 1}', "job")])
+        added = await take(updates)
+        assert (added.change, added.queue, list(added.ids)) == ("enqueue", "jobs", [pushed.id])
+        assert [facts.body for facts in added.messages] == ['{"a": 1}']
+        [taken] = await other.claim("jobs")
+        assert (await take(updates)).change is Change.DEQUEUE
+        await other.ack([taken.receipt])
+        assert (await take(updates)).change is Change.ACKNOWLEDGE
+
+
+async def test_feed_skips_what_is_too_much_to_watch(broker: Broker) -> None:
+    settings = replace(EAGER, look_events=2)
+    monitor = Monitor(broker, settings)
+    async with monitor.feed.subscribe() as updates:
+        for _ in range(5):
+            await broker.push("jobs", [OutgoingMessage("1")])
+        async with monitor:
+            skipped = await take(updates)
+            assert (skipped.queue, skipped.force_refresh) == (None, True)
+            [pushed] = await broker.push("jobs", [OutgoingMessage("2")])
+            assert list((await take(updates)).ids) == [pushed.id]
+
+
+async def test_feed_begins_with_each_subscription(broker: Broker) -> None:
+    async with Monitor(broker, EAGER) as monitor:
+        async with monitor.feed.subscribe() as updates:
+            await broker.push("jobs", [OutgoingMessage("1")])
+            await take(updates)
+        await broker.push("jobs", [OutgoingMessage("2")])
+        async with monitor.feed.subscribe() as updates:
+            [pushed] = await broker.push("jobs", [OutgoingMessage("3")])
+            assert list((await take(updates)).ids) == [pushed.id]

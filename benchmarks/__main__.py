@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks engine` measures, `python -m benchmarks report` writes it up."""
+"""The command: `python -m benchmarks SCENARIO` measures, `python -m benchmarks report` writes it up."""
 
 from __future__ import annotations
 
@@ -7,79 +7,128 @@ import asyncio
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.engine.scale import FULL, QUICK
-from benchmarks.engine.scenario import ROWS, Plan, run_engine
+from benchmarks.engine import scale as engine_scale
+from benchmarks.engine import scenario as engine
+from benchmarks.http import scale as http_scale
+from benchmarks.http import scenario as http
 from benchmarks.progress import Progress
 from benchmarks.report import format_markdown, format_plain, replace_results
 from benchmarks.results import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from benchmarks.results import Run
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     arguments = _make_parser().parse_args()
-    if arguments.command == "engine":
-        _run_engine(arguments)
-    else:
-        _run_report(arguments)
+    match arguments.command:
+        case "engine":
+            _run_engine(arguments)
+        case "http":
+            _run_http(arguments)
+        case _:
+            _run_report(arguments)
 
 
 def _run_engine(arguments: argparse.Namespace) -> None:
-    scale = QUICK if arguments.quick else FULL
+    scale = engine_scale.QUICK if arguments.quick else engine_scale.FULL
     if arguments.rounds is not None:
         scale = dataclasses.replace(scale, rounds=arguments.rounds)
     if arguments.pin_seconds is not None:
         scale = dataclasses.replace(scale, pin_time=timedelta(seconds=arguments.pin_seconds))
-    plan = Plan(
+    plan = engine.Plan(
         names=arguments.only,
         scale=scale,
         quick=arguments.quick,
         dsn=arguments.dsn,
-        path=arguments.json or RESULTS / f"engine-{datetime.now(UTC):%Y-%m-%d}.json",
+        path=_choose_path(arguments),
     )
-    run = asyncio.run(run_engine(plan, Progress()))
+    _show(asyncio.run(engine.run_engine(plan, Progress())), plan.path)
+
+
+def _run_http(arguments: argparse.Namespace) -> None:
+    scale = http_scale.QUICK if arguments.quick else http_scale.FULL
+    if arguments.rounds is not None:
+        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    plan = http.Plan(
+        names=arguments.only,
+        scale=scale,
+        quick=arguments.quick,
+        profile=arguments.profile,
+        dsn=arguments.dsn,
+        path=_choose_path(arguments),
+    )
+    _show(asyncio.run(http.run_http(plan, Progress())), plan.path)
+
+
+def _choose_path(arguments: argparse.Namespace) -> Path:
+    chosen: Path | None = arguments.json
+    return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
+
+
+def _show(run: Run, path: Path) -> None:
     print(format_plain(run))
-    print(f"\nwritten to {plan.path}")
+    print(f"\nwritten to {path}")
 
 
 def _run_report(arguments: argparse.Namespace) -> None:
-    text = format_markdown(load(path) for path in arguments.files)
+    runs = [load(path) for path in arguments.files]
     if arguments.into is None:
-        print(text)
+        print(format_markdown(runs))
         return
     document: Path = arguments.into
-    document.write_text(replace_results(document.read_text(), text))
+    document.write_text(replace_results(document.read_text(), runs))
 
 
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    engine = commands.add_parser("engine", help="measure the SQL functions")
-    engine.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
-    engine.add_argument(
-        "--only",
-        type=_split_names,
-        default=list(ROWS),
-        metavar="NAME,...",
-        help=f"some of: {', '.join(ROWS)}",
+    of_engine = commands.add_parser("engine", help="measure the SQL functions")
+    _add_options(of_engine, engine.ROWS)
+    of_engine.add_argument(
+        "--pin-seconds", type=_parse_count, help="how long the horizon is pinned"
     )
-    engine.add_argument("--rounds", type=_parse_count, help="of every interleaved comparison")
-    engine.add_argument("--pin-seconds", type=_parse_count, help="how long the horizon is pinned")
-    engine.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
-    engine.add_argument("--dsn", help="a server on this machine, instead of one of our own")
+    of_http = commands.add_parser("http", help="measure the server")
+    _add_options(of_http, http.ROWS)
+    of_http.add_argument(
+        "--profile", action="store_true", help="also look where the server spends its time"
+    )
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
     report.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them there instead")
     return parser
 
 
-def _split_names(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = [name for name in names if name not in ROWS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no row is called {', '.join(unknown)}")
-    return names
+def _add_options(parser: argparse.ArgumentParser, rows: Iterable[str]) -> None:
+    names = list(rows)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument(
+        "--only",
+        type=_splitter(names),
+        default=names,
+        metavar="NAME,...",
+        help=f"some of: {', '.join(names)}",
+    )
+    parser.add_argument("--rounds", type=_parse_count, help="of every interleaved comparison")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
+    parser.add_argument("--dsn", help="a server on this machine, instead of one of our own")
+
+
+def _splitter(rows: list[str]) -> Callable[[str], list[str]]:
+    def split(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in rows]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"no row is called {', '.join(unknown)}")
+        return names
+
+    return split
 
 
 def _parse_count(text: str) -> int:

@@ -1,9 +1,10 @@
-"""How much processor time PostgreSQL's processes have used, as the kernel counts it (Linux only)."""
+"""How much processor time processes have used, as the kernel counts it (Linux only)."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +63,20 @@ class ServerClock:
                 total += _read_runtime(child.pid)
             except NotMeasurable:
                 continue  # it ended just now, and is counted with the postmaster's next time
+        return total
+
+
+class ProcessClock:
+    """The time of one process, all its threads together."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def read(self) -> int:
+        total = 0
+        for thread in (_PROC / str(self._pid) / "task").iterdir():
+            with suppress(NotMeasurable):  # it ended just now
+                total += _read_runtime(int(thread.name))
         return total
 
 

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from benchmarks.results import Bound, Figure, Row, Run
+    from benchmarks.results import Bound, Figure, Hot, Row, Run
 
 HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict")
-
-_BEGIN = "<!-- results: begin -->"
-_END = "<!-- results: end -->"
+# After `ours`, where a run has them.
+LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
 
 def format_plain(run: Run) -> str:
-    lines = [HEADINGS, *(_cells(row) for row in run.rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    table = [_pad(line, widths) for line in lines]
-    table.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*table, *(f"  {note}" for row in run.rows for note in _notes(row))])
+    lines = _align(_tabulate(run))
+    lines += [f"  {note}" for row in run.rows for note in _notes(row)]
+    if run.profile:
+        lines += ["", *_align(_tabulate_profile(run.profile))]
+    return "\n".join(lines)
 
 
 def format_markdown(runs: Iterable[Run]) -> str:
     return "\n\n".join(_format_section(run) for run in runs)
 
 
-def replace_results(document: str, results: str) -> str:
-    """Put the results where the document has its marks for them."""
-    before, found, rest = document.partition(_BEGIN)
-    _, closed, after = rest.partition(_END)
-    if not found or not closed:
-        raise ValueError(f"the document has no place for results: {_BEGIN} … {_END}")
-    return f"{before}{_BEGIN}\n{results}\n{_END}{after}"
+def replace_results(document: str, runs: Iterable[Run]) -> str:
+    """Put the results where the document has its marks for those of their scenario."""
+    ordered = sorted(runs, key=lambda run: run.scenario)
+    for scenario, members in groupby(ordered, key=lambda run: run.scenario):
+        begin, end = f"<!-- {scenario}: begin -->", f"<!-- {scenario}: end -->"
+        before, found, rest = document.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
+            raise ValueError(f"the document has no place for results: {begin} … {end}")
+        document = f"{before}{begin}\n{format_markdown(members)}\n{end}{after}"
+    return document
 
 
 def _format_section(run: Run) -> str:
@@ -44,24 +48,65 @@ def _format_section(run: Run) -> str:
         "",
         f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB, {machine.system}, PostgreSQL {machine.postgres}.",
         "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|{'---|' * len(HEADINGS)}",
-        *(f"| {' | '.join(_cells(row))} |" for row in run.rows),
+        *_mark_up(_tabulate(run)),
     ]
     notes = [f"- {note}" for row in run.rows for note in _notes(row)]
-    return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
+    if notes:
+        lines += ["", *notes]
+    if run.profile:
+        lines += ["", *_mark_up(_tabulate_profile(run.profile))]
+    return "\n".join(lines)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _tabulate(run: Run) -> list[tuple[str, ...]]:
+    """Return the headings, and a line for every row."""
+    loaded = any(row.latency or row.cpu for row in run.rows)
+    extra = LOAD_HEADINGS if loaded else ()
+    headings = (*HEADINGS[:2], *extra, *HEADINGS[2:])
+    return [headings, *(_cells(row, loaded=loaded) for row in run.rows)]
+
+
+def _tabulate_profile(profile: Sequence[Hot]) -> list[tuple[str, ...]]:
+    return [
+        ("own time", "function", "in"),
+        *((f"{hot.own:.1f} %", hot.function, hot.place) for hot in profile),
+    ]
+
+
+def _align(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    table = [_pad(line, widths) for line in lines]
+    table.insert(1, "  ".join("-" * width for width in widths))
+    return table
+
+
+def _mark_up(lines: Sequence[Sequence[str]]) -> list[str]:
+    table = [f"| {' | '.join(line)} |" for line in lines]
+    table.insert(1, f"|{'---|' * len(lines[0])}")
+    return table
+
+
+def _cells(row: Row, *, loaded: bool) -> tuple[str, ...]:
     return (
         row.name,
         _format_figure(row.ours),
+        *(_load_cells(row) if loaded else ()),
         _format_figure(row.beside) if row.beside else "-",
         _format_ratio(row),
-        _format_bound(row.target),
-        _format_bound(row.goal),
+        _format_bound(row.target, row.ours.unit),
+        _format_bound(row.goal, row.ours.unit),
         row.verdict,
     )
+
+
+def _load_cells(row: Row) -> tuple[str, ...]:
+    latency = ("-", "-")
+    if row.latency is not None:
+        latency = (f"{row.latency.p50:.1f}", f"{row.latency.p99:.1f}")
+    cpu = ("-", "-")
+    if row.cpu is not None:
+        cpu = (f"{row.cpu.server:.1f}", f"{row.cpu.postgres:.1f}")
+    return (*latency, *cpu)
 
 
 def _notes(row: Row) -> Iterable[str]:
@@ -87,11 +132,11 @@ def _format_ratio(row: Row) -> str:
     return f"{row.ratio:.2f}{spread}"
 
 
-def _format_bound(bound: Bound | None) -> str:
+def _format_bound(bound: Bound | None, own_unit: str) -> str:
     if bound is None:
         return "-"
     sign = "≤" if bound.side == "at most" else "≥"
-    unit = " µs" if bound.figure == "ours" else ""
+    unit = f" {own_unit}" if bound.figure == "ours" else ""
     return f"{sign} {bound.value:g}{unit}"
 
 

@@ -14,6 +14,8 @@ import psutil
 Verdict = Literal["met", "short", "-"]
 
 MICROSECONDS = "µs"
+MILLISECONDS = "ms"
+PER_CENT = "%"
 PER_SECOND = "/s"
 
 
@@ -33,6 +35,20 @@ class Bound(msgspec.Struct, frozen=True):
     figure: Literal["ratio", "ours"] = "ratio"
 
 
+class Latency(msgspec.Struct, frozen=True):
+    """Milliseconds."""
+
+    p50: float
+    p99: float
+
+
+class Cpu(msgspec.Struct, frozen=True):
+    """Microseconds a message: the server's processes, and all of PostgreSQL's."""
+
+    server: float
+    postgres: float
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table; `low` and `high` are the quartiles of the rounds' ratios."""
 
@@ -46,6 +62,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     target: Bound | None = None
     goal: Bound | None = None
     failure: str | None = None
+    latency: Latency | None = None
+    cpu: Cpu | None = None
     details: dict[str, float | str] = {}
     series: list[dict[str, float]] = []
     seconds: float = 0.0
@@ -63,6 +81,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         if value is None:
             return False
         return value <= bound.value if bound.side == "at most" else value >= bound.value
+
+
+class Hot(msgspec.Struct, frozen=True):
+    """Where a profile found the program: per cent of its time in the function itself."""
+
+    function: str
+    place: str
+    own: float
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -89,6 +115,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     quick: bool
     machine: Machine
     rows: tuple[Row, ...] = ()
+    profile: tuple[Hot, ...] = ()
 
 
 def save(run: Run, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,14 +39,38 @@ def test_quick_run_leaves_a_table_and_a_file(tmp_path: Path) -> None:
     assert all(row["ours"]["value"] > 0 and row["verdict"] in {"met", "short"} for row in rows)
     assert all(name in done.stdout for name in names)
 
-    document.write_text("before\n<!-- results: begin -->\nold\n<!-- results: end -->\nafter\n")
+    document.write_text(
+        "before\n<!-- http: begin -->\nkept\n<!-- http: end -->\n"
+        "<!-- engine: begin -->\nold\n<!-- engine: end -->\nafter\n"
+    )
     done = benchmarks("report", str(results), "--into", str(document))
     assert done.returncode == 0, done.stderr
     text = document.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
+    assert "\nkept\n" in text
     assert all(f"| {name} |" in text for name in names)
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="the load comes from wrk")
+def test_quick_run_over_http_counts_what_the_database_holds(tmp_path: Path) -> None:
+    results = tmp_path / "found.json"
+    names = ["single-enqueue", "claim-ack-single"]
+    done = benchmarks(
+        *("http", "--quick", "--rounds", "1", "--only", ",".join(names)),
+        *("--json", str(results)),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(results.read_text())["rows"]
+    assert [row["name"] for row in rows] == names
+    for row in rows:
+        assert row["ours"]["value"] > 0
+        assert row["latency"]["p99"] >= row["latency"]["p50"] > 0
+        assert row["cpu"]["server"] > 0
+        assert row["cpu"]["postgres"] > 0
+        assert row["verdict"] in {"met", "short"}
+    assert "p99, ms" in done.stdout
 
 
 def test_unknown_row_is_refused_by_name() -> None:
@@ -54,9 +79,10 @@ def test_unknown_row_is_refused_by_name() -> None:
     assert "no row is called push-101" in done.stderr
 
 
-def test_every_row_is_documented() -> None:
+@pytest.mark.parametrize(("scenario", "rows"), [("engine", 11), ("http", 6)])
+def test_every_row_is_documented(scenario: str, rows: int) -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()
-    listed = benchmarks("engine", "--help").stdout
+    listed = benchmarks(scenario, "--help").stdout
     names = "".join(listed.split("some of:")[1].split("--rounds")[0].split()).split(",")
-    assert len(names) == 11
+    assert len(names) == rows
     assert [name for name in names if f"`{name}`" not in text] == []

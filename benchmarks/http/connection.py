@@ -1,0 +1,60 @@
+"""One HTTP connection that stays open and asks one thing at a time: as little client as possible."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from benchmarks.http.server import RunningServer
+
+_LENGTH = b"content-length: "
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConnection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def get(self, path: str) -> Answer:
+        self.ask(path)
+        return await self.read()
+
+    async def post(self, path: str, body: str) -> Answer:
+        content = body.encode()
+        self.writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(content)}\r\n\r\n".encode()
+            + content
+        )
+        return await self.read()
+
+    def ask(self, path: str) -> None:
+        """Send the request and leave its answer to be read."""
+        self.writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+
+    async def read(self) -> Answer:
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        status = int(head[9:12])
+        start = head.lower().index(_LENGTH) + len(_LENGTH)
+        length = int(head[start : head.index(b"\r\n", start)])
+        return Answer(status, await self.reader.readexactly(length))
+
+
+@asynccontextmanager
+async def open_connection(server: RunningServer) -> AsyncIterator[HttpConnection]:
+    reader, writer = await asyncio.open_connection(*server.address)
+    try:
+        yield HttpConnection(reader, writer)
+    finally:
+        writer.close()

@@ -1,0 +1,35 @@
+"""How much of everything a run over HTTP does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sizes the targets speak of; `quick` ones only show that everything works."""
+
+    rounds: int = 3
+    turn: timedelta = timedelta(seconds=8)
+    warm_up: timedelta = timedelta(seconds=2)
+    delivery_turn: timedelta = timedelta(seconds=20)
+    idle_polls: int = 2_000
+    idle_time: timedelta = timedelta(seconds=20)
+    # PostgreSQL counts transactions up to ten seconds late.
+    idle_settling: timedelta = timedelta(seconds=11)
+    profile_time: timedelta = timedelta(seconds=15)
+
+
+FULL = Scale()
+
+QUICK = Scale(
+    rounds=1,
+    turn=timedelta(seconds=1),
+    warm_up=timedelta(seconds=1),
+    delivery_turn=timedelta(seconds=3),
+    idle_polls=200,
+    idle_time=timedelta(seconds=4),
+    idle_settling=timedelta(seconds=1),
+    profile_time=timedelta(seconds=4),
+)

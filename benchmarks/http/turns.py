@@ -1,0 +1,128 @@
+"""One turn of load each: single and batched, pushing and taking, and the same rows by plain SQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from benchmarks.engine.bodies import make_bodies
+from benchmarks.engine.plain import TABLE
+from benchmarks.http.pgbench import Statement, run_pgbench
+from benchmarks.http.wrk import run_wrk
+from benchmarks.results import Cpu, Latency
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from benchmarks.http.queues import BenchQueue
+    from benchmarks.http.stage import Stage
+    from benchmarks.http.wrk import Load
+
+BATCH = 100
+
+# How quickly messages may go before the first turn has shown it: too many waiting do no harm.
+_GUESS = {1: 20_000.0, BATCH: 150_000.0}
+_MARGIN = 1.5
+
+
+class WrongCount(Exception):
+    """The database does not hold what the answers say."""
+
+
+class RanDry(Exception):
+    """There was nothing left to take before the time was up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn found; messages are those the database knows of."""
+
+    rate: float  # messages a second
+    cpu: Cpu
+    latency: Latency | None = None
+
+
+TakeTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTurns:
+    """Rows inserted straight into a table with one index."""
+
+    stage: Stage
+    statement: Statement
+    clients: int
+
+    @classmethod
+    async def create(cls, stage: Stage, name: str, *, rows: int, clients: int) -> PlainTurns:
+        await stage.connection.execute(TABLE.replace("plain", name))
+        bodies = make_bodies(rows)
+        if rows == 1:
+            text = f"insert into {name} (body) values (:body);"
+            return cls(stage, Statement(text, bodies[0], 1), clients)
+        text = f"insert into {name} (body) select e from json_array_elements(:body) e;"
+        return cls(stage, Statement(text, f"[{','.join(bodies)}]", rows), clients)
+
+    async def take(self, time: timedelta) -> Turn:
+        await self.stage.settle()
+        clock = self.stage.database_clock
+        start = clock.read()
+        found = await run_pgbench(self.stage.dsn, self.statement, clients=self.clients, time=time)
+        spent = clock.read() - start
+        return Turn(found.per_second, Cpu(0.0, spent / max(found.rows, 1) / 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTurns:
+    """Messages through the server; `size` of them in every request."""
+
+    stage: Stage
+    queue: BenchQueue
+    script: str
+    size: int
+    connections: int
+    drains: bool = False
+    rates: list[float] = field(default_factory=list)
+
+    async def take(self, time: timedelta) -> Turn:
+        if self.drains:
+            expected = self.rates[-1] if self.rates else _GUESS[self.size]
+            await self.queue.fill(int(expected * time.total_seconds() * _MARGIN))
+        await self.stage.settle()
+        before = await self.queue.count()
+        server, database = self.stage.server.clock, self.stage.database_clock
+        server_start, database_start = server.read(), database.read()
+        load = await run_wrk(
+            self.stage.server.url,
+            self.script,
+            self.queue.name,
+            connections=self.connections,
+            time=time,
+        )
+        await asyncio.sleep(0.2)  # what was under way when wrk left is counted, so it also costs
+        server_spent, database_spent = (
+            server.read() - server_start,
+            database.read() - database_start,
+        )
+        messages = self._check(load, before, await self.queue.count())
+        self.rates.append(messages / load.seconds)
+        return Turn(
+            self.rates[-1],
+            Cpu(server_spent / messages / 1000, database_spent / messages / 1000),
+            Latency(load.p50 / 1000, load.p99 / 1000),
+        )
+
+    def _check(self, load: Load, before: int, after: int) -> int:
+        """Return how many messages were pushed or settled, by what the database holds."""
+        messages = before - after if self.drains else after - before
+        answered = load.settled if self.drains else load.requests * self.size
+        if load.empty:
+            raise RanDry(f"{load.empty} claims of {self.queue.name} found nothing")
+        # wrk leaves with up to one request under way on every connection.
+        if not 0 < answered <= messages <= answered + self.connections * self.size:
+            raise WrongCount(
+                f"{answered} messages of {self.queue.name} were answered for, the database has {messages}"
+            )
+        return messages

@@ -13,7 +13,7 @@ declare
   v_claim laneway.claim;
 begin
   if cardinality(p_tokens) = 1 then
-    delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and c.until > v_now
+    delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true
        and c.pending = int8multirange(int8range(p_first[1], p_last[1], '[]')) returning * into v_claim;
     if not found then
       return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
@@ -31,14 +31,14 @@ begin
   v_ctids := array(
     select c.ctid from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq)
      cross join lateral (select c.ctid from laneway.claim c
-                          where c.token = u.token and c.lane_id = u.lane_id and c.until > v_now
+                          where c.token = u.token and c.lane_id = u.lane_id and (c.until > v_now) is true
                             and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]')) offset 0) c);
   if cardinality(v_ctids) < cardinality(p_tokens) then
     return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
     return;
   end if;
   with settled as (
-    delete from laneway.claim where ctid = any (v_ctids) and until > v_now
+    delete from laneway.claim where ctid = any (v_ctids) and (until > v_now) is true
     returning group_id, lane_id, segment, pending, attempt, aside, token, consumer, claimed_at),
   by_lane as (
     select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(lower(c.pending)) as first_seq, max(upper(c.pending)) - 1 as last_seq,

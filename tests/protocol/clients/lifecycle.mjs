@@ -17,6 +17,7 @@ const taken = await call('GET', '/message?timeout=30&ackTimeout=60');
 const { id, lock_token } = taken.body;
 const touched = await call('PUT', `/message/${id}/touch`, { lock_token, extend_seconds: 90 });
 const nacked = await call('POST', `/message/${id}/nack`, { lock_token, errorReason: 'no' });
+const waiting = await call('GET', '/main/messages?sortBy=priority&limit=1');
 const late = await call('POST', '/ack', { id, lock_token });
 const batch = await call('GET', '/messages/batch?count=10&timeout=30');
 const acks = batch.body.messages.map((message) => ({
@@ -26,4 +27,4 @@ const acks = batch.body.messages.map((message) => ({
 const acked = await call('POST', '/ack/batch', { acks });
 const nothing = await call('GET', '/message');
 
-console.log(JSON.stringify({ added, taken, touched, nacked, late, batch, acked, nothing }));
+console.log(JSON.stringify({ added, taken, touched, nacked, waiting, late, batch, acked, nothing }));

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
+from benchmarks.http.meter import OTHERS
 from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns
 from benchmarks.results import PER_SECOND, Bound, Cpu, Figure, Latency, Row
 
@@ -101,6 +102,7 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
             median(turn.cpu.server for turn in ours), median(turn.cpu.postgres for turn in ours)
         ),
         details={
-            "PostgreSQL's µs a message of the other": median(turn.cpu.postgres for turn in beside)
+            "PostgreSQL's µs a message of the other": median(turn.cpu.postgres for turn in beside),
+            OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
         },
     )

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from benchmarks.engine.bodies import make_bodies
 from benchmarks.engine.plain import TABLE
+from benchmarks.http.meter import Meter
 from benchmarks.http.pgbench import Statement, run_pgbench
 from benchmarks.http.wrk import run_wrk
-from benchmarks.results import Cpu, Latency
+from benchmarks.results import Latency
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from benchmarks.http.meter import Spent
     from benchmarks.http.queues import BenchQueue
     from benchmarks.http.stage import Stage
     from benchmarks.http.wrk import Load
+    from benchmarks.results import Cpu
 
 BATCH = 100
 
@@ -40,8 +43,13 @@ class Turn:
     """What a turn found; messages are those the database knows of."""
 
     rate: float  # messages a second
-    cpu: Cpu
+    spent: Spent
+    messages: int
     latency: Latency | None = None
+
+    @property
+    def cpu(self) -> Cpu:
+        return self.spent.share(max(self.messages, 1))
 
 
 TakeTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
@@ -67,11 +75,9 @@ class PlainTurns:
 
     async def take(self, time: timedelta) -> Turn:
         await self.stage.settle()
-        clock = self.stage.database_clock
-        start = clock.read()
+        meter = Meter.begin(self.stage)
         found = await run_pgbench(self.stage.dsn, self.statement, clients=self.clients, time=time)
-        spent = clock.read() - start
-        return Turn(found.per_second, Cpu(0.0, spent / max(found.rows, 1) / 1000))
+        return Turn(found.per_second, meter.end(), found.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,7 @@ class HttpTurns:
             await self.queue.fill(int(expected * time.total_seconds() * _MARGIN))
         await self.stage.settle()
         before = await self.queue.count()
-        server, database = self.stage.server.clock, self.stage.database_clock
-        server_start, database_start = server.read(), database.read()
+        meter = Meter.begin(self.stage)
         load = await run_wrk(
             self.stage.server.url,
             self.script,
@@ -102,17 +107,11 @@ class HttpTurns:
             time=time,
         )
         await asyncio.sleep(0.2)  # what was under way when wrk left is counted, so it also costs
-        server_spent, database_spent = (
-            server.read() - server_start,
-            database.read() - database_start,
-        )
+        spent = meter.end()
         messages = self._check(load, before, await self.queue.count())
         self.rates.append(messages / load.seconds)
-        return Turn(
-            self.rates[-1],
-            Cpu(server_spent / messages / 1000, database_spent / messages / 1000),
-            Latency(load.p50 / 1000, load.p99 / 1000),
-        )
+        latency = Latency(load.p50 / 1000, load.p99 / 1000)
+        return Turn(self.rates[-1], spent, messages, latency)
 
     def _check(self, load: Load, before: int, after: int) -> int:
         """Return how many messages were pushed or settled, by what the database holds."""

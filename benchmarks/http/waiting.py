@@ -12,6 +12,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from benchmarks.http.connection import open_connection
+from benchmarks.http.meter import OTHERS, Meter
 from benchmarks.http.server import run_server
 from benchmarks.results import MILLISECONDS, PER_CENT, Bound, Cpu, Figure, Latency, Row
 
@@ -37,6 +38,13 @@ class LostMessages(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Delivery:
+    latency: Latency
+    cpu: Cpu
+    busy_cores: float  # by others
+
+
+@dataclass(frozen=True, slots=True)
 class Course:
     """From where messages are pushed to where they are waited for."""
 
@@ -46,13 +54,11 @@ class Course:
     target: RunningServer
     delays: list[float] = field(default_factory=list)  # milliseconds
 
-    async def run(self, length: timedelta) -> tuple[Latency, Cpu]:
+    async def run(self, length: timedelta) -> Delivery:
         """Push by the clock and return what deliveries took, from before the push was sent."""
         self.delays.clear()
         count = int(length.total_seconds() * RATE)
-        clocks = [server.clock for server in {self.source, self.target}]
-        server_start = sum(clock.read() for clock in clocks)
-        database_start = self.stage.database_clock.read()
+        meter = Meter.begin(self.stage, {self.source, self.target})
         async with AsyncExitStack() as stack:
             producers = [
                 await stack.enter_async_context(open_connection(self.source))
@@ -71,12 +77,9 @@ class Course:
                 for wait in waits:
                     wait.cancel()
                 await asyncio.gather(*waits, return_exceptions=True)
-        server_spent = sum(clock.read() for clock in clocks) - server_start
-        database_spent = self.stage.database_clock.read() - database_start
+        spent = meter.end()
         cuts = quantiles(self.delays, n=100)
-        return Latency(cuts[49], cuts[98]), Cpu(
-            server_spent / count / 1000, database_spent / count / 1000
-        )
+        return Delivery(Latency(cuts[49], cuts[98]), spent.share(count), spent.busy_cores)
 
     async def _push(self, producers: Sequence[HttpConnection], count: int) -> None:
         start = time.monotonic()
@@ -124,7 +127,7 @@ async def measure_long_polls(stage: Stage) -> list[Row]:
         }
         for course in courses.values():
             await course.run(stage.scale.warm_up)
-        found: dict[str, list[tuple[Latency, Cpu]]] = {name: [] for name in courses}
+        found: dict[str, list[Delivery]] = {name: [] for name in courses}
         for number in range(stage.scale.rounds):
             for name, course in courses.items():
                 stage.progress.step(f"{name}, round", number + 1, stage.scale.rounds)
@@ -132,9 +135,9 @@ async def measure_long_polls(stage: Stage) -> list[Row]:
     return [_make_row(name, turns) for name, turns in found.items()]
 
 
-def _make_row(name: str, turns: Sequence[tuple[Latency, Cpu]]) -> Row:
-    p50 = median(latency.p50 for latency, _ in turns)
-    p99 = median(latency.p99 for latency, _ in turns)
+def _make_row(name: str, turns: Sequence[Delivery]) -> Row:
+    p50 = median(turn.latency.p50 for turn in turns)
+    p99 = median(turn.latency.p99 for turn in turns)
     return Row(
         name=name,
         ours=Figure(p50, MILLISECONDS, "p50"),
@@ -142,7 +145,10 @@ def _make_row(name: str, turns: Sequence[tuple[Latency, Cpu]]) -> Row:
         target=Bound("at most", _P50, "ours"),
         failure=None if p99 <= _P99 else f"p99 of {p99:.1f} ms is above {_P99:g} ms",
         latency=Latency(p50, p99),
-        cpu=Cpu(median(cpu.server for _, cpu in turns), median(cpu.postgres for _, cpu in turns)),
+        cpu=Cpu(
+            median(turn.cpu.server for turn in turns), median(turn.cpu.postgres for turn in turns)
+        ),
+        details={OTHERS: median(turn.busy_cores for turn in turns)},
     )
 
 
@@ -175,6 +181,7 @@ async def measure_idle_polls(stage: Stage) -> list[Row]:
                 "without polls": alone.transactions / length.total_seconds(),
                 "PostgreSQL, % of a core": found.postgres,
                 "without polls, %": alone.postgres,
+                OTHERS: found.busy_cores,
             },
         )
     ]
@@ -187,19 +194,20 @@ class Quiet:
     server: float
     postgres: float
     transactions: int
+    busy_cores: float  # by others
 
 
 async def _watch(stage: Stage, length: timedelta) -> Quiet:
     await asyncio.sleep(stage.scale.idle_settling.total_seconds())
     transactions = await _count_transactions(stage)
-    server, database = stage.server.clock.read(), stage.database_clock.read()
-    start = time.monotonic_ns()
+    meter = Meter.begin(stage)
     await asyncio.sleep(length.total_seconds())
-    elapsed = time.monotonic_ns() - start
+    spent = meter.end()
     return Quiet(
-        (stage.server.clock.read() - server) / elapsed * 100,
-        (stage.database_clock.read() - database) / elapsed * 100,
+        spent.server / spent.elapsed * 100,
+        spent.postgres / spent.elapsed * 100,
         await _count_transactions(stage) - transactions - 1,
+        spent.busy_cores,
     )
 
 

@@ -61,7 +61,6 @@ def _run_http(arguments: argparse.Namespace) -> None:
         scale=scale,
         quick=arguments.quick,
         profile=arguments.profile,
-        dsn=arguments.dsn,
         path=_choose_path(arguments),
     )
     _show(asyncio.run(http.run_http(plan, Progress())), plan.path)
@@ -94,6 +93,7 @@ def _make_parser() -> argparse.ArgumentParser:
     of_engine.add_argument(
         "--pin-seconds", type=_parse_count, help="how long the horizon is pinned"
     )
+    of_engine.add_argument("--dsn", help="a server on this machine, instead of one of our own")
     of_http = commands.add_parser("http", help="measure the server")
     _add_options(of_http, http.ROWS)
     of_http.add_argument(
@@ -117,7 +117,6 @@ def _add_options(parser: argparse.ArgumentParser, rows: Iterable[str]) -> None:
     )
     parser.add_argument("--rounds", type=_parse_count, help="of every interleaved comparison")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
-    parser.add_argument("--dsn", help="a server on this machine, instead of one of our own")
 
 
 def _splitter(rows: list[str]) -> Callable[[str], list[str]]:

@@ -14,6 +14,8 @@ HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict"
 # After `ours`, where a run has them.
 LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
+_TITLES = {"engine": "Engine", "http": "HTTP"}
+
 
 def format_plain(run: Run) -> str:
     lines = _align(_tabulate(run))
@@ -44,7 +46,7 @@ def _format_section(run: Run) -> str:
     machine = run.machine
     size = ", quick sizes" if run.quick else ""
     lines = [
-        f"### {run.scenario.capitalize()}, {run.started_at:%Y-%m-%d}{size}",
+        f"### {_TITLES[run.scenario]}, {run.started_at:%Y-%m-%d}{size}",
         "",
         f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB, {machine.system}, PostgreSQL {machine.postgres}.",
         "",

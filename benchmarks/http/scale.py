@@ -16,8 +16,6 @@ class Scale:
     delivery_turn: timedelta = timedelta(seconds=20)
     idle_polls: int = 2_000
     idle_time: timedelta = timedelta(seconds=20)
-    # PostgreSQL counts transactions up to ten seconds late.
-    idle_settling: timedelta = timedelta(seconds=11)
     profile_time: timedelta = timedelta(seconds=15)
 
 
@@ -30,6 +28,5 @@ QUICK = Scale(
     delivery_turn=timedelta(seconds=3),
     idle_polls=200,
     idle_time=timedelta(seconds=4),
-    idle_settling=timedelta(seconds=1),
     profile_time=timedelta(seconds=4),
 )

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from benchmarks.http.idle import measure_idle_polls
 from benchmarks.http.profile import profile_enqueue
 from benchmarks.http.stage import open_stage
 from benchmarks.http.throughput import LOADS, measure_throughput
-from benchmarks.http.waiting import measure_idle_polls, measure_long_polls
+from benchmarks.http.waiting import measure_long_polls
 from benchmarks.http.wrk import find_wrk
 from benchmarks.results import Machine, Row, Run, save
 
@@ -48,14 +49,13 @@ class Plan:
     scale: Scale
     quick: bool
     profile: bool
-    dsn: str | None
     path: Path
 
 
 async def run_http(plan: Plan, progress: Progress) -> Run:
     await find_wrk()
     started = datetime.now(UTC)
-    async with open_stage(plan.dsn, plan.scale, progress) as stage:
+    async with open_stage(plan.scale, progress) as stage:
         run = Run(
             scenario="http",
             started_at=started,

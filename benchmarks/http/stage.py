@@ -42,10 +42,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(dsn: str | None, scale: Scale, progress: Progress) -> AsyncIterator[Stage]:
-    """Use the PostgreSQL at the DSN, or one of our own, as the product ships it, for the run."""
+async def open_stage(scale: Scale, progress: Progress) -> AsyncIterator[Stage]:
+    """Run PostgreSQL as the product ships it, in a temporary directory, and the server on it."""
     async with (
-        open_site(dsn, ENGINE_SCALE, progress) as site,
+        open_site(None, ENGINE_SCALE, progress) as site,
         site.open_database() as database,
         run_server(database.dsn) as server,
     ):

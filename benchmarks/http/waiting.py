@@ -1,10 +1,9 @@
-"""Long polls: how soon a message reaches one that waits, and what waiting costs."""
+"""Long polls: how soon a message reaches one that waits."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from benchmarks.http.connection import open_connection
 from benchmarks.http.meter import OTHERS, Meter
 from benchmarks.http.server import run_server
-from benchmarks.results import MILLISECONDS, PER_CENT, Bound, Cpu, Figure, Latency, Row
+from benchmarks.results import MILLISECONDS, Bound, Cpu, Figure, Latency, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +27,6 @@ RATE = 100  # messages a second
 _PRODUCERS = 8
 _POLLERS = 16
 _P50, _P99 = 5.0, 25.0  # milliseconds
-_IDLE_SHARE = 3.0  # per cent of a core
-# The look once a second that is the net under all wake-ups, and what happens to be counted late.
-_SPARE_TRANSACTIONS = 5
 
 
 class LostMessages(Exception):
@@ -150,82 +146,3 @@ def _make_row(name: str, turns: Sequence[Delivery]) -> Row:
         ),
         details={OTHERS: median(turn.busy_cores for turn in turns)},
     )
-
-
-async def measure_idle_polls(stage: Stage) -> list[Row]:
-    """Compare a server on which many wait with the same server alone."""
-    queue = await stage.make_queue("idle")
-    count, length = stage.scale.idle_polls, stage.scale.idle_time
-    alone = await _watch(stage, length)
-    async with AsyncExitStack() as stack:
-        for number in range(count):
-            stage.progress.step("poll", number, count)
-            poll = await stack.enter_async_context(open_connection(stage.server))
-            poll.ask(f"/api/queue/message?timeout=600&queue={queue.name}")
-        await _wait_for_waiters(stage.server, count)
-        found = await _watch(stage, length)
-    extra = found.transactions - alone.transactions
-    allowed = length.total_seconds() + _SPARE_TRANSACTIONS
-    return [
-        Row(
-            name="idle-polls",
-            ours=Figure(found.server, PER_CENT, f"of a core, {count:,} polls"),
-            beside=Figure(alone.server, PER_CENT, "of a core, nobody waits"),
-            rounds=1,
-            target=Bound("at most", _IDLE_SHARE, "ours"),
-            failure=None
-            if extra <= allowed
-            else f"{extra} transactions more than without polls in {length.total_seconds():g} s",
-            details={
-                "transactions a second": found.transactions / length.total_seconds(),
-                "without polls": alone.transactions / length.total_seconds(),
-                "PostgreSQL, % of a core": found.postgres,
-                "without polls, %": alone.postgres,
-                OTHERS: found.busy_cores,
-            },
-        )
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Quiet:
-    """Shares of a core in per cent, and transactions, ours that counts them left out."""
-
-    server: float
-    postgres: float
-    transactions: int
-    busy_cores: float  # by others
-
-
-async def _watch(stage: Stage, length: timedelta) -> Quiet:
-    await asyncio.sleep(stage.scale.idle_settling.total_seconds())
-    transactions = await _count_transactions(stage)
-    meter = Meter.begin(stage)
-    await asyncio.sleep(length.total_seconds())
-    spent = meter.end()
-    return Quiet(
-        spent.server / spent.elapsed * 100,
-        spent.postgres / spent.elapsed * 100,
-        await _count_transactions(stage) - transactions - 1,
-        spent.busy_cores,
-    )
-
-
-async def _count_transactions(stage: Stage) -> int:
-    found = await stage.connection.fetchval(
-        "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
-    )
-    return int(found)
-
-
-async def _wait_for_waiters(server: RunningServer, count: int) -> None:
-    async with open_connection(server) as client:
-        for _ in range(100):
-            text = (await client.get("/metrics")).body.decode()
-            waiting = re.search(
-                r"^laneway_claim_pump_waiters(?:\{.*\})? ([\d.]+)", text, re.MULTILINE
-            )
-            if waiting is not None and float(waiting[1]) >= count:
-                return
-            await asyncio.sleep(0.2)
-    raise LostMessages(f"of {count} polls not all came to wait")

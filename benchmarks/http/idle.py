@@ -1,0 +1,111 @@
+"""What it costs to let many wait for messages that do not come."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.http.connection import open_connection
+from benchmarks.http.meter import OTHERS, Meter
+from benchmarks.http.statements import log_statements
+from benchmarks.results import PER_CENT, Bound, Figure, Row
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from datetime import timedelta
+
+    from benchmarks.http.meter import Spent
+    from benchmarks.http.server import RunningServer
+    from benchmarks.http.stage import Stage
+    from benchmarks.http.statements import StatementLog
+
+_MOST = 3.0  # per cent of a core
+# Maintenance that comes round every few seconds may fall into one window and not into the other.
+_SPARE = 10
+_WAITERS = re.compile(r"^laneway_claim_pump_waiters(?:\{.*\})? ([\d.]+)", re.MULTILINE)
+
+
+class NotWaiting(Exception):
+    """Not all polls came to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    spent: Spent
+    statements: Counter[str]
+    length: timedelta
+
+    @property
+    def rate(self) -> float:
+        return self.statements.total() / self.length.total_seconds()
+
+    @property
+    def server(self) -> float:
+        """Per cent of a core."""
+        return self.spent.server / self.spent.elapsed * 100
+
+    @property
+    def postgres(self) -> float:
+        """Per cent of a core."""
+        return self.spent.postgres / self.spent.elapsed * 100
+
+
+async def measure_idle_polls(stage: Stage) -> list[Row]:
+    """Compare a server on which many wait with the same server alone."""
+    queue = await stage.make_queue("idle")
+    count, length = stage.scale.idle_polls, stage.scale.idle_time
+    async with log_statements(stage.connection) as log, AsyncExitStack() as stack:
+        await asyncio.sleep(stage.scale.warm_up.total_seconds())
+        alone = await _watch(stage, log, length)
+        for number in range(count):
+            stage.progress.step("poll", number, count)
+            poll = await stack.enter_async_context(open_connection(stage.server))
+            poll.ask(f"/api/queue/message?timeout=600&queue={queue.name}")
+        await _wait_for_waiters(stage.server, count)
+        await asyncio.sleep(stage.scale.warm_up.total_seconds())
+        found = await _watch(stage, log, length)
+    return [_make_row(found, alone, count)]
+
+
+def _make_row(found: Quiet, alone: Quiet, count: int) -> Row:
+    more = found.statements.total() - alone.statements.total()
+    allowed = found.length.total_seconds() + _SPARE
+    new = [text for text in found.statements if text not in alone.statements]
+    return Row(
+        name="idle-polls",
+        ours=Figure(found.server, PER_CENT, f"of a core, {count:,} polls"),
+        beside=Figure(alone.server, PER_CENT, "of a core, nobody waits"),
+        rounds=1,
+        target=Bound("at most", _MOST, "ours"),
+        failure=None if more <= allowed else f"{more} statements more than without polls",
+        details={
+            "statements a second": found.rate,
+            "without polls": alone.rate,
+            "only with polls": ", ".join(f"{found.statements[text]} x {text}" for text in new)
+            or "none",
+            "PostgreSQL, % of a core": found.postgres,
+            "without polls, %": alone.postgres,
+            OTHERS: found.spent.busy_cores,
+        },
+    )
+
+
+async def _watch(stage: Stage, log: StatementLog, length: timedelta) -> Quiet:
+    mark = log.mark()
+    meter = Meter.begin(stage)
+    await asyncio.sleep(length.total_seconds())
+    return Quiet(meter.end(), log.count(mark), length)
+
+
+async def _wait_for_waiters(server: RunningServer, count: int) -> None:
+    async with open_connection(server) as client:
+        for _ in range(100):
+            text = (await client.get("/metrics")).body.decode()
+            waiting = _WAITERS.search(text)
+            if waiting is not None and float(waiting[1]) >= count:
+                return
+            await asyncio.sleep(0.2)
+    raise NotWaiting(f"of {count} polls not all came to wait")

@@ -57,6 +57,8 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
     receipts: list[Receipt | Problem] = []
     unnamed: list[int] = []
     broken: list[int] = []
+    # A batch mostly shares a few tokens.
+    tokens: dict[str, UUID] = {}
     for position, item in enumerate(items):
         message_id = read_id(item.id)
         if message_id is None:
@@ -66,13 +68,15 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
             unnamed.append(position)
             receipts.append(Problem.INVALID_STATE)
             continue
-        try:
-            token = UUID(item.lock_token)
-        except ValueError:
-            broken.append(position)
-            receipts.append(Problem.LOCK_LOST)
-        else:
-            receipts.append(Receipt(token, message_id.lane, message_id.seq))
+        token = tokens.get(item.lock_token)
+        if token is None:
+            try:
+                token = tokens[item.lock_token] = UUID(item.lock_token)
+            except ValueError:
+                broken.append(position)
+                receipts.append(Problem.LOCK_LOST)
+                continue
+        receipts.append(Receipt(token, message_id.lane, message_id.seq))
     if broken:
         problems = await diagnose(broker, [items[position] for position in broken])
         for position, problem in zip(broken, problems, strict=True):

@@ -130,7 +130,12 @@ class Load:
 async def drain(api: httpx.AsyncClient, queue: str) -> list[dict[str, Any]]:
     """Take and acknowledge until nothing is left, and return all that came."""
     came: list[dict[str, Any]] = []
-    wanted: dict[str, str | float] = {"queue": queue, "count": 100, "timeout": 0.5, "ackTimeout": 600}
+    wanted: dict[str, str | float] = {
+        "queue": queue,
+        "count": 100,
+        "timeout": 0.5,
+        "ackTimeout": 600,
+    }
     async with asyncio.timeout(60):
         while True:
             answer = await api.get("/queue/messages/batch", params=wanted)

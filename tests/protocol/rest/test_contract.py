@@ -36,7 +36,7 @@ Known: TypeAlias = dict[str, list[str]]
 _TEMPLATE = "laneway_template"
 _DATABASE = "laneway_contract"
 # A search for more than the suite has time for: LANEWAY_CONTRACT_EXAMPLES=500.
-EXAMPLES = int(os.environ.get("LANEWAY_CONTRACT_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("LANEWAY_CONTRACT_EXAMPLES", "8"))
 
 ENDLESS = Media("text/event-stream")
 CALLED = [

@@ -101,7 +101,7 @@ async def test_killed_server_loses_nothing_that_it_had_answered(database: str) -
     async with run_laneway(database) as server:
         load = Load(server, "load", lease=1)
         async with load.run():
-            await load.reach(added=200, settled=50)
+            await load.reach(added=120, settled=30)
             await server.stop(signal.SIGKILL)
     async with run_laneway(database, *HASTE) as server, server.client() as api:
         check_account(load, await drain(api, "load"))
@@ -112,13 +112,13 @@ async def test_killed_worker_loses_nothing_and_the_others_go_on(database: str) -
     async with run_laneway(database, "--workers", "2", *HASTE) as server:
         load = Load(server, "load", lease=1)
         async with load.run():
-            await load.reach(added=100, settled=20)
+            await load.reach(added=80, settled=20)
             victim = list_workers(server)[0]
             os.kill(victim, signal.SIGKILL)
             # Clients that had a connection to it are gone; newcomers find the other one.
             survivors = Load(server, "load", lease=1)
             async with survivors.run():
-                await survivors.reach(added=100, settled=20)
+                await survivors.reach(added=80, settled=20)
         load.merge(survivors)
         async with server.client() as api:
             check_account(load, await drain(api, "load"))
@@ -134,10 +134,10 @@ async def test_killed_database_loses_nothing_that_was_answered() -> None:
                 await api.post("/queues", json={"name": "load", "max_attempts": 1000})
             load = Load(server, "load", lease=1)
             async with load.run():
-                await load.reach(added=100, settled=20)
+                await load.reach(added=80, settled=20)
                 killed = kill_database(data)
                 # Those who are refused meanwhile go on by themselves.
-                await load.reach(added=100, settled=20)
+                await load.reach(added=80, settled=20)
                 # And once more, this time with nobody there to start it again.
                 assert kill_database(data) != killed
                 await server.stop(signal.SIGKILL)
@@ -155,7 +155,7 @@ async def test_stopped_server_under_load_leaves_only_what_was_delivered_in_hand(
         load = Load(server, "load", lease=600)
         # More workers than work: claims are under way whenever the signal comes.
         async with load.run(producers=2, workers=6):
-            await load.reach(added=200, settled=100)
+            await load.reach(added=120, settled=60)
             assert await server.stop() == 0
         assert "Traceback" not in server.log
     async with run_laneway(database) as server, server.client() as api:

@@ -16,6 +16,7 @@ from tests.sql.calls import (
     count,
     create_group,
     create_queue,
+    move,
     nack,
     push,
     rotate,
@@ -51,6 +52,15 @@ async def test_partitions_are_merged_by_age(session: Session, queue: Queue) -> N
     for size in (1, 7, 20, 50):
         taken += bodies(await claim(session, queue, size))
     assert taken == [str(n) for n in range(60)]
+
+
+async def test_what_was_taken_out_of_a_lane_lets_nothing_overtake(
+    session: Session, queue: Queue
+) -> None:
+    places = await push(session, queue, ["1", "2", "3"], partitions=["a"])
+    await push(session, queue, ["4"], partitions=["b"])
+    await move(session, queue, places[1:2], source="queued", target="deleted")
+    assert bodies(await claim(session, queue, 10)) == ["1", "3", "4"]
 
 
 async def test_stripes_are_one_queue(session: Session, connect: Connect, queue: Queue) -> None:

@@ -450,3 +450,14 @@ async def test_two_sessions_never_hold_one_lane(
         waiting = asyncio.create_task(claim(other, queue, 1))
     assert bodies(await waiting) == ["3"]
     assert await claim(other, queue, 1) == []
+
+
+async def test_lapsed_claim_of_a_replayed_message_is_taken_over_at_once(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1), dead=True)
+    await replay(session, queue)
+    first = await claim(session, queue, 1)
+    await lapse(session, first)
+    assert bodies(await claim(session, queue, 1)) == ["1"]

@@ -69,6 +69,8 @@ begin
         end if;
         if exists (select from laneway.claim c where c.token = v_place.token) then
           perform laneway.expire_claim(v_place.token);
+          v_now := clock_timestamp(); -- what came back is due now
+          v_has_parked := true;
           -- somebody is settling it right now
           continue when exists (select from laneway.claim c where c.token = v_place.token);
           select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place

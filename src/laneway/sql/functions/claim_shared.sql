@@ -106,7 +106,7 @@ begin
       if v_readers is not null then
         v_chunk := case when v_delays then 2000 when cardinality(v_readers) = 1 then v_left else least(v_left, 2 * v_left / cardinality(v_readers) + 4) end;
         -- The oldest v_left messages over all these lanes; of each lane they are the next in line. A lane is read
-        -- only so far; what is younger than the end of what was read of any lane is left for the next round.
+        -- only so far, or up to a gap; what is younger than the end of what was read of such a lane is left for the next round.
         select array_agg(t.i) as i, array_agg(t.seq) as seqs, array_agg(t.segment) as segments, array_agg(t.delayed) as delayed, array_agg(t.lease) as leases,
                count(*)::int as n, count(*) filter (where t.delayed)::int as n_delayed into v_rows
           from (with r as materialized (
@@ -118,7 +118,8 @@ begin
                                                    and m.seq > u.from_seq and m.seq <= u.to_seq order by m.seq limit v_chunk) m) m)
                 select o.i, o.segment, o.seq, o.lease, o.delayed
                   from (select r.i, r.segment, r.seq, r.lease, r.delayed, r.created_at, count(*) filter (where not r.delayed) over (order by r.created_at, r.i, r.seq) as deliverable
-                          from r where r.created_at <= coalesce((select min(e.created_at) from r e where e.n = v_chunk), 'infinity')) o
+                          from r where r.created_at <= coalesce((select min(e.last) from (select l.i, count(*) as n, max(l.created_at) as last from r l group by l.i) e
+                                                                   where e.n = v_chunk or v_upto[e.i] < 9223372036854775807), 'infinity')) o
                  where o.deliverable - case when o.delayed then 0 else 1 end < v_left
                  order by o.created_at, o.i, o.seq) t;
         if v_rows.n > 0 then

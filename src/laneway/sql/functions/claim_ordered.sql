@@ -73,6 +73,9 @@ begin
           v_has_parked := true;
           -- somebody is settling it right now
           continue when exists (select from laneway.claim c where c.token = v_place.token);
+          -- what had been put back by hand is put back again
+          v_has_parked := true;
+          v_now := clock_timestamp();
           select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
             from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
         end if;

@@ -376,6 +376,16 @@ async def test_replayed_message_comes_before_the_lane_goes_on(
     assert bodies(await claim(session, queue, 2)) == ["2"]
 
 
+async def test_replayed_message_of_a_crashed_holder_still_comes_before_the_lane_goes_on(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"])
+    await nack(session, await claim(session, queue, 1), dead=True)
+    await replay(session, queue)
+    await lapse(session, await claim(session, queue, 1))
+    assert [(each.body, each.attempt) for each in await claim(session, queue, 1)] == [("1", 2)]
+
+
 async def test_replayed_message_does_not_overtake_a_higher_priority(
     session: Session, queue: Queue
 ) -> None:

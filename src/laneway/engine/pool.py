@@ -32,6 +32,10 @@ async def open_connection(
     parameters = {"application_name": name}
     if not pooled:
         parameters["jit"] = "off"
+        # Each statement of a function must see what the locks before it waited for.
+        parameters["default_transaction_isolation"] = "read committed"
+        # What nobody waits for any more ends, and its locks with it.
+        parameters["client_connection_check_interval"] = "2s"
     if direct and settings.direct_dsn is not None:
         dsn = settings.direct_dsn
     try:

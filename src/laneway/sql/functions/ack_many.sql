@@ -1,6 +1,6 @@
 -- Settles messages: the runs p_first[i] .. p_last[i] of p_lanes[i], as far as the claims p_tokens[i] still hold
 -- them in time. Answers only what was not settled, by run (0-based); for that nothing changed.
--- Locks: the claims' rows. Errors: none.
+-- Locks: the claims' rows. Errors: LW422 arrays that do not fit, LW503 a claim changed meanwhile.
 create or replace function laneway.ack_many(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[])
 returns table (idx int, first_seq bigint, last_seq bigint)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off

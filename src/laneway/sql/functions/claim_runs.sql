@@ -8,7 +8,7 @@
 -- before attempt.
 -- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
 -- lanes, and the rest is in claim_shared and claim_ordered.
--- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 more than 10000 for one waiter,
+-- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 a want or lease that cannot be,
 -- LW503 others are reading all that may have something.
 create or replace function laneway.claim_runs(
   p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
@@ -46,11 +46,14 @@ begin
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
   foreach v_want in array p_wants loop
-    if v_want > 10000 then
-      raise exception '% messages for one waiter are too many', v_want using errcode = 'LW422', hint = 'Ask for at most 10000.';
+    if v_want is null or v_want not between 0 and 10000 then
+      raise exception '% messages for one waiter cannot be', coalesce(v_want::text, 'null') using errcode = 'LW422', hint = 'Ask for 0 to 10000.';
     end if;
     v_wanted := v_wanted + v_want;
   end loop;
+  if p_leases is not null and exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') then
+    raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
+  end if;
   if v_wanted < 1 then
     return;
   end if;

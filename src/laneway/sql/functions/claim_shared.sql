@@ -36,7 +36,8 @@ begin
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
   loop
     exit when v_left <= 0;
-    select * into v_ready from laneway.ready_readers(p_group_id, v_group.queue_id, p_partition, p_priority, v_below, greatest(1, least(32, v_left)));
+    select * into v_ready from laneway.ready_readers(p_group_id, v_group.queue_id, p_partition, p_priority, v_below,
+      case when v_passes = 0 then greatest(1, least(32, v_left)) else 100 end);
     if p_partition is null then
       v_parked := (select k.priority from laneway.parked k
                     where k.group_id = p_group_id and k.priority < v_below and (p_priority is null or k.priority = p_priority) order by k.priority desc limit 1);
@@ -150,7 +151,7 @@ begin
             end if;
           end loop;
           v_passes := v_passes + 1;
-          v_repeat := v_repeat or v_passes < 100;
+          v_repeat := v_repeat or v_passes < 20;
         end if;
       end if;
     end if;

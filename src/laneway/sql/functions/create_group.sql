@@ -20,7 +20,7 @@ begin
   if p_name is null or p_name = '' then
     raise exception 'a group''s name must not be empty' using errcode = 'LW422', hint = 'Choose a name.';
   end if;
-  if p_start not in ('all', 'new', 'time') or (p_start = 'time') <> (p_from is not null) then
+  if p_start is null or p_start not in ('all', 'new', 'time') or (p_start = 'time') <> (p_from is not null) then
     raise exception 'group "%" cannot start at "%"', p_name, p_start using errcode = 'LW422', hint = 'Say all, new, or time with a moment.';
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue.queue_id);

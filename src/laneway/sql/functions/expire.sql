@@ -13,7 +13,11 @@ begin
   for v_claim in
     select c.token, c.part, c.pending, c.group_id, g.queue_id
       from (select c.token, c.part, c.pending, c.group_id from laneway.claim c
-             where c.until <= v_now and c.until > coalesce(p_since, '-infinity') order by c.until limit p_limit) c
+             where c.until <= v_now and c.until > coalesce(p_since, '-infinity')
+               -- an ordered claim ends as a whole
+               and not ((select g.ordered from laneway.consumer_group g where g.group_id = c.group_id) is true
+                        and exists (select from laneway.claim o where o.token = c.token and (o.until > v_now) is true))
+             order by c.until limit p_limit) c
       left join lateral (select o.queue_id from laneway.consumer_group o where o.group_id = c.group_id) g on true
   loop
     queue_id := v_claim.queue_id; group_id := v_claim.group_id;

@@ -135,7 +135,7 @@ begin
     values (v_claim.reader_id, v_claim.segment, v_first - 1, greatest(v_place.exceptions_until, v_place.seq),
             case when not isempty(v_claim.pending - v_hit) then p_token end, nullif(v_now + v_delay, v_now), v_now);
     delete from laneway.progress where ctid = v_place.ctid;
-    update laneway.reader set ready = true where reader_id = v_claim.reader_id and not ready;
+    update laneway.reader set ready = true where reader_id = v_claim.reader_id and ready is distinct from true; -- not so that a partial index fits
   end if;
 
   if v_in_line then

@@ -21,7 +21,7 @@ declare
   v_error text;
   v_one int8multirange;
 begin
-  if p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
+  if p_from is null or p_to is null or p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
     raise exception 'cannot move messages from "%" to "%"', p_from, p_to using errcode = 'LW422',
       hint = 'States are queued, processing, acknowledged, dead and archived; to may be deleted.';
   end if;

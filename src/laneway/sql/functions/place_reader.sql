@@ -8,7 +8,10 @@ declare
 begin
   -- never inside a gap
   v_seq := coalesce((select g.last_seq from laneway.gap g where g.reader_id = p_reader_id and g.gone and g.first_seq <= v_seq and g.last_seq > v_seq), v_seq);
-  v_segment := coalesce((select m.segment from laneway.message m where m.lane_id = p_lane_id and m.seq > v_seq order by m.seq limit 1), laneway.current_segment(p_logged));
+  v_segment := coalesce((select m.segment from laneway.message m where m.lane_id = p_lane_id and m.seq > v_seq order by m.seq limit 1), 
+    -- what is being pushed right now may still go to the segment of the newest message
+    (select m.segment from laneway.message m where m.lane_id = p_lane_id order by m.seq desc limit 1),
+    (select min(s.segment) from laneway.segment s where s.opened_at is not null and s.segment % 2 = case when p_logged then 0 else 1 end));
   -- What somebody claims or gives back right now goes from one of these to the other: until it is in neither.
   loop
     delete from laneway.parked where reader_id = p_reader_id;
@@ -26,5 +29,5 @@ begin
   delete from laneway.progress where reader_id = p_reader_id;
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, moved_at)
   values (p_reader_id, v_segment, v_seq, coalesce((select max(g.last_seq) from laneway.gap g where g.reader_id = p_reader_id), 0), clock_timestamp());
-  update laneway.reader set ready = true where reader_id = p_reader_id and not ready;
+  update laneway.reader set ready = true where reader_id = p_reader_id and ready is distinct from true; -- not so that a partial index fits
 end $$;

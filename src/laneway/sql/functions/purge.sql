@@ -1,5 +1,5 @@
 -- Deletes all messages of a group that are in one state, or in any. Answers how many.
--- Locks: the readers' advisory locks, in order of reader, and the lanes' while their ends are read.
+-- Locks: the readers' advisory locks, in order of reader. What is being pushed meanwhile stays.
 -- Errors: LW404 unknown group, LW422 unknown state.
 create or replace function laneway.purge(p_group_id int, p_status text default null) returns bigint
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -42,14 +42,13 @@ begin
     if v_all or p_status = 'queued' then
       with taken as (delete from laneway.parked where reader_id = v_reader.reader_id returning seq)
       select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
-      perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_reader.lane_id);
       select p.ctid, p.segment, p.seq, p.token into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
       v_newest := laneway.newest_seq(v_reader.lane_id, laneway.current_segment(v_queue.logged));
       if v_newest > v_place.seq then
         v_gaps := coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.last_seq > v_place.seq), '{}');
         v_seqs := v_seqs + (int8multirange(int8range(v_place.seq + 1, v_newest + 1)) - v_gaps);
         insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
-        values (v_reader.reader_id, laneway.current_segment(v_queue.logged), v_newest, v_newest, v_place.token, clock_timestamp());
+        values (v_reader.reader_id, v_place.segment, v_newest, v_newest, v_place.token, clock_timestamp());
         delete from laneway.progress where ctid = v_place.ctid;
       end if;
       v_count := v_count + laneway.size_of(v_seqs);

@@ -34,6 +34,9 @@ begin
      or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
     raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
   end if;
+  if exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') or exists (select from unnest(p_max_attempts) a (attempts) where a.attempts < 1) then
+    raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
+  end if;
   select array_agg(u.lane_group order by u.n) into v_group from (
     select i.n, dense_rank() over (order by i.queue_id, coalesce(i.part, ''), coalesce(i.priority, 0::smallint))::int as lane_group
       from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) u;

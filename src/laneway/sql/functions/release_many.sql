@@ -1,6 +1,6 @@
 -- Gives messages back unread: their attempts are not spent, they come again at once (or after p_delay).
 -- Answers the items whose claim did not hold them (0-based). Locks: as give_back, in order of lane and token.
--- Errors: none.
+-- Errors: LW422 arrays that do not fit.
 create or replace function laneway.release_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_delay interval default null) returns table (idx int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -11,6 +11,10 @@ declare
   v_part smallint;
   v_missed int8multirange;
 begin
+  if array_position(p_tokens, null) is not null or array_position(p_lanes, null) is not null or array_position(p_seqs, null) is not null
+     or cardinality(p_lanes) <> cardinality(p_tokens) or cardinality(p_seqs) <> cardinality(p_tokens) then
+    raise exception 'tokens, lanes and seqs must be as many, and none of them null' using errcode = 'LW422';
+  end if;
   for v_item in
     select u.token, u.lane_id, range_agg(int8range(u.seq, u.seq, '[]')) as seqs
       from unnest(p_tokens, p_lanes, p_seqs) u (token, lane_id, seq) group by u.token, u.lane_id order by u.lane_id, u.token

@@ -15,7 +15,7 @@ begin
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
-  if p_to not in ('earliest', 'latest', 'time', 'seq') or (p_to = 'time' and p_time is null) or (p_to = 'seq' and p_seq is null) then
+  if p_to is null or p_to not in ('earliest', 'latest', 'time', 'seq') or (p_to = 'time' and p_time is null) or (p_to = 'seq' and p_seq is null) then
     raise exception 'cannot seek to "%"', p_to using errcode = 'LW422', hint = 'Say earliest, latest, time with a moment, or seq with a seq.';
   end if;
   for v_reader in

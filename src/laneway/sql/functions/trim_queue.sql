@@ -14,6 +14,7 @@ declare
   v_last bigint;
   v_seqs int8multirange;
   v_busy boolean;
+  v_lanes int := 0;
   v_rows bigint;
   v_count bigint := 0;
 begin
@@ -33,10 +34,18 @@ begin
       end if;
     end loop;
     continue when v_busy;
+    v_lanes := v_lanes + 1;
+    exit when v_lanes > 500; -- the rest next time: every lane's locks are kept to the end
     if v_queue.message_ttl is not null then
       v_last := laneway.seq_before(v_lane.lane_id, v_queue.logged, clock_timestamp() - v_queue.message_ttl);
       for v_reader in select r.reader_id, r.group_id from laneway.reader r where r.lane_id = v_lane.lane_id order by r.reader_id loop
-        with taken as (delete from laneway.parked where reader_id = v_reader.reader_id and seq <= v_last returning seq)
+        -- below the base the log tells no ages any more; what is put by knows its own
+        with taken as (
+          delete from laneway.parked k where k.reader_id = v_reader.reader_id and k.seq <= v_last
+             and (k.seq > v_lane.base or (select c.created_at < clock_timestamp() - v_queue.message_ttl from laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) c) is not false)
+          returning k.seq),
+        forgotten as (
+          delete from laneway.revision v using taken t where v.reader_id = v_reader.reader_id and v.seq = t.seq)
         select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
         select p.ctid, p.segment, p.seq, p.token, p.not_before, p.exceptions_until into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
         if v_last > v_place.seq then

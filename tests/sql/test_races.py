@@ -28,6 +28,7 @@ from tests.sql.calls import (
     push,
     release,
     replay,
+    rotate,
     seek,
     sqlstate,
     sweep_idle,
@@ -454,17 +455,30 @@ async def test_reader_of_a_lane_being_pushed_to_does_not_rest(
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
-async def test_purge_waits_for_a_push_and_takes_it_along(
-    session: Session, other: Session, connect: Connect, queue: Queue
+async def test_purge_leaves_what_is_being_pushed(
+    session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
     transaction = session.transaction()
     await transaction.start()
     await push(session, queue, ["2"])
-    purging = await start_and_block(await connect(), other, purge(other, queue, "queued"))
+    assert await purge(other, queue, "queued") == 1
+    await rotate(other)
     await transaction.commit()
-    assert await purging == 2
-    assert await count(session, queue) == Counts()
+    assert [each.body for each in await claim(other, queue, 10)] == ["2"]
+
+
+async def test_place_at_the_end_misses_no_push_under_way(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    transaction = session.transaction()
+    await transaction.start()
+    await push(session, queue, ["2"])
+    await rotate(other)
+    await seek(other, queue, "latest")
+    await transaction.commit()
+    assert [each.body for each in await claim(other, queue, 10)] == ["2"]
 
 
 async def test_claims_with_nothing_to_give_do_not_block_each_other_for_good(

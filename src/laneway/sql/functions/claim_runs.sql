@@ -82,13 +82,13 @@ begin
     v_straight := false;
   end if;
   if v_straight and pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_group.reader_id) then
-    select p.ctid as place, p.segment, p.seq, p.exceptions_until, m.n, m.last, m.special, m.plain, l.partition into v_run
+    select p.ctid as place, p.segment, p.seq, p.exceptions_until, m.n, m.last, m.special, m.plain, m.created_at, m.bodies, l.partition into v_run
       from laneway.lane l
       cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = v_group.reader_id order by p.step desc limit 1) p
       cross join lateral (
         select count(*)::int as n, max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) as special,
-               bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain
-          from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers from laneway.message m
+               bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain, array_agg(m.created_at) as created_at, array_agg(m.body) as bodies
+          from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
                  where m.segment = p.segment and m.lane_id = v_group.lane_id and m.seq > p.seq order by m.seq limit v_wanted) m) m
      where l.lane_id = v_group.lane_id;
     v_straight := v_run.exceptions_until <= v_run.seq and v_run.special is not true and (v_run.n = 0 or v_run.last = v_run.seq + v_run.n);
@@ -118,9 +118,7 @@ begin
       if v_run.plain then
         return query
           select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
-                 null::int[], null::smallint[], array_agg(m.created_at), null::interval[], null::smallint[], null::text[], null::json[], array_agg(m.body)
-            from (select m.created_at, m.body from laneway.message m
-                   where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq) m;
+                 null::int[], null::smallint[], v_run.created_at, null::interval[], null::smallint[], null::text[], null::json[], v_run.bodies;
       else
         return query
           select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
@@ -151,12 +149,11 @@ begin
              int8multirange(int8range(s.first_seq, s.last_seq, '[]')), 1, false, v_now, s.until, s.consumer
         from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.consumers) s (token, first_seq, last_seq, until, consumer);
       if v_run.n = cardinality(v_seats.tokens) and v_run.plain then
-        -- One message each: one scan for all.
+        -- One message each.
         return query
-          select v_seats.waiters[m.seq - v_run.seq] - 1, v_seats.tokens[m.seq - v_run.seq], v_run.segment, v_group.lane_id, m.seq, v_run.partition, v_group.priority, 1::smallint,
-                 v_seats.untils[m.seq - v_run.seq], null::int[], null::smallint[], array[m.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[m.body]
-            from laneway.message m
-           where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq;
+          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
+                 null::int[], null::smallint[], array[s.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[s.body]
+            from unnest(v_seats.waiters, v_seats.tokens, v_seats.firsts, v_seats.untils, v_run.created_at, v_run.bodies) s (waiter, token, first_seq, until, created_at, body);
       else
         return query
           select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,12 @@ async def server() -> AsyncIterator[str]:
         await install(connection)
         await connection.close()
         yield running.dsn
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs under test also when the tests run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

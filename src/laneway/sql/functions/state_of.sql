@@ -5,7 +5,7 @@ create or replace function laneway.state_of(p_reader_id int, p_segment int, p_la
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-  v_gone boolean;
+  v_gap record;
 begin
   if exists (select from laneway.dead_letter d where d.reader_id = p_reader_id and d.seq = p_seq and d.segment = p_segment) then
     return 'dead';
@@ -18,9 +18,10 @@ begin
   elsif not exists (select from laneway.message m where m.segment = p_segment and m.lane_id = p_lane_id and m.seq = p_seq) then
     return null;
   end if;
-  select g.gone into v_gone from laneway.gap g where g.reader_id = p_reader_id and g.first_seq <= p_seq order by g.first_seq desc limit 1;
-  if found and exists (select from laneway.gap g where g.reader_id = p_reader_id and g.first_seq <= p_seq and g.last_seq >= p_seq) then
-    return case when v_gone then null else 'acknowledged' end;
+  -- gaps do not overlap: only the nearest below can hold it
+  select g.last_seq, g.gone into v_gap from laneway.gap g where g.reader_id = p_reader_id and g.first_seq <= p_seq order by g.first_seq desc limit 1;
+  if v_gap.last_seq >= p_seq then
+    return case when v_gap.gone then null else 'acknowledged' end;
   end if;
   return case when p_seq > laneway.reader_seq(p_reader_id) then 'queued' else 'acknowledged' end;
 end $$;

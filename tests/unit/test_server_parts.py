@@ -291,12 +291,16 @@ class FakeConnection:
         self.headers_since = since.get("headers")
         self.body_since = since.get("body")
         self.unread_since = since.get("unread")
+        self.leaving = since.get("leaving")
         self.turned_away = False
         self.aborted = False
         self.transport = self
 
     def turn_away(self) -> None:
         self.turned_away = True
+
+    def overstays(self, now: float) -> bool:
+        return self.leaving is not None and self.leaving < now
 
     def abort(self) -> None:
         self.aborted = True
@@ -308,17 +312,24 @@ def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
         body_within=timedelta(seconds=60),
         write_stall=timedelta(seconds=30),
     )
-    slow = [FakeConnection(headers=89), FakeConnection(body=39), FakeConnection(unread=69)]
+    slow = [
+        FakeConnection(headers=89),
+        FakeConnection(body=39),
+        FakeConnection(unread=69),
+        FakeConnection(leaving=99),
+    ]
     fine = [
         FakeConnection(),
         FakeConnection(headers=91),
         FakeConnection(body=41),
         FakeConnection(unread=71),
+        FakeConnection(leaving=100),
     ]
     Guard([*slow, *fine], limits).look(100)
     assert [(each.turned_away, each.aborted) for each in slow] == [
         (True, False),
         (True, False),
+        (False, True),
         (False, True),
     ]
     assert not any(each.turned_away or each.aborted for each in fine)

@@ -1,4 +1,4 @@
-"""Connections: holds clients to their limits, and sends an answer in one piece."""
+"""Connections: holds clients to their limits, and gets each its answer, in one piece."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from laneway.server.settings import Limits
 
 _PERIOD = 1.0
+# How much is still taken from a client that has its answer and was told to go: in seconds, in
+# seconds of silence, in bytes.
+LINGER = 30.0
+LINGER_SILENT = 5.0
+LINGER_BYTES = 256 * 1024 * 1024
+
 _BODILESS = frozenset({204, 304})
-_HEADERS_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
-    b'content-length: 47\r\nconnection: close\r\n\r\n{"message":"Request header fields too large"}\r\n'
-)
-_TOO_SLOW = (
-    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\n"
-    b'content-length: 31\r\nconnection: close\r\n\r\n{"message":"Request timed out"}'
-)
+_CONTENT_TOO_LARGE = 413
+
+
+def _compose(status: int, message: str) -> bytes:
+    """Return an answer to what never became a request."""
+    body = b'{"message":"%b"}' % message.encode()
+    head = b"content-type: application/json\r\naccess-control-allow-origin: *\r\n"
+    head += b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+    return STATUS_LINE[status] + head + body
+
+
+_NOT_HTTP = _compose(400, "Bad Request - this is not HTTP/1.1")
+_HEADERS_TOO_LARGE = _compose(431, "Request header fields too large")
+_TOO_SLOW = _compose(408, "Request timed out")
 
 
 class Cycle(RequestResponseCycle):
@@ -36,6 +48,7 @@ class Cycle(RequestResponseCycle):
     """
 
     start: Mapping[str, Any] | None = None
+    leave: Callable[[], None]
 
     async def send(self, message: Mapping[str, Any]) -> None:
         if self.flow.write_paused and not self.disconnected:
@@ -61,13 +74,16 @@ class Cycle(RequestResponseCycle):
             self.response_complete = True
             self.message_event.set()
             if not self.keep_alive:
-                self.transport.close()
+                self._close()
             self.on_response()
 
     def _write_head(self, start: Mapping[str, Any]) -> bytes:
         self.response_started = True
         self.waiting_for_100_continue = False
         status = start["status"]
+        if status == _CONTENT_TOO_LARGE and self.more_body:
+            # The rest is not worth waiting for.
+            self.keep_alive = False
         lines = [STATUS_LINE[status]]
         sized = status in _BODILESS
         for name, value in (*self.default_headers, *start["headers"]):
@@ -80,6 +96,12 @@ class Cycle(RequestResponseCycle):
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
         return b"".join(lines)
+
+    def _close(self) -> None:
+        if self.more_body:
+            self.leave()
+        else:
+            self.transport.close()
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -94,46 +116,53 @@ class GuardedProtocol(HttpToolsProtocol):
         self.headers_since: float | None = None
         self.body_since: float | None = None
         self.unread_since: float | None = None
+        # Since when a client that was told to go is listened to no more, and when it last spoke.
+        self.leaving_since: float | None = None
+        self._heard_at = 0.0
+        self._discarded = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.headers_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
+        if self.leaving_since is not None:
+            self._discard(data)
+            return
         if self.headers_since is None and self.body_since is None:
             self.headers_since = self.loop.time()
         self._unparsed += len(data)
         super().data_received(data)
-        if (
-            self._unparsed > self.header_limit
-            and self.headers_since is not None
-            and not self.transport.is_closing()
-        ):
-            self.transport.write(_HEADERS_TOO_LARGE)
-            self.transport.close()
+        if self._unparsed > self.header_limit and self.headers_since is not None:
+            self._refuse(_HEADERS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
-        self.body_since = self.headers_since
-        self.headers_since = None
+        if self.leaving_since is not None:
+            return
         if self._unparsed > self.header_limit:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > self.header_limit:
-                self.transport.write(_HEADERS_TOO_LARGE)
-                self.transport.close()
+                self._refuse(_HEADERS_TOO_LARGE)
                 return
+        self.body_since = self.headers_since
+        self.headers_since = None
         super().on_headers_complete()
         # Its task has not begun yet, so nobody has seen it as anything else.
         self.cycle.__class__ = Cycle
+        self.cycle.leave = self.leave  # type: ignore[attr-defined]  # as a Cycle it has one
 
     def on_body(self, body: bytes) -> None:
-        if self.cycle is not None:
+        if self.leaving_since is None:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         self.body_since = None
         self._unparsed = 0
-        if self.cycle is not None:
+        if self.leaving_since is None:
             super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words, ours are JSON
+        self._refuse(_NOT_HTTP)
 
     def pause_writing(self) -> None:
         self.unread_since = self.loop.time()
@@ -145,10 +174,55 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def turn_away(self) -> None:
         """End a connection whose client takes too long to send its request."""
-        if not self.transport.is_closing():
-            if not getattr(self.cycle, "response_started", False):
-                self.transport.write(_TOO_SLOW)
+        if not self.pipeline:  # else it is its earlier request that keeps us from reading
+            self._refuse(_TOO_SLOW)
+
+    def leave(self) -> None:
+        """Send what is written and no more, and close once the client has had the time to see it.
+
+        A socket closed with input unread resets the connection, which takes the answer from a
+        client that sends everything before it reads. So the input is read, and thrown away.
+        """
+        if self.leaving_since is not None or self.transport.is_closing():
+            return
+        self.leaving_since = self._heard_at = self.loop.time()
+        self.headers_since = self.body_since = None
+        self._unset_keepalive_if_required()
+        self.transport.write_eof()
+        self.flow.resume_reading()
+
+    def overstays(self, now: float) -> bool:
+        """Tell whether a client that was told to go had its time."""
+        return _passed(self.leaving_since, LINGER, now) or (
+            self.leaving_since is not None and now - self._heard_at > LINGER_SILENT
+        )
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer a request that never became whole, unless it was answered already, and leave."""
+        if self.leaving_since is not None or self.transport.is_closing():
+            return
+        if self.pipeline:
             self.transport.close()
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None:
+            self.transport.write(answer)
+            self.leave()
+            return
+        # While no body is awaited, the cycle is that of the request before.
+        earlier = self.body_since is None
+        if cycle.response_complete if earlier else not cycle.response_started:
+            self.transport.write(answer)
+        self.leave()
+        if not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _discard(self, data: bytes) -> None:
+        self._heard_at = self.loop.time()
+        self._discarded += len(data)
+        if self._discarded > LINGER_BYTES:
+            self.transport.abort()
 
 
 def limit_headers(size: int) -> type[GuardedProtocol]:
@@ -177,7 +251,7 @@ class Guard:
                 connection.body_since, self._body, now
             ):
                 connection.turn_away()
-            elif _passed(connection.unread_since, self._write, now):
+            elif _passed(connection.unread_since, self._write, now) or connection.overstays(now):
                 connection.transport.abort()
 
 

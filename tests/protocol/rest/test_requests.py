@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -96,6 +97,53 @@ async def test_headers_beyond_the_limit_are_431(shared: Shared) -> None:
         b"GET /" + b"x" * 100_000,
     ):
         assert (await talk(shared, head)).startswith(b"HTTP/1.1 431 ")
+
+
+FLOOD = 12 * 1024 * 1024
+UPLOAD = b"POST /api/%b HTTP/1.1\r\nHost: x\r\n%b\r\n"
+CLOSE = b"Connection: close\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+SIZED = b"Content-Length: %d\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        pytest.param(b"GET /api/health HTTP/1.1\r\nX-Long: ", 431, id="headers"),
+        pytest.param(b"GET /", 431, id="address"),
+        pytest.param(b"nonsense\r\n\r\n", 400, id="nonsense"),
+        pytest.param(UPLOAD % (b"queue/message", SIZED % 10**9), 413, id="body"),
+        pytest.param(UPLOAD % (b"queue/message", SIZED % 10**9 + CLOSE), 413, id="body, closing"),
+        pytest.param(UPLOAD % (b"queue/message", CHUNKED), 400, id="no chunks"),
+        pytest.param(UPLOAD % (b"nowhere", SIZED % FLOOD + CLOSE), 404, id="nowhere, closing"),
+        pytest.param(UPLOAD % (b"queue/ack/1", SIZED % 10**9), 404, id="nowhere"),
+    ],
+)
+async def test_client_that_sends_all_before_it_reads_sees_the_answer(
+    shared: Shared, head: bytes, status: int
+) -> None:
+    def flood() -> bytes:
+        place = urlsplit(shared.server.url)
+        with socket.create_connection((place.hostname, place.port), timeout=20) as client:
+            client.sendall(head)
+            for _ in range(FLOOD // 65536):
+                client.sendall(b"x" * 65536)
+            return client.recv(65536)
+
+    said = await asyncio.to_thread(flood)
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["message"]
+
+
+async def test_refused_client_is_not_listened_to_again(shared: Shared) -> None:
+    place = urlsplit(shared.server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write(UPLOAD % (b"queue/message", SIZED % 10**9))
+    said = await reader.readuntil(b"\r\n\r\n")
+    assert b"connection: close" in said
+    writer.write(b"GET /api/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"HTTP/1.1" not in await reader.read()
+    writer.close()
 
 
 async def test_what_is_not_http_is_400(shared: Shared) -> None:

@@ -1,15 +1,15 @@
 -- Settles messages: the runs p_first[i] .. p_last[i] of p_lanes[i], as far as the claims p_tokens[i] still hold
 -- them in time. Answers only what was not settled, by run (0-based); for that nothing changed.
--- Locks: the claims' rows. Errors: LW422 arrays that do not fit, LW503 a claim changed meanwhile.
+-- Locks: the claims' rows. Errors: LW422 arrays that do not fit.
 create or replace function laneway.ack_many(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[])
 returns table (idx int, first_seq bigint, last_seq bigint)
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
-  v_ctids tid[];
-  v_settled int;
+  v_settled int[];    -- of the runs, which
+  v_rest int[];
   v_claim laneway.claim;
 begin
   if cardinality(p_tokens) = 1 then
@@ -26,23 +26,15 @@ begin
     return;
   end if;
 
-  -- Most claims are settled whole, one run each: found by their key one by one, whatever the statistics say, and
-  -- deleted by address, in that order. Whoever changed one in between gets the longer way below.
-  v_ctids := array(
-    select c.ctid from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq)
-     cross join lateral (select c.ctid from laneway.claim c
-                          where c.token = u.token and c.lane_id = u.lane_id and (c.until > v_now) is true
-                            and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]')) offset 0) c);
-  if cardinality(v_ctids) < cardinality(p_tokens) then
-    return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
-    return;
-  end if;
+  -- Most claims are settled whole, one run each; what is not, goes the longer way below. Found by their key one by
+  -- one, whatever the statistics say.
   with settled as (
-    delete from laneway.claim where ctid = any (v_ctids) and (until > v_now) is true
-    returning group_id, lane_id, segment, pending, attempt, aside, token, consumer, claimed_at),
+    delete from laneway.claim c using (select u.* from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i) order by u.token, u.first_seq offset 0) u
+     where c.token = u.token and c.lane_id = u.lane_id and (c.until > v_now) is true and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]'))
+    returning u.i::int, c.group_id, c.lane_id, c.segment, u.first_seq, u.last_seq, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
   by_lane as (
-    select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(lower(c.pending)) as first_seq, max(upper(c.pending)) - 1 as last_seq,
-           array_agg(lower(c.pending)) as firsts, array_agg(upper(c.pending) - 1) as lasts, array_agg(c.token) as tokens, array_agg(c.consumer) as consumers,
+    select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,
+           array_agg(c.first_seq) as firsts, array_agg(c.last_seq) as lasts, array_agg(c.token) as tokens, array_agg(c.consumer) as consumers,
            array_agg(c.claimed_at) as since
       from settled c group by c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
   recorded as (
@@ -55,11 +47,15 @@ begin
       from by_lane c
       cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
                            where g.group_id = c.group_id and o.record_events offset 0) q)
-  select coalesce(sum(c.n), 0) into v_settled from by_lane c;
-  if v_settled is distinct from cardinality(p_tokens) then
-    -- Runs that were named twice count once.
-    if v_settled is distinct from (select count(distinct c) from unnest(v_ctids) c) then
-      raise exception 'a claim changed while it was being settled' using errcode = 'LW503', hint = 'Nothing was settled; call again.';
-    end if;
+  select array_agg(c.i) into v_settled from settled c;
+  if coalesce(cardinality(v_settled), 0) < cardinality(p_tokens) then
+    -- A run that was named twice is settled once.
+    v_rest := array(
+      select u.i from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i)
+       where ((u.token, u.lane_id, u.first_seq, u.last_seq) in (select p_tokens[d.i], p_lanes[d.i], p_first[d.i], p_last[d.i] from unnest(v_settled) d (i))) is not true order by u.i);
+    return query
+      select v_rest[p.idx + 1] - 1, p.first_seq, p.last_seq
+        from laneway.ack_parts(array(select p_tokens[r.i] from unnest(v_rest) r (i)), array(select p_lanes[r.i] from unnest(v_rest) r (i)),
+                               array(select p_first[r.i] from unnest(v_rest) r (i)), array(select p_last[r.i] from unnest(v_rest) r (i))) p;
   end if;
 end $$;

@@ -53,8 +53,8 @@ begin
     run as materialized (
       select (v_base || lpad(to_hex(row_number() over ()), 4, '0'))::uuid as token, r.* from (
         select s.i as seat, p.i, min(p.seq) as first_seq, max(p.seq) as last_seq, array_agg(p.n) as positions, array_agg(p.created_at) as created_at,
-               case when not f.plain then array_agg(p.max_attempts) end as max_attempts, case when not f.plain then array_agg(p.key) end as keys,
-               case when not f.plain then array_agg(p.headers) end as headers, array_agg(p.body) as bodies
+               array_agg(p.max_attempts) filter (where not f.plain) as max_attempts, array_agg(p.key) filter (where not f.plain) as keys,
+               array_agg(p.headers) filter (where not f.plain) as headers, array_agg(p.body) as bodies
           from fit f cross join picked p join seat s on p.n > s.low and p.n <= s.high
          where f.is_so group by s.i, p.i, f.plain) r),
     moved as (

@@ -20,14 +20,14 @@ declare
 begin
   -- The queue, its lane and, where nobody else is pushing there, the lane's lock.
   select q.queue_id, q.name, q.ordered, q.delay, q.max_bytes, q.record_events, l.lane_id, s.segment, coalesce(p_partitions[1], '') as part,
-         coalesce(p_priorities[1], 0::smallint) as priority, pg_catalog.pg_column_size(p_bodies) > q.max_bytes as big,
-         case when l.lane_id is not null then pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id) end as locked
+         coalesce(p_priorities[1], 0::smallint) as priority, pg_catalog.pg_column_size(p_bodies) > q.max_bytes as big
     into v_lane
     from laneway.queue q
     cross join lateral (select s.segment from laneway.segment s
                          where s.opened_at is not null and s.segment % 2 = case when q.kind = 'unlogged' then 1 else 0 end order by s.segment desc limit 1) s
-    left join lateral (select o.lane_id from laneway.lane o where o.queue_id = q.queue_id and o.partition = coalesce(p_partitions[1], '')
-                          and o.priority = coalesce(p_priorities[1], 0::smallint) and o.stripe = 0 offset 0) l on true
+    left join lateral (select o.lane_id from (select o.lane_id from laneway.lane o where o.queue_id = q.queue_id and o.partition = coalesce(p_partitions[1], '')
+                          and o.priority = coalesce(p_priorities[1], 0::smallint) order by o.stripe offset 0) o
+                        where pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, o.lane_id) limit 1) l on true
    where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
      and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0;
   if not found then
@@ -37,7 +37,7 @@ begin
   if v_lane.big then
     perform laneway.check_sizes(v_lane.name, v_lane.max_bytes, p_bodies);
   end if;
-  if v_lane.locked is not true then
+  if v_lane.lane_id is null then
     v_lane.lane_id := laneway.lock_lane(v_lane.queue_id, v_lane.part, v_lane.priority, v_lane.ordered);
   end if;
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.rest.objects import show_delivery
+from laneway.server.rest.objects import show_deliveries
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ async def _show(call: Call[Any, None], deliveries: Sequence[Delivery]) -> list[M
     wanted: Take = call.parameters
     call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
     queue = await call.broker.find_queue(wanted.queue or call.settings.queue)
-    return [
-        show_delivery(delivery, queue, consumer=wanted.consumer_id, lease=wanted.lease)
-        for delivery in deliveries
-    ]
+    return show_deliveries(deliveries, queue, consumer=wanted.consumer_id, lease=wanted.lease)
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

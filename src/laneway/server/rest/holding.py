@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
 
 
+# As many digits as surely fit into a seq.
+_SAFE_DIGITS = 18
+
+
 class Named(Protocol):
     """A message that a client names, with the token it was given, or none: whoever holds it."""
 
@@ -57,11 +61,12 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
     receipts: list[Receipt | Problem] = []
     unnamed: list[int] = []
     broken: list[int] = []
-    # A batch mostly shares a few tokens.
+    # A batch mostly shares a few tokens and lanes.
     tokens: dict[str, UUID] = {}
+    lanes: dict[str, int] = {}
     for position, item in enumerate(items):
-        message_id = read_id(item.id)
-        if message_id is None:
+        place = _read_place(item.id, lanes)
+        if place is None:
             receipts.append(Problem.NOT_FOUND)
             continue
         if item.lock_token is None:
@@ -76,7 +81,7 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
                 broken.append(position)
                 receipts.append(Problem.LOCK_LOST)
                 continue
-        receipts.append(Receipt(token, message_id.lane, message_id.seq))
+        receipts.append(Receipt(token, *place))
     if broken:
         problems = await diagnose(broker, [items[position] for position in broken])
         for position, problem in zip(broken, problems, strict=True):
@@ -150,3 +155,22 @@ def read_id(text: str) -> MessageId | None:
         return MessageId.parse(text)
     except InvalidId:
         return None
+
+
+def _read_place(text: str, lanes: dict[str, int]) -> tuple[int, int] | None:
+    """Return an id's lane and seq; `lanes` remembers what ids begin with."""
+    start, _, end = text.rpartition("-")
+    lane = lanes.get(start)
+    if (
+        lane is not None
+        and len(end) <= _SAFE_DIGITS
+        and end.isdecimal()
+        and end.isascii()
+        and end[0] != "0"
+    ):
+        return lane, int(end)
+    message_id = read_id(text)
+    if message_id is None:
+        return None
+    lanes[start] = message_id.lane
+    return message_id.lane, message_id.seq

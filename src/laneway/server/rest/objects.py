@@ -9,42 +9,61 @@ from msgspec import UNSET, Raw
 from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
-    from laneway.domain.messages import Delivery, StoredMessage
+    from laneway.domain.messages import Delivery, StoredMessage, Token
     from laneway.domain.queues import Queue
 
 
-def show_delivery(
-    delivery: Delivery, queue: Queue, *, consumer: str | None, lease: timedelta | None
-) -> MessageObject:
-    """Return a message just handed out; lease: what the consumer asked for."""
-    lasts = lease or delivery.lease or queue.settings.lease
-    message_id = f"{delivery.segment}-{delivery.lane}-{delivery.seq}"
-    taken = to_unix(delivery.until - lasts)
-    body = delivery.body
-    return MessageObject(
-        id=message_id,
-        queue_name=queue.name,
-        type=delivery.partition,
-        payload=Raw(body),
-        priority=delivery.priority,
-        status="processing",
-        attempt_count=delivery.attempt,
-        max_attempts=delivery.max_attempts or queue.settings.max_attempts,
-        ack_timeout_seconds=lasts.total_seconds(),
-        lock_token=str(delivery.token),
-        locked_until=delivery.until,
-        consumer_id=consumer,
-        created_at=to_unix(delivery.created_at),
-        dequeued_at=taken,
-        acknowledged_at=None,
-        last_error=None,
-        payload_size=len(body) if body.isascii() else len(body.encode()),
-        stream_name="queue_processing",
-        stream_id=message_id,
-        processing_started_at=taken,
-    )
+def show_deliveries(
+    deliveries: Iterable[Delivery], queue: Queue, *, consumer: str | None, lease: timedelta | None
+) -> list[MessageObject]:
+    """Return messages just handed out; lease: what the consumer asked for.
+
+    What the messages of one claim share is worked out once: there may be thousands a second.
+    """
+    settings = queue.settings
+    shown: list[MessageObject] = []
+    claim: tuple[Token, timedelta | None] | None = None
+    taken = seconds = 0.0
+    lock_token = place = ""
+    for message in deliveries:
+        token, segment, lane, seq, partition, priority, attempt, created_at, until = message[:9]
+        own_lease, max_attempts, _, _, body = message[9:]
+        if claim != (token, own_lease):
+            claim = token, own_lease
+            lasts = lease or own_lease or settings.lease
+            taken = to_unix(until - lasts)
+            seconds = lasts.total_seconds()
+            lock_token = str(token)
+            place = f"{segment}-{lane}-"
+        message_id = place + str(seq)
+        shown.append(
+            MessageObject(
+                message_id,
+                queue.name,
+                partition,
+                Raw(body),
+                priority,
+                "processing",
+                attempt,
+                max_attempts or settings.max_attempts,
+                seconds,
+                lock_token,
+                until,
+                consumer,
+                to_unix(created_at),
+                taken,
+                None,
+                None,
+                len(body) if body.isascii() else len(body.encode()),
+                "queue_processing",
+                message_id,
+                taken,
+            )
+        )
+    return shown
 
 
 def show_message(message: StoredMessage) -> MessageObject:

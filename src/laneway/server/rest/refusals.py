@@ -22,15 +22,13 @@ async def record_refusals(
     call: Call[Any, Any], items: Sequence[Named], results: Sequence[Problem | None]
 ) -> None:
     """Record the locks that were lost; the answer does not depend on whether that succeeds."""
-    if not call.settings.activity.enabled:
+    if not call.settings.activity.enabled or Problem.LOCK_LOST not in results:
         return
     refusals = [
         (message, _read_token(item.lock_token))
         for item, result in zip(items, results, strict=True)
         if result is Problem.LOCK_LOST and (message := read_id(item.id)) is not None
     ]
-    if not refusals:
-        return
     try:
         await call.broker.record_refusals(refusals)
     except LanewayError as error:

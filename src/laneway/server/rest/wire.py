@@ -48,7 +48,7 @@ class ValidationProblem(msgspec.Struct, kw_only=True):
     error: ZodError
 
 
-class MessageObject(msgspec.Struct, kw_only=True):
+class MessageObject(msgspec.Struct):
     """A message as clients see it; times are Unix seconds unless they say ISO."""
 
     id: str

@@ -34,7 +34,9 @@ async def queue(session: Session) -> Queue:
     return await create_queue(session)
 
 
-@pytest.mark.parametrize("wants", [[5, None, 3], [None], [-5, 10], [10001]])
+@pytest.mark.parametrize(
+    "wants", [[5, None, 3], [None], [-5, 10], [10001], [10000] * 6, [1] * 70000], ids=range(6)
+)
 async def test_wants_that_cannot_be_are_refused(
     session: Session, queue: Queue, wants: list[int | None]
 ) -> None:

@@ -50,6 +50,9 @@ begin
       raise exception '% messages for one waiter cannot be', coalesce(v_want::text, 'null') using errcode = 'LW422', hint = 'Ask for 0 to 10000.';
     end if;
     v_wanted := v_wanted + v_want;
+    if v_wanted > 50000 then
+      raise exception 'more than 50000 messages in one call cannot be' using errcode = 'LW422', hint = 'Ask for fewer, in several calls.';
+    end if;
   end loop;
   if p_leases is not null and exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') then
     raise exception 'a lease must be longer than nothing' using errcode = 'LW422';

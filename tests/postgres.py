@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
+_DISK = Path("/tmp")  # noqa: S108 - each directory in it is made by mkdtemp
+_MEMORY = Path("/dev/shm")  # noqa: S108 - see _DISK
+# What one server may come to: its log of changes, and the databases of the tests under way.
+_ROOM = 2 * 1024**3
+
 # Speed over durability; a test of durability starts a server of its own without these.
 THROWAWAY = {
     "fsync": "off",
     "full_page_writes": "off",
-    "max_wal_size": "1GB",
+    "max_wal_size": "512MB",
     "shared_buffers": "256MB",
     "autovacuum_naptime": "1min",
 }
@@ -42,9 +47,9 @@ def find_binaries() -> Path | None:
 
 
 @contextmanager
-def open_directory() -> Iterator[Path]:
+def open_directory(parent: Path = _DISK) -> Iterator[Path]:
     """Make a directory that the database's account may enter; pytest's own are closed to it."""
-    folder = Path(tempfile.mkdtemp(prefix="laneway-test-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="laneway-test-", dir=parent))
     folder.chmod(0o755)
     try:
         yield folder
@@ -54,7 +59,8 @@ def open_directory() -> Iterator[Path]:
 
 @asynccontextmanager
 async def run_server() -> AsyncIterator[EmbeddedPostgres]:
-    with open_directory() as folder:
+    """Run a throwaway server, in memory where there is room: a clone is hundreds of files."""
+    with open_directory(_choose_throwaway_parent()) as folder:
         async with EmbeddedPostgres(
             folder / "data", settings=THROWAWAY, binaries=find_binaries()
         ) as server:
@@ -72,3 +78,9 @@ async def execute(dsn: str, statement: str) -> None:
         await connection.execute(statement)
     finally:
         await connection.close()
+
+
+def _choose_throwaway_parent() -> Path:
+    if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+        return _MEMORY
+    return _DISK

@@ -1,7 +1,10 @@
 PYTHON ?= python3
 SCENARIO ?= engine
+# How many processes run the tests: one per core, each with a database server of its own.
+WORKERS ?= auto
 BIN := .venv/bin
 CURRENT := .venv/.current
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal
 
 # The machine's uv where it has one, else a private one; both trust the system's certificates.
 UV := $(or $(shell command -v uv 2>/dev/null),.venv-tools/bin/uv)
@@ -21,12 +24,12 @@ run: setup ## start the server, on the embedded database unless the environment 
 
 test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
 	tests/install-node
-	$(BIN)/pytest --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 	$(MAKE) --no-print-directory test-15
 
 test-15: setup ## run the tests that touch a database on PostgreSQL 15
 	tests/install-postgresql-15
-	LANEWAY_TEST_POSTGRES=15 $(BIN)/pytest tests/sql tests/integration tests/faults
+	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults
 
 check: setup ## format, lint, types, layers, and locks and generated files current
 	$(BIN)/ruff format --check .

@@ -308,10 +308,23 @@ async def edit(
 
 
 async def purge(session: Session, group: Queue | int, status: str | None = None) -> int:
-    count: int = await session.fetchval(
-        "select laneway.purge($1, $2)", group if isinstance(group, int) else group.group_id, status
+    return await step_through(
+        session,
+        "select * from laneway.purge($1, $2, p_after => $3, p_purged => $4)",
+        group if isinstance(group, int) else group.group_id,
+        status,
     )
-    return count
+
+
+async def step_through(session: Session, statement: str, *arguments: Any) -> int:
+    """Repeat what is done in steps of many lanes until it is done; return how many in all."""
+    total, after = 0, None
+    while True:
+        row = await session.fetchrow(statement, *arguments, after, total)
+        assert row is not None
+        total, after = int(row[0]), row[1]
+        if after is None:
+            return total
 
 
 async def replay(session: Session, group: Queue | int, limit: int | None = None) -> int:
@@ -330,15 +343,15 @@ async def seek(
     seq: int | None = None,
     partition: str | None = None,
 ) -> int:
-    count: int = await session.fetchval(
-        "select laneway.seek($1, $2, $3, $4, $5)",
+    return await step_through(
+        session,
+        "select * from laneway.seek($1, $2, $3, $4, $5, $6, $7)",
         group if isinstance(group, int) else group.group_id,
         target,
         moment,
         seq,
         partition,
     )
-    return count
 
 
 async def rotate(session: Session) -> int:

@@ -126,6 +126,8 @@ class MaintenanceSettings:
     idle_batch: int = 1000
     dedup: timedelta = timedelta(seconds=10)
     dedup_batch: int = 10_000
+    forget: timedelta = timedelta(seconds=10)
+    forget_batch: int = 1000
     outbox: timedelta = timedelta(milliseconds=100)
     outbox_batch: int = 1000
 

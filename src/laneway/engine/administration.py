@@ -9,11 +9,15 @@ from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import QueueSettings
 from laneway.engine.procedures import administration as procedures
+from laneway.engine.procedures.call import Step
+from laneway.engine.pumps.conflicts import persist
+from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Group, Queue
     from laneway.domain.settings import Place, QueueChanges, Start
     from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection
 
 
 class Administration:
@@ -36,7 +40,7 @@ class Administration:
         """Delete a queue with all it has; without force, only one in which nothing is left."""
         queue = await self._core.catalog.find(name)
         async with self._core.pool.lend() as connection:
-            await procedures.delete_queue(connection, name, force=force)
+            await persist(lambda: procedures.delete_queue(connection, name, force=force))
         self._core.announce_change()
         # Whoever waits there learns that the queue is gone.
         self._core.wakeups.wake(queue.queue_id)
@@ -66,7 +70,7 @@ class Administration:
         """Make a group that reads the whole queue; ordered None: as the queue is."""
         since = start if isinstance(start, datetime) else None
         async with self._core.pool.lend() as connection:
-            await procedures.create_group(
+            group_id = await procedures.create_group(
                 connection,
                 queue=queue,
                 name=name,
@@ -74,6 +78,7 @@ class Administration:
                 start="time" if isinstance(start, datetime) else start,
                 since=since,
             )
+        await self._rest_readers(group_id)
         self._core.announce_change()
         return (await self._core.catalog.find_group(queue, name))[1]
 
@@ -83,6 +88,14 @@ class Administration:
             await procedures.delete_group(connection, queue=queue, name=name)
         self._core.announce_change()
         self._core.wakeups.wake(found.queue_id)
+
+    async def _rest_readers(self, group_id: int) -> None:
+        """Spare claims the lanes that have nothing for a new group."""
+
+        async def rest(connection: Connection, done: Step) -> Step:
+            return Step(0, await procedures.rest_readers(connection, group_id, after=done.after))
+
+        await take_steps(self._core.pool, rest)
 
     async def list_groups(self, queue: str) -> list[Group]:
         return list((await self.get_queue(queue)).groups.values())
@@ -95,15 +108,19 @@ class Administration:
             raise InvalidSetting("a group goes to earliest, latest, a time or a seq")
         found_queue, found = await self._core.catalog.find_group(queue, group)
         target, time, seq = _aim(to)
-        async with self._core.pool.lend() as connection:
-            moved = await procedures.seek(
+
+        async def move(connection: Connection, done: Step) -> Step:
+            return await procedures.seek(
                 connection,
                 group_id=found.group_id,
                 to=target,
                 time=time,
                 seq=seq,
                 partition=partition,
+                done=done,
             )
+
+        moved = await take_steps(self._core.pool, move)
         self._core.wakeups.wake(found_queue.queue_id, delayed=True)
         return moved
 

@@ -10,6 +10,7 @@ from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.engine.procedures import inspection as procedures
 from laneway.engine.procedures.administration import encode_json, list_queues
+from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import MessageChanges, Token
     from laneway.domain.queues import Counts
     from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection, Step
 
 Target: TypeAlias = Status | Literal["deleted"]
 
@@ -157,8 +159,13 @@ class Inspection:
     ) -> int:
         """Delete all messages of a state, or of any; return how many."""
         found_queue, found = await self._core.catalog.find_group(queue, group)
-        async with self._core.pool.lend() as connection:
-            purged = await procedures.purge(connection, group_id=found.group_id, status=status)
+
+        async def purge(connection: Connection, done: Step) -> Step:
+            return await procedures.purge(
+                connection, group_id=found.group_id, status=status, done=done
+            )
+
+        purged = await take_steps(self._core.pool, purge)
         self._core.wakeups.wake(found_queue.queue_id)
         return purged
 
@@ -179,10 +186,13 @@ class Inspection:
 
         async def delete(queue: str) -> int:
             _, found = await self._core.catalog.find_group(queue, DEFAULT_GROUP)
-            async with self._core.pool.lend() as connection:
+
+            async def step(connection: Connection, done: Step) -> Step:
                 return await procedures.delete_between(
-                    connection, group_id=found.group_id, since=since, until=until
+                    connection, group_id=found.group_id, since=since, until=until, done=done
                 )
+
+            return await take_steps(self._core.pool, step)
 
         return await self._sum_up(queues, delete)
 

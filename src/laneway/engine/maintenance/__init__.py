@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from laneway.engine.maintenance.dedup import Dedup
 from laneway.engine.maintenance.expire import Expire
+from laneway.engine.maintenance.forget import Forget
 from laneway.engine.maintenance.idle import Idle
 from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.retain import Retain
@@ -25,4 +26,5 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Retain(settings),
         Idle(settings),
         Dedup(settings),
+        Forget(settings),
     ]

@@ -17,7 +17,7 @@ from laneway.domain.errors import (
 )
 from laneway.domain.queues import Group, Queue
 from laneway.domain.settings import QueueSettings
-from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +111,14 @@ async def delete_group(connection: Connection, *, queue: str, name: str) -> None
     )
 
 
+async def rest_readers(connection: Connection, group_id: int, *, after: int | None) -> int | None:
+    """Mark readers idle that have nothing to read, a step; return where to go on, None at the end."""
+    reached: int | None = await fetch_value(
+        connection, "select laneway.rest_readers($1, $2)", group_id, after
+    )
+    return reached
+
+
 async def seek(
     connection: Connection,
     *,
@@ -119,19 +127,22 @@ async def seek(
     time: datetime | None,
     seq: int | None,
     partition: str | None,
-) -> int:
-    """Return how many lanes were moved."""
-    moved: int = await fetch_value(
+    done: Step = START,
+) -> Step:
+    """Move a step; return how many lanes in all, and where to go on."""
+    [row] = await fetch(
         connection,
-        "select laneway.seek($1, $2, $3, $4, $5)",
+        "select * from laneway.seek($1, $2, $3, $4, $5, $6, $7)",
         group_id,
         to,
         time,
         seq,
         partition,
+        done.after,
+        done.total,
         means={"LW404": GroupNotFound},
     )
-    return moved
+    return Step._make(row)
 
 
 def encode_json(values: Mapping[str, object]) -> str:

@@ -1,8 +1,8 @@
-"""How a statement is sent: with a deadline, and with its errors translated."""
+"""How a statement is sent: with a deadline, with its errors translated, and in steps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import asyncpg
 
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from laneway.engine.sqlstates import Meanings
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+class Step(NamedTuple):
+    """How far work that is done in steps has come; after None: not begun, or at its end."""
+
+    total: int
+    after: int | None
+
+
+START = Step(0, None)
 
 
 async def fetch(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import GroupNotFound, InvalidMessage
 from laneway.domain.queues import Counts
-from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,25 +119,42 @@ async def edit_message(
     return changed
 
 
-async def purge(connection: Connection, *, group_id: int, status: str | None) -> int:
-    purged: int = await fetch_value(
-        connection, "select laneway.purge($1, $2)", group_id, status, means=_GROUP
+async def purge(
+    connection: Connection, *, group_id: int, status: str | None, done: Step = START
+) -> Step:
+    """Purge a step; return how many messages in all, and where to go on."""
+    [row] = await fetch(
+        connection,
+        "select * from laneway.purge($1, $2, $3, $4)",
+        group_id,
+        status,
+        done.after,
+        done.total,
+        means=_GROUP,
     )
-    return purged
+    return Step._make(row)
 
 
 async def delete_between(
-    connection: Connection, *, group_id: int, since: datetime, until: datetime
-) -> int:
-    deleted: int = await fetch_value(
+    connection: Connection,
+    *,
+    group_id: int,
+    since: datetime,
+    until: datetime,
+    done: Step = START,
+) -> Step:
+    """Delete a step; return how many messages in all, and where to go on."""
+    [row] = await fetch(
         connection,
-        "select laneway.delete_between($1, $2, $3)",
+        "select * from laneway.delete_between($1, $2, $3, $4, $5)",
         group_id,
         since,
         until,
+        done.after,
+        done.total,
         means=_GROUP,
     )
-    return deleted
+    return Step._make(row)
 
 
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:

@@ -55,6 +55,11 @@ async def sweep_dedup(connection: Connection, *, limit: int) -> int:
     return swept
 
 
+async def sweep_forgotten(connection: Connection, *, limit: int) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_forgotten($1)", limit)
+    return swept
+
+
 async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
     """Return the queues that got messages."""
     return [

@@ -1,4 +1,5 @@
--- Deletes a group and all it knows; the queue's own group stays. Locks: the queue's advisory lock, exclusive.
+-- Deletes a group and all it knows; the queue's own group stays. Locks: the queue's advisory lock, exclusive; then the
+-- readers', or none of them where there are more than 2000: their rows are removed later, by sweep_forgotten.
 -- Errors: LW404 no such queue or group, LW422 the queue's own group.
 create or replace function laneway.delete_group(p_queue text, p_name text) returns void
 language plpgsql set search_path = '' as $$
@@ -13,5 +14,5 @@ begin
     raise exception 'group "default" is the own group of queue "%"', p_queue using errcode = 'LW422', hint = 'Delete the queue instead.';
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_group.queue_id);
-  perform laneway.forget_group(v_group.group_id);
+  perform laneway.forget_group(v_group.group_id, (select count(*) > 2000 from (select from laneway.reader r where r.group_id = v_group.group_id limit 2001) r));
 end $$;

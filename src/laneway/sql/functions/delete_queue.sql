@@ -1,21 +1,37 @@
 -- Deletes a queue with all it has. Without p_force only one in which nothing is queued, in hand or dead.
--- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; then
--- the readers'. Errors: LW404 no such queue, LW409 not empty.
+-- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; then the
+-- readers'. Of a queue with more than 2000 lanes and readers neither, their rows are removed later by sweep_forgotten;
+-- without p_force the log is locked against all pushes, which is given up within a tenth of a second where somebody is pushing.
+-- Errors: LW404 no such queue, LW409 not empty, LW503 somebody is pushing to a wide queue.
 create or replace function laneway.delete_queue(p_name text, p_force boolean default false) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_queue int;
   v_group int;
   v_left bigint;
+  v_wide boolean;
+  v_timeout text := pg_catalog.current_setting('lock_timeout');
 begin
-  perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id)
-     from (select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where q.name = p_name order by l.partition, l.priority, l.stripe offset 0) l;
+  v_wide := (select count(*) > 2000 from (select from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
+                                            left join laneway.consumer_group g on g.queue_id = q.queue_id where q.name = p_name limit 2001) l);
+  if not v_wide then
+    perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id)
+       from (select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where q.name = p_name order by l.partition, l.priority, l.stripe offset 0) l;
+  elsif p_force is not true then
+    begin
+      perform pg_catalog.set_config('lock_timeout', '100ms', true);
+      lock table laneway.message in share row exclusive mode;
+      perform pg_catalog.set_config('lock_timeout', v_timeout, true);
+    exception when lock_not_available then
+      raise exception 'queue "%" has too many lanes to be deleted while somebody is pushing', p_name using errcode = 'LW503', hint = 'Call again, or delete it with force.';
+    end;
+  end if;
   select q.queue_id into v_queue from laneway.queue q where q.name = p_name for update;
   if not found then
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue);
-  if not p_force then
+  if p_force is not true then
     select max(c.queued + c.processing + c.dead) into v_left
       from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c;
     if v_left > 0 then
@@ -23,7 +39,7 @@ begin
     end if;
   end if;
   for v_group in select g.group_id from laneway.consumer_group g where g.queue_id = v_queue loop
-    perform laneway.forget_group(v_group);
+    perform laneway.forget_group(v_group, v_wide);
   end loop;
   delete from laneway.dedup_key where queue_id = v_queue;
   delete from laneway.outbox where queue_id = v_queue;

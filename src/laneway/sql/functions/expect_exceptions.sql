@@ -1,7 +1,7 @@
 -- Tells a reader that gaps, retries or revisions lie ahead of it up to p_seq. The caller holds the reader's lock.
 -- Locks: none of its own. Errors: none.
 create or replace function laneway.expect_exceptions(p_reader_id int, p_seq bigint) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_place record;
 begin

@@ -1,7 +1,7 @@
 -- Notes that nothing accounts for these messages of a reader any more. The caller took them out of wherever they
 -- were and holds the reader's lock. Locks: none of its own. Errors: none.
 create or replace function laneway.mark_gone(p_reader_id int, p_seqs int8multirange) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_rest int8multirange;
 begin

@@ -1,17 +1,14 @@
 -- Puts a reader at a place in its lane, whatever it held or had put by; what is dead or archived stays so.
--- The caller holds the reader's lock, or has just made it. Locks: none of its own. Errors: none.
+-- The caller holds the reader's lock. Locks: none of its own. Errors: none.
 create or replace function laneway.place_reader(p_reader_id int, p_lane_id int, p_seq bigint, p_logged boolean) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_seq bigint := p_seq;
   v_segment int;
 begin
   -- never inside a gap
   v_seq := coalesce((select g.last_seq from laneway.gap g where g.reader_id = p_reader_id and g.gone and g.first_seq <= v_seq and g.last_seq > v_seq), v_seq);
-  v_segment := coalesce((select m.segment from laneway.message m where m.lane_id = p_lane_id and m.seq > v_seq order by m.seq limit 1), 
-    -- what is being pushed right now may still go to the segment of the newest message
-    (select m.segment from laneway.message m where m.lane_id = p_lane_id order by m.seq desc limit 1),
-    (select min(s.segment) from laneway.segment s where s.opened_at is not null and s.segment % 2 = case when p_logged then 0 else 1 end));
+  v_segment := laneway.segment_after(p_lane_id, v_seq, p_logged);
   -- What somebody claims or gives back right now goes from one of these to the other: until it is in neither.
   loop
     delete from laneway.parked where reader_id = p_reader_id;

@@ -1,8 +1,10 @@
--- Deletes all messages of a group that are in one state, or in any. Answers how many.
--- Locks: the readers' advisory locks, in order of reader. What is being pushed meanwhile stays.
--- Errors: LW404 unknown group, LW422 unknown state.
-create or replace function laneway.purge(p_group_id int, p_status text default null) returns bigint
-language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+-- Deletes all messages of a group that are in one state, or in any; what is being pushed meanwhile stays. A step of up
+-- to 500 lanes, so that a wide queue does not need more locks than there are: answers how many messages in all, and the
+-- lane it came to. Where that is not null there are more: call again, in another transaction, with both of them.
+-- Locks: the readers' advisory locks, in order of lane; lanes', never waiting for one. Errors: LW404 unknown group, LW422 unknown state.
+create or replace function laneway.purge(
+  p_group_id int, p_status text default null, p_after int default null, p_purged bigint default 0, out purged bigint, out after int)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_queue record;
   v_reader record;
@@ -10,9 +12,10 @@ declare
   v_seqs int8multirange;
   v_gaps int8multirange;
   v_newest bigint;
-  v_count bigint := 0;
+  v_lanes int := 0;
   v_all boolean := p_status is null;
 begin
+  purged := coalesce(p_purged, 0);
   if p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
     raise exception 'cannot purge "%"', p_status using errcode = 'LW422', hint = 'States are queued, processing, acknowledged, dead and archived.';
   end if;
@@ -22,8 +25,11 @@ begin
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
   for v_reader in
-    select r.reader_id, r.lane_id, l.base from laneway.reader r join laneway.lane l on l.lane_id = r.lane_id where r.group_id = p_group_id order by r.reader_id
+    select r.reader_id, r.lane_id, l.base from laneway.reader r join laneway.lane l on l.lane_id = r.lane_id 
+     where r.group_id = p_group_id and r.lane_id > coalesce(p_after, 0) order by r.lane_id limit 500
   loop
+    v_lanes := v_lanes + 1;
+    after := v_reader.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     v_seqs := '{}';
     -- acknowledged first, while what is elsewhere can still be told from it
@@ -36,7 +42,7 @@ begin
         - coalesce((select range_agg(c.pending) from laneway.claim c where c.reader_id = v_reader.reader_id), '{}')
         - coalesce((select range_agg(int8range(d.seq, d.seq, '[]')) from laneway.dead_letter d where d.reader_id = v_reader.reader_id), '{}')
         - coalesce((select range_agg(int8range(a.seq, a.seq, '[]')) from laneway.archive a where a.reader_id = v_reader.reader_id), '{}');
-      v_count := v_count + laneway.size_of(v_seqs);
+      purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
     end if;
     if v_all or p_status = 'queued' then
@@ -51,25 +57,26 @@ begin
         values (v_reader.reader_id, v_place.segment, v_newest, v_newest, v_place.token, clock_timestamp());
         delete from laneway.progress where ctid = v_place.ctid;
       end if;
-      v_count := v_count + laneway.size_of(v_seqs);
+      purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+      perform laneway.rest_reader(v_reader.reader_id, v_reader.lane_id);
     end if;
     if v_all or p_status = 'processing' then
       with taken as (delete from laneway.claim where reader_id = v_reader.reader_id returning pending)
       select coalesce(range_agg(t.pending), '{}') into v_seqs from taken t;
-      v_count := v_count + laneway.size_of(v_seqs);
+      purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
     end if;
     if v_all or p_status = 'dead' then
       with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id returning seq)
       select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
-      v_count := v_count + laneway.size_of(v_seqs);
+      purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
     end if;
     if v_all or p_status = 'archived' then
       with taken as (delete from laneway.archive where reader_id = v_reader.reader_id returning seq)
       select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
-      v_count := v_count + laneway.size_of(v_seqs);
+      purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
     end if;
     delete from laneway.revision v where v.reader_id = v_reader.reader_id
@@ -78,7 +85,10 @@ begin
        -- an edited message of an ordered group waits in its place
        and (v.seq <= laneway.reader_seq(v.reader_id) or exists (select from laneway.gap g where g.reader_id = v.reader_id and g.first_seq <= v.seq and g.last_seq >= v.seq));
   end loop;
+  if v_lanes = 500 then
+    return;
+  end if;
+  after := null;
   insert into laneway.event (segment, at, action, queue_id, group_id, detail)
-  values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id, json_build_object('status', p_status, 'count', v_count));
-  return v_count;
+  values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id, json_build_object('status', p_status, 'count', purged));
 end $$;

@@ -1,10 +1,14 @@
 -- Puts dead letters of a group back into its queue, oldest first, attempts from zero. Answers how many.
--- Locks: the dead letters' rows. Errors: none.
+-- Locks: the dead letters' rows. Errors: LW404 unknown group.
 create or replace function laneway.replay(p_group_id int, p_limit int default null) returns int
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_count int;
 begin
+  perform from laneway.consumer_group g where g.group_id = p_group_id;
+  if not found then
+    raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
   with picked as (
     select d.reader_id, d.seq from laneway.dead_letter d where d.group_id = p_group_id order by d.died_at, d.seq limit p_limit for update skip locked),
   taken as (

@@ -38,12 +38,14 @@ check: setup ## format, lint, types, layers, and locks and generated files curre
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
 	$(BIN)/python -m laneway.sql.reference --check
+	$(BIN)/python -m laneway.library.derivation --check
 
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
 
-docs: setup ## write docs/functions.md from the SQL files
+docs: setup ## write docs/functions.md from the SQL files, and the synchronous library
 	$(BIN)/python -m laneway.sql.reference
+	$(BIN)/python -m laneway.library.derivation
 
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml
 	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py

@@ -46,6 +46,7 @@ def list_errors(kind: type[domain.LanewayError]) -> set[type[domain.LanewayError
 
 
 SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
+    domain.InvalidStateTransition: domain.InvalidStateTransition("ready", "ready", "is ready"),
     server.InvalidInput: server.InvalidInput([server.Issue("custom", ("a", 1), "wrong")]),
     server.BodyTooLarge: server.BodyTooLarge(10),
     server.NoSuchRoute: server.NoSuchRoute("/api/x"),

@@ -45,7 +45,7 @@ class Subscription:
         self._updates.append(update)
         self._stirred.set()
 
-    async def take(self, timeout: timedelta) -> Update | None:  # noqa: ASYNC109 - None, not an error
+    async def take(self, timeout: timedelta) -> Update | None:
         """Return the next update, None if none came in time."""
         if not self._updates:
             self._stirred.clear()

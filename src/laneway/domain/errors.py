@@ -4,23 +4,33 @@ LanewayError
 ├── Retryable                call again, not before retry_after where it is given
 │   ├── Unavailable          the database is away; what was under way may or may not have happened
 │   ├── Overloaded           too much is waiting already; nothing happened
-│   └── TransientConflict    the call lost a race, again and again; nothing happened
+│   ├── TransientConflict    the call lost a race, again and again; nothing happened
+│   └── RateLimited          the producer's own limit; retry_after is the true wait
 ├── InvalidRequest           change the call; nothing happened
 │   ├── NotFound
 │   │   ├── QueueNotFound
-│   │   └── GroupNotFound
+│   │   ├── GroupNotFound
+│   │   ├── WorkerNotFound
+│   │   └── RunNotFound
 │   ├── Conflict
 │   │   ├── QueueExists
 │   │   ├── QueueNotEmpty
-│   │   └── GroupExists
+│   │   ├── GroupExists
+│   │   ├── InvalidStateTransition
+│   │   └── WorkerBusy
 │   ├── InvalidSetting
 │   ├── InvalidId
 │   └── InvalidMessage
-│       └── MessageTooLarge
+│       ├── MessageTooLarge
+│       └── InvalidPayload   breaks one of the producer's rules, before anything is sent
 ├── LockLost                 leave the message alone, another has it or will get it; nothing happened
 ├── BrokerClosed             give up: this broker is closing
 ├── Misconfigured            give up: a person has to look at the database or its schema
-└── InternalError            give up: a fault in Laneway
+│   └── AccessDenied         the server asks for another key
+├── InternalError            give up: a fault in Laneway
+└── RunEnded                 a workflow's run has no result
+    ├── RunFailed
+    └── RunCancelled
 
 The embedded database and the schema's installation have errors of their own, beside their code.
 """
@@ -62,6 +72,10 @@ class TransientConflict(Retryable):
     pass
 
 
+class RateLimited(Retryable):
+    pass
+
+
 class InvalidRequest(LanewayError):
     pass
 
@@ -75,6 +89,14 @@ class QueueNotFound(NotFound):
 
 
 class GroupNotFound(NotFound):
+    pass
+
+
+class WorkerNotFound(NotFound):
+    pass
+
+
+class RunNotFound(NotFound):
     pass
 
 
@@ -94,6 +116,20 @@ class GroupExists(Conflict):
     pass
 
 
+class InvalidStateTransition(Conflict):
+    """source and target: the states; reason: why there is no way from the one to the other."""
+
+    def __init__(self, source: str, target: str, reason: str) -> None:
+        super().__init__(f"cannot go from {source} to {target}: {reason}")
+        self.source = source
+        self.target = target
+        self.reason = reason
+
+
+class WorkerBusy(Conflict):
+    pass
+
+
 class InvalidSetting(InvalidRequest):
     pass
 
@@ -110,6 +146,17 @@ class MessageTooLarge(InvalidMessage):
     pass
 
 
+class InvalidPayload(InvalidMessage):
+    """index: which of a batch it was. place: where in the payload, as $.items[3].name."""
+
+    def __init__(self, problem: str, *, place: str = "$", index: int | None = None) -> None:
+        of_batch = "" if index is None else f" {index} of the batch"
+        super().__init__(f"payload{of_batch}: {place} {problem}")
+        self.problem = problem
+        self.place = place
+        self.index = index
+
+
 class LockLost(LanewayError):
     pass
 
@@ -122,5 +169,21 @@ class Misconfigured(LanewayError):
     pass
 
 
+class AccessDenied(Misconfigured):
+    pass
+
+
 class InternalError(LanewayError):
+    pass
+
+
+class RunEnded(LanewayError):
+    pass
+
+
+class RunFailed(RunEnded):
+    pass
+
+
+class RunCancelled(RunEnded):
     pass

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from laneway.domain.messages import StoredMessage
+from laneway.domain.messages import StoredMessage
 
 Sort: TypeAlias = Literal[
     "created_at",

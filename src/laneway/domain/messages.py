@@ -6,14 +6,12 @@ them turns into columns without a loop.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
+from typing import NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
 from laneway.domain.ids import MessageId
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
 
 # A lock's token: as the database gave it, or in its text form as a client sent it back.
 Token: TypeAlias = UUID | str

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from laneway.domain.settings import QueueSettings
+from laneway.domain.settings import QueueSettings
 
 # Every queue is made with a group of this name.
 DEFAULT_GROUP = "default"

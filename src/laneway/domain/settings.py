@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
 
 QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
 DedupScope: TypeAlias = Literal["queue", "partition"]
@@ -105,8 +103,12 @@ class PumpSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeupSettings:
-    """notify_pause: at most one notification to other processes in that time."""
+    """notify_pause: at most one notification to other processes in that time.
 
+    listen: hear what other processes tell; without it, only the safety poll finds what they did.
+    """
+
+    listen: bool = True
     notify_pause: timedelta = timedelta(milliseconds=5)
     safety_poll: timedelta = timedelta(seconds=1)
     catalog_age: timedelta = timedelta(seconds=5)
@@ -130,6 +132,9 @@ class MaintenanceSettings:
     forget_batch: int = 1000
     outbox: timedelta = timedelta(milliseconds=100)
     outbox_batch: int = 1000
+    workers: timedelta = timedelta(seconds=5)
+    results: timedelta = timedelta(seconds=30)
+    results_batch: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from laneway.domain.errors import (
     LanewayError,
     NotFound,
 )
+from laneway.domain.messages import Receipt
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.engine.activity import Activity
@@ -28,6 +29,7 @@ from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements
 from laneway.engine.notices import Notices
+from laneway.engine.overview import Overview
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.procedures.maintenance import read_clock
@@ -35,15 +37,18 @@ from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
+from laneway.engine.runs import Runs as WorkflowRuns
 from laneway.engine.safety import SafetyPoll
 from laneway.engine.tasks import Tasks
 from laneway.engine.wakeups import Wakeups
+from laneway.engine.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    from laneway.domain.ids import MessageId
     from laneway.domain.messages import (
         Delivery,
         Hold,
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
         Outcome,
         OutgoingMessage,
         Pushed,
-        Receipt,
     )
     from laneway.domain.queues import Group, Queue
 
@@ -60,7 +64,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(Administration, Inspection, Listing, Keys, Activity):
+class Broker(Administration, Inspection, Listing, Overview, Keys, Activity, Workers, WorkflowRuns):
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail
@@ -111,7 +115,8 @@ class Broker(Administration, Inspection, Listing, Keys, Activity):
         return self._keeper.elected
 
     async def __aenter__(self) -> Self:
-        self._tasks.start(self._core.notices.run(), name="notices")
+        if self._settings.wakeups.listen:
+            self._tasks.start(self._core.notices.run(), name="notices")
         self._tasks.start(self._safety.run(), name="safety poll")
         if self._settings.maintenance.enabled:
             self._tasks.start(self._keeper.run(), name="maintenance")
@@ -242,6 +247,15 @@ class Broker(Administration, Inspection, Listing, Keys, Activity):
     ) -> list[datetime | None]:
         """Extend the locks on all that tokens still hold, lane by lane."""
         return await self._settlements.extend_holds(holds, lease=lease) if holds else []
+
+    async def extend_any(
+        self, queue: str, message: MessageId, *, lease: timedelta, group: str = DEFAULT_GROUP
+    ) -> datetime | None:
+        """Extend the lock on a message, whoever holds it; None where nobody does."""
+        (token,) = await self.holders(queue, [message], group=group)
+        if token is None:
+            return None
+        return (await self.extend([Receipt(token, message.lane, message.seq)], lease=lease))[0]
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]

@@ -20,6 +20,7 @@ from laneway.server import monitoring
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.connections import Guard, limit_headers
+from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
 from laneway.server.service import Service
@@ -81,7 +82,7 @@ async def serve(
         await ensure_queue(broker, settings)
         server = _Server(
             uvicorn.Config(
-                Application(service, (REST, monitoring.make_surface(REST.explain))),
+                Application(service, (REST, LIBRARY, monitoring.make_surface(REST.explain))),
                 http=limit_headers(settings.limits.headers),
                 ws="none",
                 lifespan="off",

@@ -9,6 +9,8 @@ from laneway.engine.maintenance.expire import Expire
 from laneway.engine.maintenance.forget import Forget
 from laneway.engine.maintenance.idle import Idle
 from laneway.engine.maintenance.outbox import Outbox
+from laneway.engine.maintenance.reclaim import Reclaim
+from laneway.engine.maintenance.results import Results
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
 
@@ -27,4 +29,6 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Idle(settings),
         Dedup(settings),
         Forget(settings),
+        Reclaim(settings, wakeups),
+        Results(settings),
     ]

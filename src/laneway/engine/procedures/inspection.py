@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from laneway.domain.backend import Holding
     from laneway.domain.ids import MessageId
     from laneway.engine.procedures.call import Connection
 
@@ -162,3 +163,16 @@ async def replay(connection: Connection, *, group_id: int, limit: int | None) ->
         connection, "select laneway.replay($1, $2)", group_id, limit, means=_GROUP
     )
     return replayed
+
+
+async def archive_many(
+    connection: Connection, *, group_id: int, holdings: Sequence[Holding]
+) -> list[int]:
+    """Return the positions of those that were held, and are archived."""
+    rows = await fetch(
+        connection,
+        "select * from laneway.archive_many($1, $2, $3, $4, $5)",
+        group_id,
+        *zip(*holdings, strict=True),
+    )
+    return [row[0] for row in rows]

@@ -1,0 +1,163 @@
+"""Requests over connections that are kept open: HTTP/1.1, one at a time on each."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import httptools
+
+from laneway.domain.errors import BrokerClosed, InvalidRequest, Unavailable
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class Response(NamedTuple):
+    status: int
+    body: bytes
+
+
+class _Exchange(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[Response] | None = None
+        self._parser: httptools.HttpResponseParser
+        self._body: list[bytes] = []
+
+    @property
+    def usable(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
+
+    async def send(self, request: bytes) -> Response:
+        if self.transport is None:
+            raise Unavailable("the server closed the connection: call again later")
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = []
+        self._answer = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        try:
+            return await self._answer
+        finally:
+            self._answer = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - says the kind to mypy
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            # Nobody asked.
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(Unavailable(f"the server's answer is not HTTP: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._fail(Unavailable(f"the server closed the connection ({exc or 'no answer'})"))
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if not self._parser.should_keep_alive():
+            self.close()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(Response(status, b"".join(self._body)))
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+            self.transport = None
+
+    def _fail(self, error: Unavailable) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        self.close()
+
+
+class HttpClient:
+    """Sends POST requests with JSON bodies to one server."""
+
+    def __init__(
+        self, url: str, *, api_key: str | None, connect_timeout: timedelta, connections: int
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise InvalidRequest(f"{url!r} is no server's address: it looks like http://host:3001")
+        self._host = parts.hostname
+        self._port = parts.port or _PORTS[parts.scheme]
+        self._ssl = ssl.create_default_context() if parts.scheme == "https" else None
+        self._base = parts.path.rstrip("/")
+        place = f"[{self._host}]" if ":" in self._host else self._host
+        key = f"x-api-key: {_check_key(api_key)}\r\n" if api_key else ""
+        self._head = f"host: {place}:{self._port}\r\n{key}content-type: application/json\r\n"
+        self._connect_timeout = connect_timeout.total_seconds()
+        self._idle: list[_Exchange] = []
+        self._busy: set[_Exchange] = set()
+        self._room = asyncio.Semaphore(connections)
+        self._closed = False
+
+    async def post(self, path: str, body: bytes, *, patience: float) -> Response:
+        """Return the answer; a caller that is cancelled closes its connection."""
+        if self._closed:
+            raise BrokerClosed("the connection is closed")
+        request = (
+            f"POST {self._base}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
+        ).encode("latin-1") + body
+        async with self._room:
+            exchange = await self._open()
+            self._busy.add(exchange)
+            try:
+                async with asyncio.timeout(patience):
+                    response = await exchange.send(request)
+            except TimeoutError:
+                exchange.close()
+                raise Unavailable("the server did not answer in time: call again later") from None
+            except BaseException:
+                exchange.close()
+                raise
+            finally:
+                self._busy.discard(exchange)
+            if exchange.usable and not self._closed:
+                self._idle.append(exchange)
+            return response
+
+    def close(self) -> None:
+        self._closed = True
+        for exchange in (*self._idle, *self._busy):
+            exchange.close()
+        self._idle.clear()
+
+    async def _open(self) -> _Exchange:
+        while self._idle:
+            exchange = self._idle.pop()
+            if exchange.usable:
+                return exchange
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, made = await asyncio.get_running_loop().create_connection(
+                    _Exchange, self._host, self._port, ssl=self._ssl
+                )
+        except (OSError, TimeoutError) as error:
+            raise Unavailable(
+                f"no server answers at {self._host} port {self._port}"
+                f" ({str(error) or type(error).__name__}): call again later"
+            ) from error
+        return made
+
+
+def _check_key(key: str) -> str:
+    if not key.isascii() or not key.isprintable():
+        raise InvalidRequest("an API key has printable ASCII characters only")
+    return key

@@ -1,0 +1,134 @@
+"""How the library's calls travel as JSON: derived from the signatures of Backend."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+import msgspec
+
+from laneway.domain import errors
+from laneway.domain.backend import Backend
+from laneway.domain.errors import LanewayError
+
+PREFIX = "/library/v1"
+
+Turn: TypeAlias = Callable[[Any], Any]
+
+# A token travels as text; msgspec cannot tell a UUID from a text by itself.
+_TOKEN = (UUID, str)
+
+
+class Shape(NamedTuple):
+    """One call: what it takes, what it answers, and how what was decoded becomes that."""
+
+    name: str
+    request: type[msgspec.Struct]
+    turns: dict[str, Turn]
+    answer: Any
+    turn: Turn | None
+
+
+class Failure(msgspec.Struct):
+    """What went wrong: the error's class, its words and what else it carries."""
+
+    error: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+@cache
+def list_shapes() -> dict[str, Shape]:
+    return {
+        name: _derive(name, function)
+        for name, function in vars(Backend).items()
+        if inspect.iscoroutinefunction(function)
+    }
+
+
+def _derive(name: str, function: Callable[..., Any]) -> Shape:
+    hints = get_type_hints(function)
+    answer, turn = _adapt(hints.pop("return"))
+    fields: list[Any] = []
+    turns: dict[str, Turn] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        kind, field_turn = _adapt(hints[parameter.name])
+        if field_turn is not None:
+            turns[parameter.name] = field_turn
+        default = parameter.default
+        fields.append(
+            (parameter.name, kind)
+            if default is inspect.Parameter.empty
+            else (parameter.name, kind, default)
+        )
+    request = msgspec.defstruct(name.title().replace("_", ""), fields, kw_only=True)
+    return Shape(name, request, turns, answer, turn)
+
+
+def _adapt(hint: Any) -> tuple[Any, Turn | None]:
+    """Return what to decode for a type, and how to make one of it where that differs."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in {list, Sequence}:
+        made = arguments[0]
+        if isinstance(made, type) and _has_token(made):
+            return list[_flatten(made)], lambda items: [made._make(item) for item in items]  # type: ignore[attr-defined, misc]
+        return list[made], None  # type: ignore[valid-type]
+    return hint, None
+
+
+def _has_token(kind: type) -> bool:
+    hints = get_type_hints(kind) if hasattr(kind, "_fields") else {}
+    return any(set(_TOKEN) <= set(get_args(hint)) for hint in hints.values())
+
+
+def _flatten(kind: type) -> Any:
+    """Return a named tuple's type as a plain tuple's, with tokens as text."""
+    hints = [get_type_hints(kind)[name] for name in kind._fields]  # type: ignore[attr-defined]
+    return tuple[tuple(map(_write_token, hints))]  # type: ignore[misc]
+
+
+def _write_token(hint: Any) -> Any:
+    kinds = get_args(hint)
+    if not set(_TOKEN) <= set(kinds):
+        return hint
+    return Union[str, None] if type(None) in kinds else str  # noqa: UP007 - made when it runs
+
+
+def describe(error: LanewayError) -> Failure:
+    details = {
+        name: {"seconds": value.total_seconds()} if isinstance(value, timedelta) else value
+        for name, value in vars(error).items()
+        if isinstance(value, str | int | float | timedelta)
+    }
+    return Failure(type(error).__name__, str(error), details)
+
+
+def restore(failure: Failure) -> LanewayError:
+    """Return the error as it was raised; one of the server's own becomes the nearest of ours."""
+    kind = getattr(errors, _NEAREST.get(failure.error, failure.error), None)
+    if not (isinstance(kind, type) and issubclass(kind, LanewayError)):
+        kind = errors.InternalError
+    error = kind.__new__(kind, failure.message)
+    for name, value in failure.details.items():
+        length = value.get("seconds") if isinstance(value, dict) else None
+        setattr(error, name, value if length is None else timedelta(seconds=length))
+    if isinstance(error, errors.Retryable) and "retry_after" not in vars(error):
+        error.retry_after = None
+    return error
+
+
+_NEAREST = {
+    "Unauthenticated": "AccessDenied",
+    "Forbidden": "AccessDenied",
+    "BodyTooLarge": "MessageTooLarge",
+    "InvalidInput": "InvalidRequest",
+    "ServerBusy": "Overloaded",
+    "NoSuchRoute": "Misconfigured",
+    "MethodNotAllowed": "Misconfigured",
+}

@@ -1,0 +1,173 @@
+"""What the library asks of a broker: of one in this process, or of one behind a URL.
+
+Every argument and answer can travel as JSON: the HTTP client and the server's side of it are both
+derived from these signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, Protocol
+
+from laneway.domain.ids import MessageId
+from laneway.domain.messages import (
+    Delivery,
+    Nack,
+    Outcome,
+    OutgoingMessage,
+    Pushed,
+    Receipt,
+    Status,
+    StoredMessage,
+    Token,
+)
+from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
+from laneway.domain.runs import JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.settings import QueueChanges, QueueSettings
+from laneway.domain.statistics import QueueMetrics, SystemStats
+from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
+
+NO_WAIT = timedelta(0)
+
+
+class Holding(NamedTuple):
+    """A message in hand, by its whole address."""
+
+    token: Token
+    segment: int
+    lane: int
+    seq: int
+
+
+class Backend(Protocol):
+    async def ping(self) -> datetime: ...
+
+    async def install(self) -> int: ...
+
+    async def verify(self) -> list[str]: ...
+
+    async def push(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[Pushed]: ...
+
+    async def claim(
+        self,
+        queue: str,
+        n: int = 1,
+        *,
+        group: str = DEFAULT_GROUP,
+        wait: timedelta = NO_WAIT,
+        lease: timedelta | None = None,
+        consumer: str | None = None,
+        partition: str | None = None,
+        priority: int | None = None,
+    ) -> list[Delivery]: ...
+
+    async def ack(self, receipts: Sequence[Receipt]) -> list[int]: ...
+
+    async def ack_results(
+        self, receipts: Sequence[Receipt], results: Sequence[str | None], *, keep: timedelta
+    ) -> list[int]: ...
+
+    async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]: ...
+
+    async def release(
+        self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
+    ) -> list[int]: ...
+
+    async def extend(
+        self, receipts: Sequence[Receipt], *, lease: timedelta
+    ) -> list[datetime | None]: ...
+
+    async def extend_any(
+        self, queue: str, message: MessageId, *, lease: timedelta, group: str = DEFAULT_GROUP
+    ) -> datetime | None: ...
+
+    async def archive_held(
+        self, queue: str, holdings: Sequence[Holding], *, group: str = DEFAULT_GROUP
+    ) -> list[int]: ...
+
+    async def find_result(self, message: MessageId) -> JobResult | None: ...
+
+    async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue: ...
+
+    async def update_queue(self, name: str, changes: QueueChanges) -> Queue: ...
+
+    async def delete_queue(self, name: str, *, force: bool = False) -> None: ...
+
+    async def get_queue(self, name: str) -> Queue: ...
+
+    async def list_queues(self) -> list[Queue]: ...
+
+    async def create_group(
+        self,
+        queue: str,
+        name: str,
+        *,
+        ordered: bool | None = None,
+        start: Literal["all", "new"] = "all",
+    ) -> Group: ...
+
+    async def purge(
+        self, queue: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
+    ) -> int: ...
+
+    async def replay(
+        self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
+    ) -> int: ...
+
+    async def browse(
+        self, queue: str, status: Status, *, limit: int = 100, offset: int = 0
+    ) -> list[StoredMessage]: ...
+
+    async def metrics(self, queue: str | None = None) -> list[QueueMetrics]: ...
+
+    async def system_stats(self) -> SystemStats: ...
+
+    async def register_worker(self, identity: WorkerIdentity) -> None: ...
+
+    async def beat_worker(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder: ...
+
+    async def step_worker(self, worker_id: str, to: WorkerState) -> None: ...
+
+    async def ask_worker(
+        self, worker_id: str, ask: Ask, *, release: bool = False
+    ) -> WorkerState: ...
+
+    async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]: ...
+
+    async def reclaim_worker(self, worker_id: str) -> int: ...
+
+    async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]: ...
+
+    async def purge_workers(self, age: timedelta) -> int: ...
+
+    async def fire_schedule(
+        self, name: str, expression: str, due: datetime, *, queue: str, message: OutgoingMessage
+    ) -> bool: ...
+
+    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool: ...
+
+    async def load_run(self, run_id: str) -> RunInfo: ...
+
+    async def load_steps(self, run_id: str) -> list[StepInfo]: ...
+
+    async def store_step(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        result: str | None = None,
+        timer: timedelta | None = None,
+    ) -> Stored: ...
+
+    async def end_run(
+        self, run_id: str, status: RunStatus, *, result: str | None, error: str | None
+    ) -> RunStatus: ...
+
+    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...
+
+    async def list_runs(
+        self, *, status: RunStatus | None = None, limit: int = 100
+    ) -> list[RunInfo]: ...
+
+    async def purge_runs(self, age: timedelta) -> int: ...

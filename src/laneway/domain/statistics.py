@@ -1,0 +1,38 @@
+"""Numbers that a person looks at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+
+class QueueMetrics(NamedTuple):
+    """How a queue's own group stands. total: pending and locked; rates are of the last minute."""
+
+    queue: str
+    total: int
+    pending: int
+    delayed: int
+    locked: int
+    acknowledged: int
+    archived: int
+    dead: int
+    oldest: datetime | None
+    newest: datetime | None
+    pushed_per_second: float
+    settled_per_second: float
+
+
+class SystemStats(NamedTuple):
+    """The whole database at a glance. bytes: what the schema's tables take."""
+
+    queues: int
+    pending: int
+    locked: int
+    dead: int
+    archived: int
+    workers: int
+    runs: int
+    version: int
+    bytes: int
+    postgres: str

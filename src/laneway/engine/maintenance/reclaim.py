@@ -1,0 +1,33 @@
+"""Takes from workers that died what they had in hand."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from laneway.engine.procedures.workers import dead_workers, reclaim_worker
+
+if TYPE_CHECKING:
+    from laneway.domain.settings import MaintenanceSettings
+    from laneway.engine.procedures.call import Connection
+    from laneway.engine.wakeups import Wakeups
+
+logger = logging.getLogger(__name__)
+
+
+class Reclaim:
+    name = "reclaim"
+
+    def __init__(self, settings: MaintenanceSettings, wakeups: Wakeups) -> None:
+        self.interval = settings.workers
+        self._wakeups = wakeups
+
+    async def run(self, connection: Connection) -> bool:
+        for worker_id in await dead_workers(connection, None):
+            queues = await reclaim_worker(connection, worker_id)
+            logger.warning(
+                "worker %s is gone: %d messages come again", worker_id, sum(queues.values())
+            )
+            for queue_id in queues:
+                self._wakeups.wake(queue_id, delayed=True)
+        return False

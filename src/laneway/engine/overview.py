@@ -1,0 +1,95 @@
+"""The broker's calls that a person makes: the schema, numbers, lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import LanewayError, QueueNotFound
+from laneway.domain.listings import MessageFilter
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.engine.procedures import inspection, listing
+from laneway.engine.procedures import statistics as procedures
+from laneway.engine.sqlstates import translate
+from laneway.sql.migrate import install, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.backend import Holding
+    from laneway.domain.messages import Status, StoredMessage
+    from laneway.domain.statistics import QueueMetrics, SystemStats
+    from laneway.engine.core import Core
+
+
+class Overview:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def install(self) -> int:
+        """Bring the schema to the version of this Laneway; return that."""
+        async with self._core.pool.lend() as connection:
+            try:
+                report = await install(connection)
+            except LanewayError:
+                raise
+            except Exception as error:
+                raise translate(error) from error
+        self._core.announce_change()
+        return report.version
+
+    async def verify(self) -> list[str]:
+        """Return what differs from the schema as shipped, and what points to nothing."""
+        async with self._core.pool.lend() as connection:
+            try:
+                problems = [f"{item.subject} {item.message}" for item in await verify(connection)]
+            except LanewayError:
+                raise
+            except Exception as error:
+                raise translate(error) from error
+            if not problems:
+                problems = [
+                    f"table {table} has {rows} rows that point to nothing"
+                    for table, rows in await procedures.orphans(connection)
+                ]
+        return problems
+
+    async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
+        """Return how queues stand: one, or all by name."""
+        async with self._core.pool.lend() as connection:
+            found = await procedures.metrics(connection, queue)
+        if queue is not None and not found:
+            raise QueueNotFound(f'queue "{queue}" does not exist: create the queue first')
+        return found
+
+    async def system_stats(self) -> SystemStats:
+        async with self._core.pool.lend() as connection:
+            return await procedures.system_stats(connection)
+
+    async def browse(
+        self, queue: str, status: Status, *, limit: int = 100, offset: int = 0
+    ) -> list[StoredMessage]:
+        """Return messages of one state, newest first."""
+        _, group = await self._core.catalog.find_group(queue, DEFAULT_GROUP)
+        async with self._core.pool.lend() as connection:
+            return await listing.list_messages(
+                connection,
+                group_ids=[group.group_id],
+                status=status,
+                wanted=MessageFilter(),
+                sort="created_at",
+                descending=True,
+                limit=limit,
+                offset=offset,
+            )
+
+    async def archive_held(
+        self, queue: str, holdings: Sequence[Holding], *, group: str = DEFAULT_GROUP
+    ) -> list[int]:
+        """Archive messages that their tokens hold; return the positions of those that were."""
+        if not holdings:
+            return []
+        _, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            return await inspection.archive_many(
+                connection, group_id=found.group_id, holdings=holdings
+            )

@@ -1,0 +1,117 @@
+"""The calls about runs of workflows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import QueueNotFound, RunNotFound
+from laneway.domain.runs import RunInfo, RunStatus, StepInfo, Stored
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import timedelta
+
+    import asyncpg
+
+    from laneway.engine.procedures.call import Connection
+
+_RUN = {"LW404": RunNotFound}
+
+
+async def start_workflow(
+    connection: Connection, run_id: str, *, name: str, queue: str, given: str
+) -> bool:
+    began: bool = await fetch_value(
+        connection,
+        "select laneway.start_workflow($1, $2, $3, $4)",
+        run_id,
+        name,
+        queue,
+        given,
+        means={"LW404": QueueNotFound},
+    )
+    return began
+
+
+async def load_run(connection: Connection, run_id: str) -> RunInfo:
+    rows = await fetch(connection, "select * from laneway.workflows w where w.run_id = $1", run_id)
+    if not rows:
+        raise RunNotFound(f'workflow run "{run_id}" does not exist: start it first')
+    return _read_run(rows[0])
+
+
+async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
+    rows = await fetch(
+        connection,
+        "select s.step, s.result, greatest(s.due_at - clock_timestamp(), interval '0')"
+        " from laneway.workflow_step s where s.run_id = $1 order by s.finished_at",
+        run_id,
+    )
+    return [StepInfo(*row) for row in rows]
+
+
+async def store_step(
+    connection: Connection,
+    run_id: str,
+    step: str,
+    *,
+    result: str | None,
+    timer: timedelta | None,
+) -> Stored:
+    (row,) = await fetch(
+        connection,
+        "select * from laneway.store_step($1, $2, $3, $4)",
+        run_id,
+        step,
+        result,
+        timer,
+        means=_RUN,
+    )
+    return Stored(RunStatus(row[0]), row[1], row[2])
+
+
+async def change_workflow(
+    connection: Connection,
+    run_id: str,
+    *,
+    source: Collection[RunStatus],
+    to: RunStatus,
+    result: str | None = None,
+    error: str | None = None,
+) -> RunStatus:
+    """Return the state it was in."""
+    was: str = await fetch_value(
+        connection,
+        "select laneway.change_workflow($1, $2, $3, $4, $5)",
+        run_id,
+        list(source),
+        to,
+        result,
+        error,
+        means=_RUN,
+    )
+    return RunStatus(was)
+
+
+async def list_runs(
+    connection: Connection, *, status: RunStatus | None, limit: int
+) -> list[RunInfo]:
+    rows = await fetch(
+        connection,
+        "select * from laneway.workflows w where $1::text is null or w.status = $1"
+        " order by w.created_at desc limit $2",
+        status,
+        limit,
+    )
+    return [_read_run(row) for row in rows]
+
+
+async def purge_workflows(connection: Connection, age: timedelta) -> int:
+    purged: int = await fetch_value(connection, "select laneway.purge_workflows($1)", age)
+    return purged
+
+
+def _read_run(row: asyncpg.Record) -> RunInfo:
+    info = RunInfo(**dict(row))
+    return info._replace(status=RunStatus(info.status))

@@ -1,0 +1,168 @@
+"""The calls about worker programs, what their handlers returned, and periodic jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import QueueNotFound, WorkerNotFound
+from laneway.domain.runs import JobResult
+from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime, timedelta
+
+    import asyncpg
+
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import OutgoingMessage, Receipt
+    from laneway.domain.workers import WorkerIdentity
+    from laneway.engine.procedures.call import Connection
+
+_QUEUE = {"LW404": QueueNotFound}
+_WORKER = {"LW404": WorkerNotFound}
+
+
+async def register_worker(connection: Connection, identity: WorkerIdentity) -> None:
+    await fetch_value(
+        connection,
+        "select laneway.register_worker($1, $2, $3, $4, $5, $6)",
+        *identity,
+        means=_QUEUE,
+    )
+
+
+async def beat_worker(
+    connection: Connection, worker_id: str, *, handled: int, failed: int
+) -> WorkerOrder:
+    (row,) = await fetch(
+        connection,
+        "select * from laneway.beat_worker($1, $2, $3)",
+        worker_id,
+        handled,
+        failed,
+        means=_WORKER,
+    )
+    return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]))
+
+
+async def change_worker(
+    connection: Connection,
+    worker_id: str,
+    *,
+    source: Collection[WorkerState],
+    to: WorkerState,
+    asked: WorkerState | None = None,
+    idle: bool = False,
+) -> tuple[WorkerState, WorkerState, int]:
+    """Return the state it was in, the one it is in, and how much it has in hand."""
+    (row,) = await fetch(
+        connection,
+        "select * from laneway.change_worker($1, $2, $3, $4, $5)",
+        worker_id,
+        list(source),
+        to,
+        asked,
+        idle,
+        means=_WORKER,
+    )
+    return WorkerState(row[0]), WorkerState(row[1]), row[2]
+
+
+async def list_workers(connection: Connection, queue: str | None) -> list[WorkerInfo]:
+    rows = await fetch(
+        connection,
+        "select * from laneway.workers w where $1::text is null or $1 = any (w.queues)"
+        " order by w.started_at, w.worker_id",
+        queue,
+    )
+    return [_read_worker(row) for row in rows]
+
+
+async def reclaim_worker(
+    connection: Connection, worker_id: str, *, release: bool = False
+) -> dict[int, int]:
+    """Return how many messages came back to each queue."""
+    rows = await fetch(
+        connection,
+        "select * from laneway.reclaim_worker($1, $2)",
+        worker_id,
+        release,
+        means=_WORKER,
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+async def dead_workers(connection: Connection, timeout: timedelta | None) -> list[str]:
+    rows = await fetch(connection, "select * from laneway.dead_workers($1)", timeout)
+    return [row[0] for row in rows]
+
+
+async def purge_workers(connection: Connection, age: timedelta) -> int:
+    purged: int = await fetch_value(connection, "select laneway.purge_workers($1)", age)
+    return purged
+
+
+async def ack_results(
+    connection: Connection,
+    receipts: Sequence[Receipt],
+    results: Sequence[str | None],
+    keep: timedelta,
+) -> list[int]:
+    """Return the positions of those whose lock was lost."""
+    tokens, lanes, seqs = zip(*receipts, strict=True)
+    rows = await fetch(
+        connection,
+        "select * from laneway.ack_results($1, $2, $3, $4, $5)",
+        tokens,
+        lanes,
+        seqs,
+        results,
+        keep,
+    )
+    return [row[0] for row in rows]
+
+
+async def find_result(connection: Connection, message: MessageId) -> JobResult | None:
+    rows = await fetch(
+        connection, "select * from laneway.find_result($1, $2)", message.lane, message.seq
+    )
+    return JobResult(*rows[0]) if rows else None
+
+
+async def sweep_results(connection: Connection, *, limit: int) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_results($1)", limit)
+    return swept
+
+
+async def fire_schedule(
+    connection: Connection,
+    name: str,
+    expression: str,
+    due: datetime,
+    *,
+    queue: str,
+    message: OutgoingMessage,
+) -> bool:
+    fired: bool = await fetch_value(
+        connection,
+        "select laneway.fire_schedule($1, $2, $3, $4, $5, $6, $7, $8)",
+        name,
+        expression,
+        due,
+        queue,
+        message.body,
+        message.partition,
+        message.priority,
+        message.headers,
+        means=_QUEUE,
+    )
+    return fired
+
+
+def _read_worker(row: asyncpg.Record) -> WorkerInfo:
+    info = WorkerInfo(**dict(row))
+    return info._replace(
+        state=WorkerState(info.state), asked=info.asked and WorkerState(info.asked)
+    )

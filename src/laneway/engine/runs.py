@@ -1,0 +1,85 @@
+"""The broker's calls about runs of workflows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidStateTransition
+from laneway.domain.runs import RUN_ASKS, RunStatus
+from laneway.engine.procedures import runs as procedures
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from laneway.domain.runs import RunAsk, RunInfo, StepInfo, Stored
+    from laneway.engine.core import Core
+
+_LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+class Runs:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool:
+        """Begin a run, unless there is one of that id; return whether it began."""
+        found = await self._core.catalog.find(queue)
+        async with self._core.pool.lend() as connection:
+            began = await procedures.start_workflow(
+                connection, run_id, name=name, queue=queue, given=arguments
+            )
+        self._core.wakeups.wake(found.queue_id)
+        return began
+
+    async def load_run(self, run_id: str) -> RunInfo:
+        async with self._core.pool.lend() as connection:
+            return await procedures.load_run(connection, run_id)
+
+    async def load_steps(self, run_id: str) -> list[StepInfo]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.load_steps(connection, run_id)
+
+    async def store_step(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        result: str | None = None,
+        timer: timedelta | None = None,
+    ) -> Stored:
+        """Keep a step's result or a timer once; return what is kept, whoever came first."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.store_step(connection, run_id, step, result=result, timer=timer)
+
+    async def end_run(
+        self, run_id: str, status: RunStatus, *, result: str | None, error: str | None
+    ) -> RunStatus:
+        """End a run that has not ended; return the state it was in."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.change_workflow(
+                connection, run_id, source=_LIVE, to=status, result=result, error=error
+            )
+
+    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:
+        """Pause, resume or cancel a run; return the state it is in then."""
+        source, target = RUN_ASKS[ask]
+        async with self._core.pool.lend() as connection:
+            was = await procedures.change_workflow(connection, run_id, source=source, to=target)
+            if was not in source:
+                raise InvalidStateTransition(was, target, f'workflow run "{run_id}" is {was}')
+            queue = (await procedures.load_run(connection, run_id)).queue
+        if target is RunStatus.RUNNING and queue is not None:
+            self._core.wakeups.wake((await self._core.catalog.find(queue)).queue_id)
+        return target
+
+    async def list_runs(
+        self, *, status: RunStatus | None = None, limit: int = 100
+    ) -> list[RunInfo]:
+        """Return runs, newest first."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_runs(connection, status=status, limit=limit)
+
+    async def purge_runs(self, age: timedelta) -> int:
+        """Forget runs that ended longer ago, with their steps; return how many."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.purge_workflows(connection, age)

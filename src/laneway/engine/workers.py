@@ -1,0 +1,128 @@
+"""The broker's calls about worker programs, their results, and periodic jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidStateTransition, WorkerBusy
+from laneway.domain.workers import ASKS, STEPS, TARGETS, WorkerState
+from laneway.engine.procedures import workers as procedures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import OutgoingMessage, Receipt
+    from laneway.domain.runs import JobResult
+    from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder
+    from laneway.engine.core import Core
+
+
+class Workers:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def register_worker(self, identity: WorkerIdentity) -> None:
+        """Make a worker known, in the state ready; one that comes again begins anew."""
+        async with self._core.pool.lend() as connection:
+            await procedures.register_worker(connection, identity)
+
+    async def beat_worker(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
+        """Say that a worker lives; return the state it is in and what it is asked to become."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.beat_worker(
+                connection, worker_id, handled=handled, failed=failed
+            )
+
+    async def step_worker(self, worker_id: str, to: WorkerState) -> None:
+        """Bring a worker to a state by its own will."""
+        async with self._core.pool.lend() as connection:
+            was, state, _ = await procedures.change_worker(
+                connection, worker_id, source=STEPS[to], to=to
+            )
+        if was not in STEPS[to] and state is not to:
+            raise InvalidStateTransition(was, to, f'worker "{worker_id}" is {was}')
+
+    async def ask_worker(self, worker_id: str, ask: Ask, *, release: bool = False) -> WorkerState:
+        """Suspend, resume or shut down a worker from outside; return the state it is in then.
+
+        A worker that polls is interrupted: it finishes what it has in hand and follows. A shutdown
+        is refused with WorkerBusy while it has something in hand, unless `release`: then its
+        messages are given back at once, their attempts unspent, and it is stopped.
+        """
+        target, was = TARGETS[ask], WorkerState.STOPPED
+        async with self._core.pool.lend() as connection:
+            if ask == "shutdown" and release:
+                queues = await procedures.reclaim_worker(connection, worker_id, release=True)
+                self._wake(queues)
+                return WorkerState.STOPPED
+            for source, answer in ASKS[ask].items():
+                was, _, held = await procedures.change_worker(
+                    connection,
+                    worker_id,
+                    source=(source,),
+                    to=answer.state,
+                    asked=answer.asked,
+                    idle=ask == "shutdown",
+                )
+                if was is source and held and ask == "shutdown":
+                    raise WorkerBusy(
+                        f'worker "{worker_id}" has {held} messages in hand: wait until it is done, '
+                        "suspend it first, or have them released"
+                    )
+                if was is source:
+                    return answer.state
+        raise InvalidStateTransition(was, target, f'worker "{worker_id}" is {was}')
+
+    async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_workers(connection, queue)
+
+    async def reclaim_worker(self, worker_id: str) -> int:
+        """Take all that a worker has in hand, attempts spent, and stop it; return how many."""
+        async with self._core.pool.lend() as connection:
+            queues = await procedures.reclaim_worker(connection, worker_id)
+        self._wake(queues)
+        return sum(queues.values())
+
+    async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
+        """Reclaim every worker not heard of for `timeout`, or None for its own; return each one's."""
+        async with self._core.pool.lend() as connection:
+            dead = await procedures.dead_workers(connection, timeout)
+        return {worker_id: await self.reclaim_worker(worker_id) for worker_id in dead}
+
+    async def purge_workers(self, age: timedelta) -> int:
+        """Forget workers that stopped longer ago; return how many."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.purge_workers(connection, age)
+
+    async def ack_results(
+        self, receipts: Sequence[Receipt], results: Sequence[str | None], *, keep: timedelta
+    ) -> list[int]:
+        """Settle messages and keep what their handlers returned; return the positions lost."""
+        if not receipts:
+            return []
+        async with self._core.pool.lend() as connection:
+            return await procedures.ack_results(connection, receipts, results, keep)
+
+    async def find_result(self, message: MessageId) -> JobResult | None:
+        async with self._core.pool.lend() as connection:
+            return await procedures.find_result(connection, message)
+
+    async def fire_schedule(
+        self, name: str, expression: str, due: datetime, *, queue: str, message: OutgoingMessage
+    ) -> bool:
+        """Push a periodic job's message for one of its times; return whether nobody did before."""
+        found = await self._core.catalog.find(queue)
+        async with self._core.pool.lend() as connection:
+            fired = await procedures.fire_schedule(
+                connection, name, expression, due, queue=queue, message=message
+            )
+        if fired:
+            self._core.wakeups.wake(found.queue_id)
+        return fired
+
+    def _wake(self, queue_ids: dict[int, int]) -> None:
+        for queue_id in queue_ids:
+            self._core.wakeups.wake(queue_id, delayed=True)

@@ -1,0 +1,159 @@
+"""Looks after queues, dead letters and workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import WorkerNotFound
+from laneway.domain.messages import Status
+from laneway.domain.settings import QueueSettings
+from laneway.domain.workers import WorkerState, WorkerStats
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Literal
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.messages import StoredMessage
+    from laneway.domain.queues import Group, Queue
+    from laneway.domain.runs import RunInfo, RunStatus
+    from laneway.domain.settings import QueueChanges
+    from laneway.domain.statistics import QueueMetrics, SystemStats
+    from laneway.domain.workers import WorkerInfo
+
+
+class Admin:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def install(self) -> int:
+        """Bring the schema to the version of this Laneway; return that."""
+        return await self._backend.install()
+
+    async def verify(self) -> list[str]:
+        """Return what is wrong with the schema: versions, differences, rows that lead nowhere."""
+        return await self._backend.verify()
+
+    async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        """Make a queue; QueueExists if there is one of that name."""
+        return await self._backend.create_queue(name, settings or QueueSettings())
+
+    async def update_queue(self, name: str, changes: QueueChanges) -> Queue:
+        return await self._backend.update_queue(name, changes)
+
+    async def delete_queue(self, name: str, *, force: bool = False) -> None:
+        """Delete a queue; QueueNotEmpty while messages are left in it, unless `force`."""
+        await self._backend.delete_queue(name, force=force)
+
+    async def get_queue(self, name: str) -> Queue:
+        return await self._backend.get_queue(name)
+
+    async def list_queues(self) -> list[Queue]:
+        return await self._backend.list_queues()
+
+    async def create_group(
+        self,
+        queue: str,
+        name: str,
+        *,
+        ordered: bool | None = None,
+        start: Literal["all", "new"] = "all",
+    ) -> Group:
+        """Make another reader of the whole queue; ordered None: as the queue is."""
+        return await self._backend.create_group(queue, name, ordered=ordered, start=start)
+
+    async def purge_queue(self, name: str, *, status: Status | None = None) -> int:
+        """Delete a queue's messages of one state, or of any; return how many."""
+        return await self._backend.purge(name, status=status)
+
+    async def queue_metrics(self, name: str) -> QueueMetrics:
+        return (await self._backend.metrics(name))[0]
+
+    async def all_queues_metrics(self) -> list[QueueMetrics]:
+        return await self._backend.metrics()
+
+    async def system_stats(self) -> SystemStats:
+        return await self._backend.system_stats()
+
+    async def messages(
+        self, queue: str, status: Status = Status.QUEUED, *, limit: int = 100, offset: int = 0
+    ) -> list[StoredMessage]:
+        """Return messages of one state, newest first."""
+        return await self._backend.browse(queue, status, limit=limit, offset=offset)
+
+    async def dlq_list(
+        self, queue: str, *, limit: int = 100, offset: int = 0
+    ) -> list[StoredMessage]:
+        """Return dead letters, newest first, each with its reason."""
+        return await self._backend.browse(queue, Status.DEAD, limit=limit, offset=offset)
+
+    async def dlq_replay(self, queue: str, *, limit: int | None = None) -> int:
+        """Put dead letters back, oldest first, attempts from zero; return how many."""
+        return await self._backend.replay(queue, limit=limit)
+
+    async def dlq_purge(self, queue: str) -> int:
+        """Delete dead letters; return how many."""
+        return await self._backend.purge(queue, status=Status.DEAD)
+
+    async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
+        return await self._backend.list_workers(queue)
+
+    async def get_worker(self, worker_id: str) -> WorkerInfo:
+        for worker in await self._backend.list_workers():
+            if worker.worker_id == worker_id:
+                return worker
+        raise WorkerNotFound(f'worker "{worker_id}" does not exist: list the workers')
+
+    async def worker_stats(self) -> WorkerStats:
+        workers = await self._backend.list_workers()
+        return WorkerStats(
+            total=len(workers),
+            by_state=dict(Counter(worker.state.value for worker in workers)),
+            healthy=sum(worker.healthy for worker in workers),
+            held=sum(worker.held for worker in workers),
+            handled=sum(worker.handled for worker in workers),
+            failed=sum(worker.failed for worker in workers),
+        )
+
+    async def worker_health(self, timeout: timedelta | None = None) -> dict[str, bool]:
+        """Tell for each worker not stopped whether it was heard of within `timeout`, or its own."""
+        return {
+            worker.worker_id: worker.silence < (worker.timeout if timeout is None else timeout)
+            for worker in await self._backend.list_workers()
+            if worker.state is not WorkerState.STOPPED
+        }
+
+    async def suspend_worker(self, worker_id: str) -> WorkerState:
+        """Have a worker take nothing more; one that polls finishes what it has in hand first."""
+        return await self._backend.ask_worker(worker_id, "suspend")
+
+    async def resume_worker(self, worker_id: str) -> WorkerState:
+        """Have a suspended worker go on."""
+        return await self._backend.ask_worker(worker_id, "resume")
+
+    async def shutdown_worker(self, worker_id: str, *, release: bool = False) -> WorkerState:
+        """End a worker; WorkerBusy while it has messages in hand, unless they are released."""
+        return await self._backend.ask_worker(worker_id, "shutdown", release=release)
+
+    async def reclaim(self, worker_id: str) -> int:
+        """Take all that a worker has in hand, attempts kept, and stop it; return how many."""
+        return await self._backend.reclaim_worker(worker_id)
+
+    async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
+        """Reclaim every worker not heard of within `timeout`, or its own; return each one's."""
+        return await self._backend.reclaim_dead(timeout)
+
+    async def purge_old_workers(self, age: timedelta) -> int:
+        """Forget workers that stopped longer ago; return how many."""
+        return await self._backend.purge_workers(age)
+
+    async def list_runs(
+        self, *, status: RunStatus | None = None, limit: int = 100
+    ) -> list[RunInfo]:
+        """Return runs of workflows, newest first."""
+        return await self._backend.list_runs(status=status, limit=limit)
+
+    async def purge_runs(self, age: timedelta) -> int:
+        """Forget runs that ended longer ago, with their steps; return how many."""
+        return await self._backend.purge_runs(age)

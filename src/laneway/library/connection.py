@@ -1,0 +1,194 @@
+"""Where the library's roles begin: a connection to a database, or to a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from uuid import uuid4
+
+from laneway.client import HttpBackend
+from laneway.domain.errors import InvalidRequest
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.domain.settings import EngineSettings
+from laneway.engine import Broker
+from laneway.library.admin import Admin
+from laneway.library.consumer import Consumer
+from laneway.library.messages import decode_payload, encode_payload
+from laneway.library.producer import Producer
+from laneway.library.runs import Run
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.ids import MessageId
+    from laneway.library.rate_limit import RateLimit
+    from laneway.library.validation import PayloadRules
+
+_DEFAULTS = EngineSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where to connect. address: a PostgreSQL DSN, or a server's http:// or https:// URL.
+
+    pooled: the DSN leads through PgBouncer in transaction mode; direct_dsn then leads past it, for
+    LISTEN and maintenance: without it new messages are found by polling, once a second.
+    """
+
+    address: str
+    api_key: str | None = None
+    pooled: bool = False
+    direct_dsn: str | None = None
+    settings: EngineSettings = _DEFAULTS
+
+    @property
+    def is_server(self) -> bool:
+        return self.address.startswith(("http://", "https://"))
+
+    def open(self, *, aside: bool = False) -> BackendContext:
+        """Return a backend; aside: for a few calls beside another, without work of its own."""
+        settings = self.settings
+        if self.is_server:
+            return HttpBackend(self.address, api_key=self.api_key, settings=settings.connections)  # type: ignore[return-value]
+        if not self.address.startswith(("postgresql://", "postgres://")):
+            raise InvalidRequest(
+                f"{self.address!r} is no address: it looks like postgresql://user@host/database "
+                "or http://host:3001"
+            )
+        connections = replace(
+            settings.connections,
+            through_pooler=self.pooled or settings.connections.through_pooler,
+            direct_dsn=self.direct_dsn or settings.connections.direct_dsn,
+        )
+        settings = replace(settings, connections=connections)
+        reachable = not connections.through_pooler or connections.direct_dsn is not None
+        if aside or not reachable:
+            settings = replace(
+                settings,
+                wakeups=replace(settings.wakeups, listen=False),
+                maintenance=replace(settings.maintenance, enabled=False),
+            )
+        return Broker(self.address, settings)
+
+
+class BackendContext(Protocol):
+    """A backend that runs for as long as its context."""
+
+    async def __aenter__(self) -> Backend: ...
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Connection:
+    """The roles on one database or server; open for as long as its context."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._context = target.open()
+        self._backend: Backend | None = None
+
+    async def __aenter__(self) -> Self:
+        self._backend = await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._context.__aexit__(exc_type, exc, traceback)
+
+    @property
+    def backend(self) -> Backend:
+        if self._backend is None:
+            raise InvalidRequest("the connection is not open: use it in a with statement")
+        return self._backend
+
+    @property
+    def admin(self) -> Admin:
+        return Admin(self.backend)
+
+    def producer(
+        self,
+        queue: str,
+        *,
+        rules: PayloadRules | None = None,
+        rate_limit: RateLimit | None = None,
+    ) -> Producer:
+        return Producer(self.backend, queue, rules=rules, rate_limit=rate_limit)
+
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = DEFAULT_GROUP,
+        name: str | None = None,
+        partition: str | None = None,
+        priority: int | None = None,
+    ) -> Consumer:
+        """Return a consumer; partition and priority: take only messages of these."""
+        return Consumer(
+            self.backend, queue, group=group, name=name, partition=partition, priority=priority
+        )
+
+    async def install(self) -> int:
+        """Bring the schema to the version of this Laneway; return that."""
+        return await self.backend.install()
+
+    async def verify(self) -> list[str]:
+        """Return what is wrong with the schema; nothing when all is well."""
+        return await self.backend.verify()
+
+    async def job_result(self, message: MessageId) -> Any:
+        """Return what a message's handler returned; KeyError while there is nothing kept."""
+        found = await self.backend.find_result(message)
+        if found is None:
+            raise KeyError(f"no result of message {message} is kept")
+        return None if found.result is None else decode_payload(found.result)
+
+    async def start(
+        self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
+    ) -> Run:
+        """Begin a run of a workflow by its name; one that has begun under that id is left alone."""
+        run = Run(self.backend, run_id or uuid4().hex)
+        await self.backend.start_run(
+            run.run_id, name=workflow, queue=queue, arguments=encode_payload(list(arguments))
+        )
+        return run
+
+    def run(self, run_id: str) -> Run:
+        """Return a run of a workflow by its id, whether there is one or not."""
+        return Run(self.backend, run_id)
+
+
+def connect(
+    address: str,
+    *,
+    api_key: str | None = None,
+    pooled: bool = False,
+    direct_dsn: str | None = None,
+    settings: EngineSettings | None = None,
+) -> Connection:
+    """Return a connection to use in an `async with` statement.
+
+    address: a PostgreSQL DSN, or a Laneway server's URL; everything works alike on both. api_key:
+    the server's. pooled: the DSN leads through PgBouncer in transaction mode, and direct_dsn past
+    it. Nothing is connected before the first call, and a database that is away is no error until
+    then.
+    """
+    return Connection(
+        Target(
+            address=address,
+            api_key=api_key,
+            pooled=pooled,
+            direct_dsn=direct_dsn,
+            settings=settings or _DEFAULTS,
+        )
+    )

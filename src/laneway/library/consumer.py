@@ -1,0 +1,180 @@
+"""Takes messages of one queue, and settles those it holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
+
+from laneway.domain.backend import Holding
+from laneway.domain.errors import LockLost
+from laneway.domain.messages import Nack, Outcome
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.library.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+    from datetime import datetime
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import Delivery, Receipt
+
+# A message in hand, or its id.
+Held: TypeAlias = "Message | MessageId"
+
+NO_WAIT = timedelta(0)
+
+# How long one round of an iteration waits.
+_ROUND = timedelta(seconds=30)
+
+
+class Consumer:
+    """Competes with other consumers of the same group for the queue's messages.
+
+    What it takes it holds until it settles it or the lock ends; ids of messages that it does not
+    hold, or holds no more, settle nothing. name: who activity says took a message.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        queue: str,
+        *,
+        group: str = DEFAULT_GROUP,
+        name: str | None = None,
+        partition: str | None = None,
+        priority: int | None = None,
+    ) -> None:
+        self.queue = queue
+        self.group = group
+        self.name = name or f"consumer-{uuid4().hex[:8]}"
+        self._backend = backend
+        self._partition = partition
+        self._priority = priority
+        self._held: dict[MessageId, Delivery] = {}
+
+    @property
+    def holding(self) -> list[MessageId]:
+        """The messages taken and not settled; the locks of some may have ended."""
+        return list(self._held)
+
+    async def dequeue(
+        self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
+    ) -> Message | None:
+        """Return the next message, None if none came within `wait`.
+
+        The lock lasts for `lock_time`, else as the message says, else as the queue does.
+        """
+        messages = await self.dequeue_many(1, lock_time, wait=wait)
+        return messages[0] if messages else None
+
+    async def dequeue_many(
+        self, n: int, lock_time: timedelta | None = None, *, wait: timedelta = NO_WAIT
+    ) -> list[Message]:
+        """Return up to n messages, in order of priority, then age."""
+        deliveries = await self._backend.claim(
+            self.queue,
+            n,
+            group=self.group,
+            wait=wait,
+            lease=lock_time,
+            consumer=self.name,
+            partition=self._partition,
+            priority=self._priority,
+        )
+        self._held.update((delivery.id, delivery) for delivery in deliveries)
+        return [Message(self.queue, delivery) for delivery in deliveries]
+
+    async def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
+        """Return up to n messages, not seen by others for `lock_time`."""
+        return await self.dequeue_many(n, lock_time)
+
+    async def delete(self, message: Held) -> bool:
+        """Settle a message: it is done. Return False where it is not held, or no more."""
+        return (await self.delete_many([message]))[0]
+
+    async def delete_many(self, messages: Iterable[Held]) -> list[bool]:
+        """Settle messages; return for each, in order, whether it was held."""
+        deliveries = self._find(messages)
+        mine = _receipts(deliveries)
+        lost = {mine[position] for position in await self._backend.ack(mine)}
+        return self._forget(deliveries, [receipt for receipt in mine if receipt not in lost])
+
+    async def archive(self, message: Held) -> bool:
+        """Settle a message and keep a copy beyond the log's retention; False where not held."""
+        return (await self.archive_many([message]))[0]
+
+    async def archive_many(self, messages: Iterable[Held]) -> list[bool]:
+        """Settle and archive messages; return for each, in order, whether it was held."""
+        deliveries = self._find(messages)
+        mine = list(dict.fromkeys(item for item in deliveries if item is not None))
+        holdings = [Holding(item.token, item.segment, item.lane, item.seq) for item in mine]
+        kept = await self._backend.archive_held(self.queue, holdings, group=self.group)
+        return self._forget(deliveries, [mine[position].receipt for position in kept])
+
+    async def release(self, message: Held, *, delay: timedelta | None = None) -> bool:
+        """Give a message back as if it had not been taken; return False where it is not held."""
+        deliveries = self._find([message])
+        mine = _receipts(deliveries)
+        lost = await self._backend.release(mine, delay=delay)
+        return self._forget(deliveries, [] if lost else mine)[0]
+
+    async def fail(
+        self,
+        message: Held,
+        reason: str | None = None,
+        *,
+        delay: timedelta | None = None,
+        dead: bool = False,
+    ) -> Outcome:
+        """Give a message back after a failure, its attempt spent; return what became of it.
+
+        delay None: the queue's backoff. dead: no more tries.
+        """
+        deliveries = self._find([message])
+        nacks = [Nack(*receipt, reason, delay, dead) for receipt in _receipts(deliveries)]
+        outcomes = await self._backend.nack(nacks)
+        outcome = outcomes[0] if outcomes else Outcome.LOST
+        self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))
+        return outcome
+
+    async def extend(self, message: Held, duration: timedelta) -> datetime:
+        """Have the lock last for `duration` from now; LockLost where it is not held."""
+        receipts = _receipts(self._find([message]))
+        untils = await self._backend.extend(receipts, lease=duration)
+        if not untils or untils[0] is None:
+            raise LockLost(
+                f"message {_id(message)} is not held by {self.name}: leave it to who holds it"
+            )
+        return untils[0]
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Yield messages as they come, without end; settle each before its lock does."""
+        while True:
+            for message in await self.dequeue_many(1, wait=_ROUND):
+                yield message
+
+    def _find(self, messages: Iterable[Held]) -> list[Delivery | None]:
+        return [
+            message.delivery if isinstance(message, Message) else self._held.get(message)
+            for message in messages
+        ]
+
+    def _forget(
+        self, deliveries: Sequence[Delivery | None], settled: Iterable[Receipt]
+    ) -> list[bool]:
+        done = set(settled)
+        for delivery in deliveries:
+            if delivery is not None:
+                self._held.pop(delivery.id, None)
+        return [delivery is not None and delivery.receipt in done for delivery in deliveries]
+
+
+def _receipts(deliveries: Iterable[Delivery | None]) -> list[Receipt]:
+    """Return each once: one that is named twice is settled once."""
+    return list(dict.fromkeys(item.receipt for item in deliveries if item is not None))
+
+
+def _id(message: Held) -> MessageId:
+    return message.id if isinstance(message, Message) else message

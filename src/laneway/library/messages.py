@@ -1,0 +1,115 @@
+"""A message in hand, and payloads on their way to and from JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.domain.errors import InvalidPayload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import Delivery, Receipt
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_UNREAD = object()
+
+
+def encode_payload(payload: object, *, index: int | None = None) -> str:
+    """Return JSON text; besides JSON's own kinds, dataclasses, dates, UUIDs and enums are taken."""
+    try:
+        return _encode(payload).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidPayload(f"cannot be written as JSON: {error}", index=index) from error
+
+
+def decode_payload(body: str) -> Any:
+    return _decode(body)
+
+
+class Message:
+    """A message in hand until `locked_until`, by the database's clock.
+
+    attempt counts hand-outs, this one included. payload is decoded when it is first asked for.
+    """
+
+    __slots__ = ("_headers", "_payload", "delivery", "lost", "queue")
+
+    def __init__(self, queue: str, delivery: Delivery) -> None:
+        self.queue = queue
+        self.delivery = delivery
+        self.lost = False
+        self._payload: Any = _UNREAD
+        self._headers: Any = _UNREAD
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} of {self.queue!r}, attempt {self.attempt}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Message, (self.queue, self.delivery)
+
+    @property
+    def id(self) -> MessageId:
+        return self.delivery.id
+
+    @property
+    def payload(self) -> Any:
+        if self._payload is _UNREAD:
+            self._payload = _decode(self.delivery.body)
+        return self._payload
+
+    @property
+    def body(self) -> str:
+        """The payload as the JSON text it was pushed as."""
+        return self.delivery.body
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        if self._headers is _UNREAD:
+            text = self.delivery.headers
+            self._headers = {} if text is None else _decode(text)
+        headers: Mapping[str, Any] = self._headers
+        return headers
+
+    @property
+    def partition(self) -> str:
+        return self.delivery.partition
+
+    @property
+    def priority(self) -> int:
+        return self.delivery.priority
+
+    @property
+    def attempt(self) -> int:
+        return self.delivery.attempt
+
+    @property
+    def max_attempts(self) -> int | None:
+        """The message's own; None: the queue's."""
+        return self.delivery.max_attempts
+
+    @property
+    def dedup_key(self) -> str | None:
+        return self.delivery.key
+
+    @property
+    def created_at(self) -> datetime:
+        return self.delivery.created_at
+
+    @property
+    def locked_until(self) -> datetime:
+        return self.delivery.until
+
+    @property
+    def lease(self) -> timedelta | None:
+        """How long the message's own lock lasts; None: as the queue says."""
+        return self.delivery.lease
+
+    @property
+    def receipt(self) -> Receipt:
+        return self.delivery.receipt

@@ -1,0 +1,207 @@
+"""Puts messages into one queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laneway.domain.errors import InvalidRequest, LanewayError
+from laneway.domain.messages import OutgoingMessage
+from laneway.library.messages import encode_payload
+from laneway.library.rate_limit import TokenBucket
+from laneway.library.transactions import Push, push_in
+from laneway.library.validation import PayloadRules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.ids import MessageId
+    from laneway.library.rate_limit import RateLimit, RateLimitStatus
+
+_LARGEST_PRIORITY = 32_767
+
+
+class Producer:
+    """Pushes to `queue`. rules: what payloads keep to. rate_limit: None for none."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        queue: str,
+        *,
+        rules: PayloadRules | None = None,
+        rate_limit: RateLimit | None = None,
+    ) -> None:
+        self.queue = queue
+        self._backend = backend
+        self._rules = rules or PayloadRules()
+        self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
+
+    async def enqueue(
+        self,
+        payload: object,
+        *,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        dedup_key: str | None = None,
+        partition: str = "",
+        headers: Mapping[str, Any] | None = None,
+    ) -> MessageId:
+        """Return the message's id, once it is committed.
+
+        A key seen within the queue's window makes it a duplicate: the first one's id is returned.
+        """
+        message = self._make(
+            payload,
+            None,
+            priority=priority,
+            delay=delay,
+            dedup_key=dedup_key,
+            partition=partition,
+            headers=headers,
+        )
+        return (await self._push([message]))[0]
+
+    async def batch_enqueue(
+        self,
+        payloads: Iterable[object],
+        *,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        partition: str = "",
+        headers: Mapping[str, Any] | None = None,
+    ) -> list[MessageId]:
+        """Push all or none; InvalidPayload names the index of the first that breaks a rule."""
+        messages = [
+            self._make(
+                payload,
+                index,
+                priority=priority,
+                delay=delay,
+                dedup_key=None,
+                partition=partition,
+                headers=headers,
+            )
+            for index, payload in enumerate(payloads)
+        ]
+        return await self._push(messages)
+
+    async def enqueue_delayed(self, payload: object, delay: timedelta) -> MessageId:
+        """Push a message that is handed out no earlier than in `delay`."""
+        return await self.enqueue(payload, delay=delay)
+
+    async def enqueue_in(
+        self,
+        connection: Any,
+        payload: object,
+        *,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        dedup_key: str | None = None,
+        partition: str = "",
+        headers: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Push inside the caller's own transaction: the message exists exactly when that commits.
+
+        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database. It
+        holds nobody else up, however long it lasts: the message waits in the outbox until the
+        commit, and is moved to its queue within moments after. Returns its place there.
+        """
+        message = self._make(
+            payload,
+            None,
+            priority=priority,
+            delay=delay,
+            dedup_key=dedup_key,
+            partition=partition,
+            headers=headers,
+        )
+        return (await self._push_in(connection, [message]))[0]
+
+    async def batch_enqueue_in(
+        self,
+        connection: Any,
+        payloads: Iterable[object],
+        *,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        partition: str = "",
+        headers: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Push many inside the caller's own transaction, as enqueue_in does."""
+        messages = [
+            self._make(
+                payload,
+                index,
+                priority=priority,
+                delay=delay,
+                dedup_key=None,
+                partition=partition,
+                headers=headers,
+            )
+            for index, payload in enumerate(payloads)
+        ]
+        return await self._push_in(connection, messages)
+
+    async def extend_visibility(self, message: MessageId, duration: timedelta) -> datetime | None:
+        """Have the lock on a message last for `duration` from now, whoever holds it.
+
+        Returns the new deadline, None where nobody holds the message.
+        """
+        return await self._backend.extend_any(self.queue, message, lease=duration)
+
+    def rate_limit_status(self) -> RateLimitStatus | None:
+        """Return how much may go now; None without a limit."""
+        return None if self._bucket is None else self._bucket.status
+
+    def _make(
+        self,
+        payload: object,
+        index: int | None,
+        *,
+        priority: int,
+        delay: timedelta | None,
+        dedup_key: str | None,
+        partition: str,
+        headers: Mapping[str, Any] | None,
+    ) -> OutgoingMessage:
+        if not 0 <= priority <= _LARGEST_PRIORITY:
+            raise InvalidRequest(
+                f"a message cannot have the priority {priority}: it goes from 0 to 32767"
+            )
+        self._rules.check(payload, index=index)
+        body = encode_payload(payload, index=index)
+        self._rules.check_size(body, index=index)
+        return OutgoingMessage(
+            body,
+            partition,
+            priority,
+            delay,
+            dedup_key,
+            None if headers is None else encode_payload(dict(headers), index=index),
+        )
+
+    async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
+        self._take(len(messages))
+        try:
+            return [pushed.id for pushed in await self._backend.push(self.queue, messages)]
+        except LanewayError:
+            self._give_back(len(messages))
+            raise
+
+    async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
+        self._take(len(messages))
+        try:
+            return await push_in(connection, [Push(self.queue, message) for message in messages])
+        except Exception:
+            self._give_back(len(messages))
+            raise
+
+    def _take(self, n: int) -> None:
+        if self._bucket is not None:
+            self._bucket.take(n)
+
+    def _give_back(self, n: int) -> None:
+        if self._bucket is not None:
+            self._bucket.give_back(n)

@@ -1,0 +1,84 @@
+"""A token bucket: so many messages a second, with bursts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.domain.errors import InvalidSetting, RateLimited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most `per_second` messages in the long run, and `burst` at once."""
+
+    per_second: float
+    burst: int
+
+    def __post_init__(self) -> None:
+        if not self.per_second > 0:
+            raise InvalidSetting(f"per_second is {self.per_second}: set more than 0")
+        if self.burst < 1:
+            raise InvalidSetting(f"burst is {self.burst}: set 1 or more")
+
+
+class RateLimitStatus(NamedTuple):
+    """available: how many messages may go now; full_in: when a whole burst may."""
+
+    per_second: float
+    burst: int
+    available: int
+    full_in: timedelta
+
+
+class TokenBucket:
+    """Full at first. More than a burst at once goes when it is full, and leaves it in debt."""
+
+    def __init__(self, limit: RateLimit, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._tokens = float(limit.burst)
+        self._at = clock()
+
+    def take(self, n: int) -> None:
+        """Take n tokens, or raise RateLimited with the time until they are there."""
+        self._refill()
+        needed = min(n, self._limit.burst)
+        # What arithmetic leaves over must not cost another wait.
+        if self._tokens < needed - 1e-9:
+            wait = timedelta(seconds=(needed - self._tokens) / self._limit.per_second)
+            # Rounded up to what a timedelta can say, so that waiting it is always enough.
+            wait += timedelta(microseconds=1)
+            raise RateLimited(
+                f"{n} messages are more than the limit of {self._limit.per_second:g} a second"
+                f" allows now: try again in {wait.total_seconds():.3f} s",
+                retry_after=wait,
+            )
+        self._tokens -= n
+
+    def give_back(self, n: int) -> None:
+        """Return tokens for what was not sent after all."""
+        self._tokens = min(self._tokens + n, self._limit.burst)
+
+    @property
+    def status(self) -> RateLimitStatus:
+        self._refill()
+        missing = self._limit.burst - self._tokens
+        return RateLimitStatus(
+            self._limit.per_second,
+            self._limit.burst,
+            max(int(self._tokens + 1e-9), 0),
+            timedelta(seconds=missing / self._limit.per_second),
+        )
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._tokens = min(
+            self._tokens + (now - self._at) * self._limit.per_second, self._limit.burst
+        )
+        self._at = now

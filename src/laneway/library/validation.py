@@ -1,0 +1,76 @@
+"""What a payload must keep to, checked before anything is written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from laneway.domain.errors import InvalidPayload, InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadRules:
+    """max_bytes: of the JSON text. max_string: characters of one text.
+
+    forbidden_keys: in no object, however deep. required_keys: of the payload itself, which must
+    then be an object.
+    """
+
+    max_bytes: int = MIB
+    max_depth: int = 64
+    max_string: int = MIB
+    forbidden_keys: frozenset[str] = frozenset()
+    required_keys: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_depth", "max_string"):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name} is {getattr(self, name)}: set 1 or more")
+
+    def check(self, payload: object, *, index: int | None = None) -> None:
+        """Raise InvalidPayload for the first rule that the payload breaks."""
+        if self.required_keys:
+            missing = (
+                self.required_keys - payload.keys()
+                if isinstance(payload, dict)
+                else self.required_keys
+            )
+            if missing:
+                raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
+        for problem, place in self._walk(payload):
+            raise InvalidPayload(problem, place=place, index=index)
+
+    def check_size(self, body: str, *, index: int | None = None) -> None:
+        # A character takes at most four bytes.
+        if len(body) * 4 > self.max_bytes and (size := len(body.encode())) > self.max_bytes:
+            raise InvalidPayload(f"is {size} bytes: at most {self.max_bytes}", index=index)
+
+    def _walk(self, payload: object) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong and where; without recursion, since depth is what is in question."""
+        stack: list[tuple[Any, int, str]] = [(payload, 1, "$")]
+        while stack:
+            value, depth, place = stack.pop()
+            if isinstance(value, str):
+                if len(value) > self.max_string:
+                    yield f"has {len(value)} characters: at most {self.max_string}", place
+            elif isinstance(value, float):
+                if not math.isfinite(value):
+                    yield f"is {value}, which JSON does not have", place
+            elif isinstance(value, dict | list | tuple):
+                if depth > self.max_depth:
+                    yield f"is nested more than {self.max_depth} deep", place
+                    return
+                if isinstance(value, dict):
+                    for key in value.keys() & self.forbidden_keys:
+                        yield "has a forbidden key", f"{place}.{key}"
+                    stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
+                else:
+                    stack += [
+                        (item, depth + 1, f"{place}[{number}]") for number, item in enumerate(value)
+                    ]

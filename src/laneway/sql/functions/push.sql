@@ -1,0 +1,18 @@
+-- Pushes one message, for people at a prompt; answers its id. Inside a longer transaction of your own use outbox_push,
+-- which holds nobody up. Locks: as push_many. Errors: LW404 unknown queue, LW413 body too big.
+create or replace function laneway.push(
+  p_queue text, p_body json, p_partition text default '', p_priority int default 0, p_delay interval default null, p_key text default null, p_headers json default null)
+returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_queue int := (select q.queue_id from laneway.queue q where q.name = p_queue);
+  v_id text;
+begin
+  if v_queue is null then
+    raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  select laneway.message_id(p.segment, p.lane_id, p.seq) into v_id
+    from laneway.push_many(array[v_queue], array[p_body], array[p_partition], array[p_priority::smallint], case when p_delay is not null then array[p_delay] end,
+      case when p_key is not null then array[p_key] end, case when p_headers is not null then array[p_headers] end) p;
+  return v_id;
+end $$;

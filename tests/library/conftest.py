@@ -1,0 +1,61 @@
+"""One database and one server for the session; each test has a queue of its own, on both."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+import laneway
+from laneway.domain.settings import EngineSettings, MaintenanceSettings
+from tests.postgres import execute, name_database
+from tests.protocol.servers import run_laneway
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_TEMPLATE = "laneway_template"
+_DATABASE = "laneway_library"
+_numbers = itertools.count(1)
+
+# The server does what has to be done behind the scenes.
+QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
+
+
+class Place(NamedTuple):
+    """The session's database, and the server on it."""
+
+    dsn: str
+    url: str
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def place(server: str) -> AsyncIterator[Place]:
+    await execute(server, f"create database {_DATABASE} template {_TEMPLATE} strategy file_copy")
+    dsn = name_database(server, _DATABASE)
+    async with run_laneway(dsn, "--overdue-check-interval-ms", "100") as running:
+        yield Place(dsn, running.url)
+    await execute(server, f"drop database {_DATABASE} with (force)")
+
+
+@pytest.fixture(params=["database", "server"])
+def address(request: pytest.FixtureRequest, place: Place) -> str:
+    """Return where to connect: every test that asks runs twice."""
+    return place.dsn if request.param == "database" else place.url
+
+
+@pytest.fixture
+async def lane(address: str) -> AsyncIterator[laneway.Connection]:
+    async with laneway.connect(address, settings=QUIET) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def queue(place: Place) -> str:
+    """Return the name of a queue that no other test has."""
+    name = f"queue-{next(_numbers)}"
+    async with laneway.connect(place.dsn, settings=QUIET) as connection:
+        await connection.admin.create_queue(name)
+    return name

@@ -1,0 +1,250 @@
+"""What an admin does, on both transports; workers here are rows, without a program."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from laneway import QueueSettings, Status
+from laneway.domain.errors import (
+    InvalidSetting,
+    InvalidStateTransition,
+    QueueExists,
+    QueueNotEmpty,
+    QueueNotFound,
+    WorkerBusy,
+    WorkerNotFound,
+)
+from laneway.domain.workers import WorkerIdentity, WorkerState
+
+if TYPE_CHECKING:
+    from laneway import Connection
+
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+
+async def register(
+    lane: Connection, queue: str, *, timeout: timedelta = MINUTE, state: WorkerState | None = None
+) -> str:
+    worker_id = f"mailer.{uuid4().hex[:8]}"
+    identity = WorkerIdentity(worker_id, "mailer", "host-1", 4711, [queue], timeout)
+    await lane.backend.register_worker(identity)
+    if state is not None:
+        await lane.backend.step_worker(worker_id, state)
+    return worker_id
+
+
+async def test_schema_is_as_shipped(lane: Connection) -> None:
+    assert await lane.install() == (await lane.admin.system_stats()).version
+    assert await lane.verify() == []
+    assert await lane.admin.verify() == []
+
+
+async def test_queue_is_made_once(lane: Connection) -> None:
+    name = f"made-{uuid4().hex[:8]}"
+    settings = QueueSettings(lease=MINUTE, max_attempts=7, options={"a": [1]})
+    made = await lane.admin.create_queue(name, settings)
+    assert (made.name, made.settings) == (name, settings)
+    with pytest.raises(QueueExists):
+        await lane.admin.create_queue(name)
+    assert await lane.admin.get_queue(name) == made
+    assert name in [queue.name for queue in await lane.admin.list_queues()]
+    changed = await lane.admin.update_queue(name, {"max_attempts": 2, "backoff": SECOND})
+    assert (changed.settings.max_attempts, changed.settings.lease) == (2, MINUTE)
+    await lane.admin.delete_queue(name)
+    with pytest.raises(QueueNotFound):
+        await lane.admin.get_queue(name)
+
+
+async def test_bad_setting_makes_nothing(lane: Connection) -> None:
+    with pytest.raises(InvalidSetting):
+        await lane.admin.create_queue("never", QueueSettings(max_attempts=0))
+    with pytest.raises(QueueNotFound):
+        await lane.admin.get_queue("never")
+
+
+async def test_queue_with_messages_is_deleted_only_by_force(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    with pytest.raises(QueueNotEmpty):
+        await lane.admin.delete_queue(queue)
+    await lane.admin.delete_queue(queue, force=True)
+    with pytest.raises(QueueNotFound):
+        await lane.admin.delete_queue(queue)
+
+
+async def test_purge_empties(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).batch_enqueue(range(7))
+    assert await lane.admin.purge_queue(queue) == 7
+    assert await lane.consumer(queue).dequeue() is None
+
+
+async def test_metrics_count_each_state(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).batch_enqueue(range(6))
+    await lane.producer(queue).enqueue_delayed(6, MINUTE)
+    consumer = lane.consumer(queue)
+    first, second, third, _ = await consumer.dequeue_many(4)
+    await consumer.delete(first)
+    await consumer.archive(second)
+    await consumer.fail(third, "no use", dead=True)
+    metrics = await lane.admin.queue_metrics(queue)
+    assert metrics.queue == queue
+    assert (metrics.total, metrics.pending, metrics.locked) == (4, 3, 1)
+    assert (metrics.archived, metrics.dead, metrics.acknowledged) == (1, 1, 1)
+    assert metrics.oldest is not None
+    assert metrics.newest is not None
+    assert metrics.oldest <= metrics.newest
+    assert metrics.pushed_per_second > 0
+    assert metrics.settled_per_second > 0
+    assert metrics.queue in [item.queue for item in await lane.admin.all_queues_metrics()]
+    stats = await lane.admin.system_stats()
+    assert stats.queues >= 1
+    assert stats.pending >= 3
+    assert stats.bytes > 0
+    with pytest.raises(QueueNotFound):
+        await lane.admin.queue_metrics("nowhere")
+
+
+async def test_dead_letters_are_listed_replayed_and_purged(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).batch_enqueue(range(3))
+    consumer = lane.consumer(queue)
+    for message in await consumer.dequeue_many(3):
+        await consumer.fail(message, f"reason {message.payload}", dead=True)
+    dead = await lane.admin.dlq_list(queue)
+    assert sorted(item.error or "" for item in dead) == ["reason 0", "reason 1", "reason 2"]
+    assert len(await lane.admin.dlq_list(queue, limit=1)) == 1
+    assert await lane.admin.dlq_replay(queue, limit=1) == 1
+    again = await consumer.dequeue()
+    assert again is not None
+    assert (again.payload, again.attempt) == (0, 1)
+    assert await lane.admin.dlq_purge(queue) == 2
+    assert await lane.admin.messages(queue, Status.DEAD) == []
+
+
+async def test_registered_worker_is_seen(lane: Connection, queue: str) -> None:
+    worker_id = await register(lane, queue, state=WorkerState.POLLING)
+    order = await lane.backend.beat_worker(worker_id, handled=5, failed=2)
+    assert order == (WorkerState.POLLING, None)
+    (worker,) = await lane.admin.list_workers(queue)
+    assert (worker.worker_id, worker.name, worker.host, worker.pid) == (
+        worker_id,
+        "mailer",
+        "host-1",
+        4711,
+    )
+    assert (worker.queues, worker.state, worker.handled, worker.failed) == (
+        [queue],
+        WorkerState.POLLING,
+        5,
+        2,
+    )
+    assert worker.healthy
+    assert (await lane.admin.get_worker(worker_id)).name == "mailer"
+    stats = await lane.admin.worker_stats()
+    assert stats.total >= 1
+    assert stats.by_state["polling"] >= 1
+    assert (await lane.admin.worker_health())[worker_id] is True
+    assert (await lane.admin.worker_health(timedelta(0)))[worker_id] is False
+
+
+async def test_worker_of_an_unknown_queue_is_refused(lane: Connection) -> None:
+    with pytest.raises(QueueNotFound):
+        await register(lane, "nowhere")
+
+
+async def test_unknown_worker_is_named(lane: Connection) -> None:
+    with pytest.raises(WorkerNotFound):
+        await lane.admin.get_worker("nobody")
+    with pytest.raises(WorkerNotFound, match='worker "nobody" does not exist'):
+        await lane.admin.suspend_worker("nobody")
+    with pytest.raises(WorkerNotFound):
+        await lane.admin.reclaim("nobody")
+    with pytest.raises(WorkerNotFound):
+        await lane.backend.beat_worker("nobody", handled=0, failed=0)
+
+
+async def test_states_follow_one_another(lane: Connection, queue: str) -> None:
+    admin, backend = lane.admin, lane.backend
+    worker_id = await register(lane, queue)
+    assert await admin.suspend_worker(worker_id) is WorkerState.SUSPENDED
+    assert await admin.resume_worker(worker_id) is WorkerState.READY
+    await backend.step_worker(worker_id, WorkerState.POLLING)
+    assert await admin.suspend_worker(worker_id) is WorkerState.INTERRUPTED
+    order = await backend.beat_worker(worker_id, handled=0, failed=0)
+    assert order == (WorkerState.INTERRUPTED, WorkerState.SUSPENDED)
+    await backend.step_worker(worker_id, WorkerState.SUSPENDED)
+    assert await admin.shutdown_worker(worker_id) is WorkerState.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("state", "ask"),
+    [
+        (WorkerState.READY, "resume"),
+        (WorkerState.POLLING, "resume"),
+        (WorkerState.SUSPENDED, "suspend"),
+        (WorkerState.STOPPED, "suspend"),
+        (WorkerState.STOPPED, "resume"),
+        (WorkerState.STOPPED, "shutdown"),
+    ],
+)
+async def test_wrong_transition_says_from_to_and_why(
+    lane: Connection, queue: str, state: WorkerState, ask: str
+) -> None:
+    worker_id = await register(lane, queue)
+    if state is not WorkerState.READY:
+        await lane.backend.step_worker(worker_id, state)
+    with pytest.raises(InvalidStateTransition) as caught:
+        await getattr(lane.admin, f"{ask}_worker")(worker_id)
+    target = {"resume": "ready", "suspend": "suspended", "shutdown": "stopped"}[ask]
+    assert (caught.value.source, caught.value.target) == (state, target)
+    assert worker_id in caught.value.reason
+
+
+async def test_worker_cannot_step_where_no_way_leads(lane: Connection, queue: str) -> None:
+    worker_id = await register(lane, queue)
+    await lane.backend.step_worker(worker_id, WorkerState.STOPPED)
+    with pytest.raises(InvalidStateTransition):
+        await lane.backend.step_worker(worker_id, WorkerState.POLLING)
+
+
+async def test_shutdown_refuses_or_releases_while_messages_are_held(
+    lane: Connection, queue: str
+) -> None:
+    worker_id = await register(lane, queue, state=WorkerState.POLLING)
+    await lane.producer(queue).batch_enqueue([1, 2])
+    consumer = lane.consumer(queue, name=worker_id)
+    assert len(await consumer.dequeue_many(2)) == 2
+    with pytest.raises(WorkerBusy, match="2 messages in hand"):
+        await lane.admin.shutdown_worker(worker_id)
+    assert (await lane.admin.get_worker(worker_id)).state is WorkerState.POLLING
+    assert await lane.admin.shutdown_worker(worker_id, release=True) is WorkerState.STOPPED
+    again = await lane.consumer(queue).dequeue()
+    assert again is not None
+    assert again.attempt == 1
+
+
+async def test_reclaimed_messages_come_again_with_their_attempts(
+    lane: Connection, queue: str
+) -> None:
+    worker_id = await register(lane, queue, state=WorkerState.POLLING)
+    await lane.producer(queue).batch_enqueue([1, 2, 3])
+    consumer = lane.consumer(queue, name=worker_id)
+    held = await consumer.dequeue_many(3, timedelta(hours=1))
+    assert (await lane.admin.get_worker(worker_id)).held == 3
+    assert await lane.admin.reclaim(worker_id) == 3
+    again = await lane.consumer(queue).dequeue_many(3)
+    assert [message.attempt for message in again] == [2, 2, 2]
+    assert await consumer.delete_many(held) == [False, False, False]
+    assert (await lane.admin.get_worker(worker_id)).state is WorkerState.STOPPED
+
+
+async def test_silent_worker_is_reclaimed_and_purged(lane: Connection, queue: str) -> None:
+    worker_id = await register(lane, queue, timeout=timedelta(hours=1))
+    assert worker_id not in await lane.admin.reclaim_dead()
+    assert (await lane.admin.reclaim_dead(timedelta(0)))[worker_id] == 0
+    assert await lane.admin.purge_old_workers(timedelta(hours=1)) == 0
+    assert await lane.admin.purge_old_workers(timedelta(0)) >= 1
+    assert await lane.admin.list_workers(queue) == []

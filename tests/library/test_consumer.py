@@ -1,0 +1,192 @@
+"""What a consumer does, on both transports."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway import Status
+from laneway.domain.errors import GroupNotFound, InvalidRequest, LockLost, QueueNotFound
+from laneway.domain.messages import Outcome
+
+if TYPE_CHECKING:
+    from laneway import Connection
+
+MOMENT = timedelta(milliseconds=50)
+SECOND = timedelta(seconds=1)
+LONG = timedelta(seconds=20)
+
+
+async def test_empty_queue_answers_at_once(lane: Connection, queue: str) -> None:
+    assert await lane.consumer(queue).dequeue() is None
+    assert await lane.consumer(queue).dequeue_many(10) == []
+
+
+async def test_waiting_consumer_gets_what_is_pushed(lane: Connection, queue: str) -> None:
+    waiting = asyncio.ensure_future(lane.consumer(queue).dequeue(wait=LONG))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await lane.producer(queue).enqueue("here")
+    message = await waiting
+    assert message is not None
+    assert message.payload == "here"
+
+
+async def test_deleted_message_does_not_come_again(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue(lock_time=SECOND)
+    assert message is not None
+    assert consumer.holding == [message.id]
+    assert await consumer.delete(message) is True
+    assert consumer.holding == []
+    assert await consumer.delete(message.id) is False
+    assert (await lane.admin.queue_metrics(queue)).total == 0
+
+
+async def test_many_are_answered_in_order(lane: Connection, queue: str) -> None:
+    ids = await lane.producer(queue).batch_enqueue(range(4))
+    consumer, other = lane.consumer(queue), lane.consumer(queue)
+    mine = [message.id for message in await consumer.dequeue_many(2)]
+    theirs = [message.id for message in await other.dequeue_many(2)]
+    assert mine + theirs == ids
+    asked = [ids[3], ids[0], ids[2], ids[1]]
+    assert await consumer.delete_many(asked) == [False, True, False, True]
+    assert await other.archive_many(asked) == [True, False, True, False]
+    assert await other.delete_many([]) == []
+
+
+async def test_only_the_holder_settles(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    holder, stranger = lane.consumer(queue), lane.consumer(queue)
+    message = await holder.dequeue()
+    assert message is not None
+    assert await stranger.delete(message.id) is False
+    assert await stranger.archive(message.id) is False
+    assert await stranger.release(message.id) is False
+    assert await stranger.fail(message.id, "mine") is Outcome.LOST
+    with pytest.raises(LockLost, match=str(message.id)):
+        await stranger.extend(message.id, SECOND)
+    assert await holder.delete(message.id) is True
+
+
+async def test_late_holder_changes_nothing(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    late = lane.consumer(queue)
+    first = await late.dequeue(lock_time=MOMENT)
+    assert first is not None
+    second = await lane.consumer(queue).dequeue(wait=LONG, lock_time=LONG)
+    assert second is not None
+    assert (second.id, second.attempt) == (first.id, 2)
+    assert await late.delete(first) is False
+    assert await late.archive(first) is False
+    with pytest.raises(LockLost):
+        await late.extend(first, SECOND)
+    assert (await lane.admin.queue_metrics(queue)).locked == 1
+
+
+async def test_archived_message_is_kept(lane: Connection, queue: str) -> None:
+    message_id = await lane.producer(queue).enqueue({"keep": "me"})
+    consumer = lane.consumer(queue)
+    await consumer.dequeue()
+    assert await consumer.archive(message_id) is True
+    (kept,) = await lane.admin.messages(queue, Status.ARCHIVED)
+    assert (kept.id, kept.body) == (message_id, '{"keep":"me"}')
+    assert (await lane.admin.queue_metrics(queue)).archived == 1
+
+
+async def test_released_message_comes_again_unspent(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    for _ in range(5):
+        message = await consumer.dequeue()
+        assert message is not None
+        assert message.attempt == 1
+        assert await consumer.release(message) is True
+
+
+async def test_failures_end_as_a_dead_letter(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    outcomes = []
+    for attempt in (1, 2, 3):
+        message = await consumer.dequeue(wait=LONG)
+        assert message is not None
+        assert message.attempt == attempt
+        outcomes.append(await consumer.fail(message, f"failed {attempt}"))
+    assert outcomes == [Outcome.REQUEUED, Outcome.REQUEUED, Outcome.DEAD]
+    (dead,) = await lane.admin.dlq_list(queue)
+    assert dead.error == "failed 3"
+
+
+async def test_lock_lasts_as_long_as_it_is_extended(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue(lock_time=SECOND)
+    assert message is not None
+    until = await consumer.extend(message, timedelta(minutes=5))
+    assert until - message.locked_until > timedelta(minutes=4)
+
+
+async def test_lock_time_of_many(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).batch_enqueue([1, 2])
+    (first, _) = await lane.consumer(queue).dequeue_many_with_delay(2, timedelta(hours=1))
+    assert first.locked_until - first.created_at > timedelta(minutes=59)
+
+
+async def test_iteration_yields_as_they_come(lane: Connection, queue: str) -> None:
+    consumer = lane.consumer(queue)
+    producer = lane.producer(queue)
+    await producer.batch_enqueue(range(3))
+    seen = []
+    async for message in consumer:
+        seen.append(message.payload)
+        await consumer.delete(message)
+        if message.payload == 2:
+            await producer.enqueue(99)
+        if message.payload == 99:
+            break
+    assert seen == [0, 1, 2, 99]
+
+
+async def test_filters_pass_by_what_is_not_wanted(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    await producer.enqueue("a", partition="a")
+    await producer.enqueue("b", partition="b", priority=4)
+    message = await lane.consumer(queue, partition="a").dequeue()
+    assert message is not None
+    assert message.payload == "a"
+    message = await lane.consumer(queue, priority=4).dequeue()
+    assert message is not None
+    assert message.payload == "b"
+
+
+async def test_groups_read_the_whole_queue_each(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    await lane.admin.create_group(queue, "audit")
+    for group in ("default", "audit"):
+        assert await lane.consumer(queue, group=group).dequeue() is not None
+    with pytest.raises(GroupNotFound):
+        await lane.consumer(queue, group="none").dequeue()
+
+
+async def test_cancelled_wait_gives_back_what_came(lane: Connection, queue: str) -> None:
+    waiting = asyncio.ensure_future(lane.consumer(queue).dequeue(wait=LONG))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await lane.producer(queue).enqueue(1)
+    message = await lane.consumer(queue).dequeue(wait=LONG)
+    assert message is not None
+    assert message.attempt == 1
+
+
+async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:
+    with pytest.raises(QueueNotFound):
+        await lane.consumer("nowhere").dequeue()
+    with pytest.raises(InvalidRequest, match="cannot claim 0"):
+        await lane.consumer(queue).dequeue_many(0)

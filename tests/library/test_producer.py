@@ -1,0 +1,200 @@
+"""What a producer does, on both transports."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway import PayloadRules, RateLimit
+from laneway.domain.errors import (
+    InvalidPayload,
+    InvalidRequest,
+    InvalidSetting,
+    QueueNotFound,
+    RateLimited,
+)
+from laneway.library.rate_limit import TokenBucket
+
+if TYPE_CHECKING:
+    from laneway import Connection
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{"to": "ada", "tags": [1, 2.5, None, True]}, "text", "", 7, None, [], "\x00é\U0001f600"],
+)
+async def test_payload_comes_back_as_it_was(lane: Connection, queue: str, payload: object) -> None:
+    message_id = await lane.producer(queue).enqueue(payload)
+    message = await lane.consumer(queue).dequeue()
+    assert message is not None
+    assert (message.id, message.payload, message.queue) == (message_id, payload, queue)
+    assert (message.attempt, message.priority, message.partition) == (1, 0, "")
+
+
+async def test_options_travel_with_the_message(lane: Connection, queue: str) -> None:
+    before = datetime.now(UTC) - MINUTE
+    await lane.producer(queue).enqueue(
+        {"n": 1}, priority=7, partition="mail", headers={"trace": "abc"}, dedup_key="once"
+    )
+    message = await lane.consumer(queue).dequeue()
+    assert message is not None
+    assert (message.priority, message.partition, message.dedup_key) == (7, "mail", "once")
+    assert message.headers == {"trace": "abc"}
+    assert before < message.created_at < message.locked_until
+    assert message.body == '{"n":1}'
+
+
+async def test_higher_priority_comes_first_then_the_older(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    for n, priority in enumerate((0, 5, 0, 9, 5)):
+        await producer.enqueue(n, priority=priority)
+    taken = await lane.consumer(queue).dequeue_many(5)
+    assert [message.payload for message in taken] == [3, 1, 4, 0, 2]
+
+
+async def test_batch_is_pushed_in_order(lane: Connection, queue: str) -> None:
+    ids = await lane.producer(queue).batch_enqueue(range(250))
+    taken = await lane.consumer(queue).dequeue_many(250)
+    assert [message.id for message in taken] == ids
+    assert [message.payload for message in taken] == list(range(250))
+    assert await lane.producer(queue).batch_enqueue([]) == []
+
+
+async def test_second_message_of_a_key_is_the_first(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    first = await producer.enqueue(1, dedup_key="k")
+    assert await producer.enqueue(2, dedup_key="k") == first
+    assert [message.payload for message in await lane.consumer(queue).dequeue_many(9)] == [1]
+
+
+async def test_delayed_message_comes_no_earlier(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue_delayed("late", timedelta(milliseconds=300))
+    consumer = lane.consumer(queue)
+    assert await consumer.dequeue() is None
+    message = await consumer.dequeue(wait=timedelta(seconds=10))
+    assert message is not None
+    assert datetime.now(UTC) - message.created_at >= timedelta(milliseconds=290)
+
+
+async def test_visibility_is_extended_for_whoever_holds_it(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    message_id = await producer.enqueue(1)
+    assert await producer.extend_visibility(message_id, MINUTE) is None
+    message = await lane.consumer(queue).dequeue()
+    assert message is not None
+    until = await producer.extend_visibility(message_id, 10 * MINUTE)
+    assert until is not None
+    assert until - message.locked_until > 5 * MINUTE
+
+
+async def test_unknown_queue_is_named(lane: Connection) -> None:
+    with pytest.raises(QueueNotFound, match='queue "nowhere" does not exist'):
+        await lane.producer("nowhere").enqueue(1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "payload", "said"),
+    [
+        (PayloadRules(max_bytes=10), {"text": "longer than ten"}, r"\$ is \d+ bytes: at most 10"),
+        (PayloadRules(max_depth=2), [[[1]]], r"\$\[0\]\[0\] is nested more than 2 deep"),
+        (PayloadRules(max_string=3), {"a": ["four"]}, r"\$\.a\[0\] has 4 characters: at most 3"),
+        (
+            PayloadRules(forbidden_keys=frozenset({"password"})),
+            {"a": {"password": 1}},
+            r"\$\.a\.password has a forbidden key",
+        ),
+        (PayloadRules(required_keys=frozenset({"to", "at"})), {"to": 1}, r"\$ lacks at"),
+        (PayloadRules(required_keys=frozenset({"to"})), [1], r"\$ lacks to"),
+        (PayloadRules(), {"n": float("nan")}, r"\$\.n is nan"),
+        (PayloadRules(), {"f": object()}, "cannot be written as JSON"),
+    ],
+)
+async def test_payload_that_breaks_a_rule_is_not_written(
+    lane: Connection, queue: str, rules: PayloadRules, payload: object, said: str
+) -> None:
+    producer = lane.producer(queue, rules=rules)
+    with pytest.raises(InvalidPayload, match=said):
+        await producer.enqueue(payload)
+    assert await lane.consumer(queue).dequeue() is None
+
+
+async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
+    lane: Connection, queue: str
+) -> None:
+    producer = lane.producer(queue, rules=PayloadRules(max_string=5))
+    with pytest.raises(InvalidPayload, match="payload 2 of the batch") as caught:
+        await producer.batch_enqueue(["a", "b", "too long", "c"])
+    assert caught.value.index == 2
+    assert await lane.consumer(queue).dequeue() is None
+
+
+async def test_default_limit_is_one_mebibyte(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    await producer.enqueue("x" * (2**20 - 2))
+    with pytest.raises(InvalidPayload, match="at most 1048576"):
+        await producer.enqueue("x" * (2**20 - 1))
+
+
+@pytest.mark.parametrize("priority", [-1, 40_000])
+async def test_priority_out_of_range_is_refused(
+    lane: Connection, queue: str, priority: int
+) -> None:
+    with pytest.raises(InvalidRequest, match="priority"):
+        await lane.producer(queue).enqueue(1, priority=priority)
+
+
+async def test_rate_limit_says_the_true_wait(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue, rate_limit=RateLimit(per_second=0.01, burst=3))
+    await producer.batch_enqueue([1, 2, 3])
+    with pytest.raises(RateLimited) as caught:
+        await producer.enqueue(4)
+    assert caught.value.retry_after is not None
+    assert timedelta(seconds=50) < caught.value.retry_after < timedelta(seconds=101)
+    status = producer.rate_limit_status()
+    assert status is not None
+    assert (status.per_second, status.burst, status.available) == (0.01, 3, 0)
+    assert lane.producer(queue).rate_limit_status() is None
+
+
+def test_bucket_fills_with_time_and_waiting_as_told_is_enough() -> None:
+    now = [0.0]
+    bucket = TokenBucket(RateLimit(per_second=7, burst=5), clock=lambda: now[0])
+    bucket.take(5)
+    for n in range(1, 50):
+        with pytest.raises(RateLimited) as caught:
+            bucket.take(n % 5 + 1)
+        assert caught.value.retry_after is not None
+        now[0] += caught.value.retry_after.total_seconds()
+        bucket.take(n % 5 + 1)
+    assert bucket.status.full_in > timedelta(0)
+
+
+def test_batch_larger_than_the_burst_passes_over_time() -> None:
+    now = [0.0]
+    bucket = TokenBucket(RateLimit(per_second=10, burst=5), clock=lambda: now[0])
+    bucket.take(25)
+    with pytest.raises(RateLimited) as caught:
+        bucket.take(25)
+    # 20 in debt and a whole burst to come.
+    assert caught.value.retry_after == pytest.approx(
+        timedelta(seconds=2.5), abs=timedelta(milliseconds=1)
+    )
+    now[0] += 2.51
+    bucket.take(25)
+
+
+async def test_tokens_of_a_push_that_failed_come_back(lane: Connection) -> None:
+    producer = lane.producer("nowhere", rate_limit=RateLimit(per_second=0.001, burst=1))
+    for _ in range(3):
+        with pytest.raises(QueueNotFound):
+            await producer.enqueue(1)
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (1, 0)])
+def test_limit_that_allows_nothing_is_refused(rate: float, burst: int) -> None:
+    with pytest.raises(InvalidSetting):
+        RateLimit(rate, burst)

@@ -1,0 +1,41 @@
+"""What travels between the library and a server arrives as it was."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from laneway.client.wire import Failure, describe, list_shapes, restore
+from laneway.domain import errors
+from laneway.domain.errors import InternalError, LanewayError
+from laneway.engine import Broker
+
+SAMPLES = [
+    errors.RateLimited("slower", retry_after=timedelta(seconds=1.5)),
+    errors.Unavailable("away"),
+    errors.InvalidPayload("is too long", place="$.a", index=3),
+    errors.InvalidStateTransition("ready", "stopped", "worker is ready"),
+    errors.QueueNotFound("none"),
+]
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_error_is_raised_again_as_it_was(error: LanewayError) -> None:
+    sent = msgspec.json.decode(msgspec.json.encode(describe(error)), type=Failure)
+    again = restore(sent)
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert {k: v for k, v in vars(again).items() if v is not None} == {
+        k: v for k, v in vars(error).items() if v is not None
+    }
+
+
+@pytest.mark.parametrize("name", ["Nonsense", "timedelta", "Self"])
+def test_unknown_error_is_a_fault(name: str) -> None:
+    assert type(restore(Failure(name, "what"))) is InternalError
+
+
+def test_broker_has_every_call() -> None:
+    assert [name for name in list_shapes() if not hasattr(Broker, name)] == []

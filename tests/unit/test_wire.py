@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from laneway.client.wire import Failure, describe, list_shapes, restore
 from laneway.domain import errors
-from laneway.domain.errors import InternalError, LanewayError
+from laneway.domain.errors import InternalError
 from laneway.engine import Broker
+
+if TYPE_CHECKING:
+    from laneway.domain.errors import LanewayError
 
 SAMPLES = [
     errors.RateLimited("slower", retry_after=timedelta(seconds=1.5)),

@@ -36,6 +36,7 @@ class Lock:
 LOCKS = (
     Lock("runtime.txt", project=True),
     Lock("dev.txt", project=True, groups=("dev",), constraint="runtime.txt"),
+    Lock("clients.txt", project=False, groups=("clients",)),
     Lock("tools.txt", project=False, groups=("tools",)),
 )
 

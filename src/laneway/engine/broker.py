@@ -21,6 +21,7 @@ from laneway.engine.administration import Administration
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
 from laneway.engine.core import Core
+from laneway.engine.deadlines import Deadlines
 from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
 from laneway.engine.lanes import LanePlace, Lanes
@@ -37,6 +38,7 @@ from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
+from laneway.engine.redrive import Redrive
 from laneway.engine.runs import Runs as WorkflowRuns
 from laneway.engine.safety import SafetyPoll
 from laneway.engine.tasks import Tasks
@@ -64,7 +66,17 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(Administration, Inspection, Listing, Overview, Keys, Activity, Workers, WorkflowRuns):
+class Broker(
+    Administration,
+    Inspection,
+    Listing,
+    Overview,
+    Keys,
+    Activity,
+    Workers,
+    WorkflowRuns,
+    Redrive,
+):
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail
@@ -97,6 +109,7 @@ class Broker(Administration, Inspection, Listing, Overview, Keys, Activity, Work
         self._settlements = SettlePump(
             pool=pool, tasks=self._tasks, settings=self._settings.pumps, lanes=self._lanes
         )
+        self._deadlines = Deadlines(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
         self._claims: dict[int, ClaimPump] = {}
         self._safety = SafetyPoll(
             pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
@@ -133,6 +146,7 @@ class Broker(Administration, Inspection, Listing, Overview, Keys, Activity, Work
         Those who wait for messages are answered with none.
         """
         self._closed = True
+        self._deadlines.close()
         try:
             async with asyncio.timeout(self._settings.shutdown.total_seconds()):
                 for claims in list(self._claims.values()):
@@ -256,6 +270,13 @@ class Broker(Administration, Inspection, Listing, Overview, Keys, Activity, Work
         if token is None:
             return None
         return (await self.extend([Receipt(token, message.lane, message.seq)], lease=lease))[0]
+
+    def expect_expiry(self, lease: timedelta) -> None:
+        """End locks that were handed out just now promptly when their time is up.
+
+        Without it, they end with the next regular round, some seconds later at the most.
+        """
+        self._deadlines.note(lease)
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]

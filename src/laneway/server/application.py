@@ -90,7 +90,7 @@ class Application:
                 return self._explain(_too_busy(self._service.busy), request)
             if scope["method"] == "OPTIONS":
                 return self._answer_preflight(scope)
-            route, path = self._router.find(scope["method"], scope["path"])
+            route, path = self._router.find(scope["method"], scope["path"], scope["query_string"])
             request.route = route
             call = await self._prepare(request, route, path)
             return await route.operation.handler(call)

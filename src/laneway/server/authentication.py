@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
 PREFIX = "lw"
+# The id of the server's own secret where keys are called by ids.
+OWNER = "SECRET_KEY"
 
 
 class NewKey(NamedTuple):
@@ -50,6 +52,13 @@ def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         key = token.strip() if scheme.lower() == b"bearer" else None
     return key
+
+
+class Credential(NamedTuple):
+    """What a signature is made with, and who makes it."""
+
+    secret: str
+    identity: Identity
 
 
 class Keyring:
@@ -93,8 +102,7 @@ class Keyring:
 
     async def identify(self, key: bytes | None) -> Identity:
         """Return who sent the key; the keys are looked up first if they were not lately."""
-        if monotonic() > self._fresh_until:
-            await self.refresh()
+        await self.refresh_if_stale()
         if not self.required:
             return self._anyone
         if not key:
@@ -104,6 +112,23 @@ class Keyring:
             raise Unauthenticated("Invalid API key")
         self._accepted[key] = identity
         return identity
+
+    def find_secret(self, access_key: str) -> Credential | None:
+        """Return what the owner of a key signs with, by the id that the key begins with.
+
+        The server knows only keys' digests, so a digest is what is signed with.
+        """
+        if access_key == OWNER and self._secret is not None:
+            return Credential(self._secret.hex(), self._owner)
+        stored = self._keys.get(access_key.removeprefix(f"{PREFIX}_"))
+        if stored is None:
+            return None
+        identity = Identity(stored.name, stored.role, stored.pattern)
+        return Credential(stored.digest.hex(), identity)
+
+    async def refresh_if_stale(self) -> None:
+        if monotonic() > self._fresh_until:
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Look the keys up, once for all who want to know at the same time."""

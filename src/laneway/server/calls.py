@@ -44,7 +44,15 @@ class Identity:
 
 # The headers that the server itself looks at.
 _WANTED = frozenset(
-    {b"x-api-key", b"x-request-id", b"content-length", b"accept-encoding", b"authorization"}
+    {
+        b"x-api-key",
+        b"x-request-id",
+        b"content-length",
+        b"accept-encoding",
+        b"authorization",
+        b"host",
+        b"x-amz-target",
+    }
 )
 
 

@@ -52,7 +52,9 @@ class Operation(Generic[P, B]):
 
     path: relative to its surface, with {names} that are fields of `parameters`. role None: open to
     all. reach: which queues it touches. body_optional: an empty body stands for the body's
-    defaults. compress: its answers are large lists. hidden: not in the OpenAPI document.
+    defaults. compress: its answers are large lists. hidden: not in the OpenAPI document. forms: what
+    names in the path may look like, as regular expressions. query: only requests with that
+    parameter are meant, before all others.
     """
 
     method: str
@@ -67,6 +69,8 @@ class Operation(Generic[P, B]):
     body_optional: bool = False
     compress: bool = False
     hidden: bool = False
+    forms: Mapping[str, str] = field(default_factory=dict)
+    query: str | None = None
     tag: str = "messages"
 
 

@@ -58,18 +58,27 @@ class Router:
         ]
         self._surfaces = sorted(surfaces, key=lambda surface: -len(surface.prefix))
         self._whole: dict[str, dict[str, Found]] = {}
+        # Those that ask for a parameter in the query, by path and method.
+        self._asking: dict[tuple[str, str], tuple[bytes, Found]] = {}
         self._patterns: list[tuple[re.Pattern[str], dict[str, Route]]] = []
         patterns: dict[str, dict[str, Route]] = {}
         for route in self.routes:
-            method = route.operation.method
+            method, query = route.operation.method, route.operation.query
             if "{" in route.path:
-                patterns.setdefault(route.path, {})[method] = route
+                patterns.setdefault(_make_pattern(route), {})[method] = route
+            elif query is not None:
+                marker = (f"{query}=".encode(), Found(route, _NOTHING))
+                self._asking[route.path, method] = marker
             else:
                 self._whole.setdefault(route.path, {})[method] = Found(route, _NOTHING)
-        for path, methods in patterns.items():
-            self._patterns.append((re.compile(_NAME.sub(r"(?P<\1>[^/]+)", path)), methods))
+        for pattern, methods in patterns.items():
+            self._patterns.append((re.compile(pattern), methods))
 
-    def find(self, method: str, path: str) -> Found:
+    def find(self, method: str, path: str, query: bytes = b"") -> Found:
+        if query and (path, method) in self._asking:
+            parameter, asked = self._asking[path, method]
+            if query.startswith(parameter) or b"&" + parameter in query:
+                return asked
         methods = self._whole.get(path)
         if methods is not None:
             found = methods.get(method)
@@ -106,6 +115,11 @@ class Router:
         if allowed:
             raise MethodNotAllowed(method, allowed)
         raise NoSuchRoute(path)
+
+
+def _make_pattern(route: Route) -> str:
+    forms = route.operation.forms
+    return _NAME.sub(lambda name: f"(?P<{name[1]}>{forms.get(name[1], '[^/]+')})", route.path)
 
 
 def _require_names(operation: Operation[Any, Any]) -> None:

@@ -24,6 +24,7 @@ from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
 from laneway.server.service import Service
+from laneway.server.sqs import make_surface as make_sqs
 
 if TYPE_CHECKING:
     import socket
@@ -80,9 +81,10 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         await ensure_queue(broker, settings)
+        surfaces = (REST, LIBRARY, monitoring.make_surface(REST.explain), make_sqs(settings.sqs))
         server = _Server(
             uvicorn.Config(
-                Application(service, (REST, LIBRARY, monitoring.make_surface(REST.explain))),
+                Application(service, surfaces),
                 http=limit_headers(settings.limits.headers),
                 ws="none",
                 lifespan="off",

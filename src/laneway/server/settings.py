@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
+from typing import Literal
 
 from laneway.activity.settings import ActivitySettings
 from laneway.domain.settings import EngineSettings
@@ -33,6 +34,29 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SqsSettings:
+    """The SQS endpoint's settings.
+
+    port: one of its own beside the server's; None: only that. host: how clients reach the server,
+    for the URLs of queues; None: as the request says. in_flight: how many messages of a queue may
+    be. recreate_after and purge_after: how long a name rests after its queue was deleted, and a
+    queue after it was purged.
+    """
+
+    port: int | None = None
+    host: str | None = None
+    url_style: Literal["path", "region", "host"] = "path"
+    region: str = "us-east-1"
+    account: str = "000000000000"
+    in_flight: int = 120_000
+    recreate_after: timedelta = timedelta(seconds=60)
+    purge_after: timedelta = timedelta(seconds=60)
+
+
+_SQS = SqsSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The server's settings.
 
@@ -56,6 +80,7 @@ class ServerSettings:
     manual_actor: str = "user-manual-operation"
     shutdown: timedelta = timedelta(seconds=20)
     limits: Limits = Limits()
+    sqs: SqsSettings = _SQS
     activity: ActivitySettings = _ACTIVITY
     engine: EngineSettings = _ENGINE
 

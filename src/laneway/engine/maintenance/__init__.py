@@ -10,6 +10,7 @@ from laneway.engine.maintenance.forget import Forget
 from laneway.engine.maintenance.idle import Idle
 from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.reclaim import Reclaim
+from laneway.engine.maintenance.redrive import Redrive
 from laneway.engine.maintenance.results import Results
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
@@ -31,4 +32,5 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Forget(settings),
         Reclaim(settings, wakeups),
         Results(settings),
+        Redrive(settings, wakeups),
     ]

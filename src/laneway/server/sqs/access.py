@@ -1,0 +1,54 @@
+"""Lets a caller in: by the signature that AWS clients make, or by a key as other protocols take it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from laneway.server.authentication import read_key
+from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.signatures import Signable, read_header, read_presigned, split_query, verify
+
+if TYPE_CHECKING:
+    from laneway.server.calls import Call, Identity
+    from laneway.server.sqs.actions import Action
+
+
+async def identify(call: Call[Any, Any], body: bytes) -> Identity:
+    """Return who calls; without any key in force, that is anyone."""
+    keyring = call.service.keyring
+    headers = call.request.headers
+    key = read_key(headers)
+    known = keyring.recall(key)
+    if known is not None:
+        return known
+    await keyring.refresh_if_stale()
+    if not keyring.required or key is not None:
+        return await keyring.identify(key)
+    scope = call.request.scope
+    named = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    query = split_query(scope["query_string"])
+    signed = read_presigned(query)
+    if signed is None:
+        if "authorization" not in named:
+            raise Fault(
+                "MissingAuthenticationTokenException", "Request is missing Authentication Token"
+            )
+        signed = read_header(named["authorization"], named)
+    found = keyring.find_secret(signed.access_key)
+    if found is None:
+        raise Fault(
+            "UnrecognizedClientException", "The security token included in the request is invalid."
+        )
+    request = Signable(scope["method"], scope["path"], query, named, body)
+    verify(signed, request, secret=found.secret, now=datetime.now(UTC))
+    return found.identity
+
+
+def require_role(identity: Identity, action: Action) -> None:
+    if identity.role < action.role:
+        raise Fault(
+            "AccessDeniedException",
+            f'The key "{identity.name}" has the role {identity.role}: {action.name} takes '
+            f"{action.role}.",
+        )

@@ -1,0 +1,74 @@
+"""How queues are addressed: URLs in several forms, and ARNs."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from laneway.server.sqs.errors import Fault, invalid, missing
+
+if TYPE_CHECKING:
+    from laneway.server.settings import SqsSettings
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_CREDENTIAL = re.compile(rb"Credential=([^/,\s]+)/[0-9]{8}/([^/]+)/")
+_ARN = re.compile(r"arn:[^:]+:sqs:[^:]*:[^:]*:([^:]+)")
+
+
+class Origin(NamedTuple):
+    """What addresses are made of: where the client reached us, and as whom."""
+
+    base: str
+    region: str
+    account: str
+
+
+def read_origin(
+    scheme: str, host: str, authorization: bytes | None, settings: SqsSettings
+) -> Origin:
+    """Return it by the credential scope, signed or not: open servers know callers only by it."""
+    region, account = settings.region, settings.account
+    found = _CREDENTIAL.search(authorization) if authorization else None
+    if found is not None:
+        access_key = found[1].decode("latin-1")
+        region = found[2].decode("latin-1")
+        if _ACCOUNT.fullmatch(access_key):
+            account = access_key
+    return Origin(f"{scheme}://{settings.host or host}", region, account)
+
+
+def write_url(name: str, origin: Origin, settings: SqsSettings) -> str:
+    base, region, account = origin
+    match settings.url_style:
+        case "region":
+            return f"{base}/queue/{region}/{account}/{name}"
+        case "host":
+            scheme, _, host = base.partition("://")
+            return f"{scheme}://sqs.{region}.{host}/{account}/{name}"
+        case _:
+            return f"{base}/{account}/{name}"
+
+
+@lru_cache(maxsize=4096)
+def read_url(url: str) -> str:
+    """Return the queue's name: the last part of a path of any form, or a bare name."""
+    if not url:
+        raise missing("QueueUrl")
+    name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    if not name:
+        raise Fault("InvalidAddress", f"The address {url} is not valid for this endpoint.")
+    return name
+
+
+def write_arn(name: str, origin: Origin) -> str:
+    return f"arn:aws:sqs:{origin.region}:{origin.account}:{name}"
+
+
+def read_arn(arn: str, parameter: str) -> str:
+    """Return the queue's name."""
+    found = _ARN.fullmatch(arn)
+    if found is None:
+        raise invalid(f"You must use this format to specify the {parameter}: arn:aws:sqs:…")
+    return found[1]

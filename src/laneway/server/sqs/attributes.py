@@ -1,0 +1,280 @@
+"""A queue's attributes: what they may be, and where the broker keeps each of them.
+
+Those that the broker acts on are its own settings of a queue, so that every protocol sees and sets
+the same ones. The rest is in the queue's options, under "sqs".
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from laneway.domain.settings import QueueChanges
+from laneway.server.sqs.errors import Fault, invalid, invalid_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from laneway.domain.queues import Queue
+
+# The section of a queue's options that is SQS's.
+SECTION = "sqs"
+FIFO = ".fifo"
+
+LONGEST_RETENTION = 1_209_600
+LARGEST_MESSAGE = 1_048_576
+DEFAULT_RETENTION = timedelta(days=4)
+MOST_RECEIVES = 1000
+
+_NUMBERS = {
+    "VisibilityTimeout": (0, 43_200),
+    "DelaySeconds": (0, 900),
+    "MessageRetentionPeriod": (60, LONGEST_RETENTION),
+    "ReceiveMessageWaitTimeSeconds": (0, 20),
+    "MaximumMessageSize": (1024, LARGEST_MESSAGE),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+}
+_FLAGS = {"SqsManagedSseEnabled", "FifoQueue", "ContentBasedDeduplication"}
+_CHOICES = {
+    "DeduplicationScope": ("messageGroup", "queue"),
+    "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
+}
+# JSON objects; an empty text takes one away.
+_POLICIES = ("Policy", "RedrivePolicy", "RedriveAllowPolicy")
+_TEXTS = ("KmsMasterKeyId",)
+_FIFO_ONLY = ("ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit")
+
+SETTABLE = frozenset({*_NUMBERS, *_FLAGS, *_CHOICES, *_POLICIES, *_TEXTS})
+COUNTS = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+READABLE = SETTABLE | {*COUNTS, "CreatedTimestamp", "LastModifiedTimestamp", "QueueArn", "All"}
+
+
+class Change(NamedTuple):
+    """What setting attributes means: settings of the broker, and SQS's own beside them."""
+
+    settings: QueueChanges
+    options: dict[str, Any]
+
+
+class Redrive(NamedTuple):
+    """Where messages go that were received too often."""
+
+    arn: str
+    most: int
+
+
+def is_fifo(queue: Queue) -> bool:
+    return queue.settings.ordered and queue.name.endswith(FIFO)
+
+
+def read_options(queue: Queue) -> Mapping[str, Any]:
+    found = queue.settings.options.get(SECTION)
+    return found if isinstance(found, dict) else {}
+
+
+def read_own(queue: Queue) -> Mapping[str, str]:
+    """Return the attributes that are kept in the options."""
+    return read_options(queue).get("attributes") or {}
+
+
+def read_tags(queue: Queue) -> Mapping[str, str]:
+    return read_options(queue).get("tags") or {}
+
+
+def read_maximum_size(queue: Queue) -> int:
+    own = read_own(queue).get("MaximumMessageSize")
+    return int(own) if own is not None else min(queue.settings.max_bytes, LARGEST_MESSAGE)
+
+
+def has_content_deduplication(queue: Queue) -> bool:
+    return read_own(queue).get("ContentBasedDeduplication") == "true"
+
+
+def read_visibility(queue: Queue) -> int:
+    """Return the seconds that a message stays unseen, zero included."""
+    if read_own(queue).get("VisibilityTimeout") == "0":
+        return 0
+    return max(int(queue.settings.lease.total_seconds()), 1)
+
+
+def read_wait(queue: Queue) -> int:
+    return int(read_own(queue).get("ReceiveMessageWaitTimeSeconds", "0"))
+
+
+def check_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> None:
+    """Refuse attributes that cannot be set, or not to that."""
+    for name, value in attributes.items():
+        if name not in SETTABLE or (name == "FifoQueue" and not fifo):
+            raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
+        if name == "FifoQueue" and (not new or value != "true"):
+            raise _bad(name)
+        if name in _FIFO_ONLY and not fifo:
+            raise Fault(
+                "InvalidAttributeName",
+                f"You can specify the {name} only when FifoQueue is set to true.",
+            )
+        _check_value(name, value)
+
+
+def plan_change(attributes: Mapping[str, str]) -> Change:
+    """Return what to change for attributes that were checked."""
+    settings = QueueChanges()
+    own: dict[str, str | None] = {}
+    options: dict[str, Any] = {"attributes": own}
+    for name, value in attributes.items():
+        match name:
+            case "VisibilityTimeout":
+                # A lock lasts longer than nothing; zero is given back as soon as it is received.
+                own[name] = "0" if int(value) == 0 else None
+                if int(value):
+                    settings["lease"] = timedelta(seconds=int(value))
+            case "DelaySeconds":
+                settings["delay"] = timedelta(seconds=int(value)) if int(value) else None
+            case "MessageRetentionPeriod":
+                settings["message_ttl"] = timedelta(seconds=int(value))
+            case "MaximumMessageSize":
+                own[name] = value
+                settings["max_bytes"] = size_limit(int(value))
+            case "DeduplicationScope":
+                settings["dedup_scope"] = "partition" if value == "messageGroup" else "queue"
+            case "FifoQueue":
+                pass
+            case "RedrivePolicy":
+                own[name] = value or None
+                redrive = read_redrive(value) if value else None
+                settings["max_attempts"] = redrive.most if redrive else None
+                options["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
+            case _:
+                own[name] = value or None
+    return Change(settings, options)
+
+
+def size_limit(size: int) -> int:
+    """Return how many bytes a body may have as JSON: no character of XML takes more than twice."""
+    return 2 * size + 2
+
+
+def read_redrive(text: str) -> Redrive:
+    policy = _read_policy("RedrivePolicy", text)
+    for member in ("deadLetterTargetArn", "maxReceiveCount"):
+        if member not in policy:
+            raise invalid_value(
+                text,
+                "RedrivePolicy",
+                f"Redrive policy does not contain mandatory attribute: {member}.",
+            )
+    most = policy["maxReceiveCount"]
+    try:
+        count = int(str(most))
+    except ValueError:
+        count = 0
+    if not 1 <= count <= MOST_RECEIVES:
+        raise invalid_value(
+            text,
+            "RedrivePolicy",
+            f"Invalid value for maxReceiveCount: {most}, valid values are from 1 to "
+            f"{MOST_RECEIVES} both inclusive.",
+        )
+    return Redrive(str(policy["deadLetterTargetArn"]), count)
+
+
+def allows_source(queue: Queue, arn: str) -> bool:
+    """Tell whether a queue lets the one at `arn` send it what is dead."""
+    text = read_own(queue).get("RedriveAllowPolicy")
+    policy = json.loads(text) if text else {}
+    match policy.get("redrivePermission", "allowAll"):
+        case "denyAll":
+            return False
+        case "byQueue":
+            return arn in policy.get("sourceQueueArns", ())
+        case _:
+            return True
+
+
+def show_attributes(queue: Queue, arn: str) -> dict[str, str]:
+    """Return every attribute that has a value, but the counts."""
+    settings = queue.settings
+    retention = settings.message_ttl
+    shown = {
+        "QueueArn": arn,
+        "CreatedTimestamp": _show_time(queue.created_at),
+        "LastModifiedTimestamp": _show_time(queue.updated_at),
+        "VisibilityTimeout": str(read_visibility(queue)),
+        "DelaySeconds": str(int(settings.delay.total_seconds()) if settings.delay else 0),
+        # One that keeps messages for ever keeps them as long as SQS knows of.
+        "MessageRetentionPeriod": str(
+            int(retention.total_seconds()) if retention else LONGEST_RETENTION
+        ),
+        "ReceiveMessageWaitTimeSeconds": str(read_wait(queue)),
+        "MaximumMessageSize": str(read_maximum_size(queue)),
+        "SqsManagedSseEnabled": "true",
+    }
+    if is_fifo(queue):
+        shown |= {
+            "FifoQueue": "true",
+            "ContentBasedDeduplication": "false",
+            "DeduplicationScope": (
+                "messageGroup" if settings.dedup_scope == "partition" else "queue"
+            ),
+            "FifoThroughputLimit": "perQueue",
+        }
+    return shown | dict(read_own(queue))
+
+
+def _check_value(name: str, value: str) -> None:
+    if name in _NUMBERS:
+        low, high = _NUMBERS[name]
+        if not value.isdecimal() or not low <= int(value) <= high:
+            raise _bad(name)
+    elif (name in _FLAGS and value not in {"true", "false"}) or (
+        name in _CHOICES and value not in _CHOICES[name]
+    ):
+        raise _bad(name)
+    elif name in _POLICIES and value:
+        _read_policy(name, value)
+        if name == "RedrivePolicy":
+            read_redrive(value)
+        elif name == "RedriveAllowPolicy":
+            _check_allow_policy(value)
+
+
+def _check_allow_policy(text: str) -> None:
+    policy = _read_policy("RedriveAllowPolicy", text)
+    permission = policy.get("redrivePermission")
+    sources = policy.get("sourceQueueArns")
+    if permission not in {"allowAll", "denyAll", "byQueue"}:
+        raise invalid_value(text, "RedriveAllowPolicy", "redrivePermission is not valid.")
+    if (permission == "byQueue") != (sources is not None):
+        raise invalid_value(
+            text, "RedriveAllowPolicy", "sourceQueueArns goes with byQueue, and with it only."
+        )
+    if sources is not None and (not isinstance(sources, list) or not 1 <= len(sources) <= 10):  # noqa: PLR2004 - SQS's
+        raise invalid_value(text, "RedriveAllowPolicy", "sourceQueueArns takes 1 to 10 ARNs.")
+
+
+def _read_policy(name: str, text: str) -> dict[str, Any]:
+    try:
+        policy = json.loads(text)
+    except ValueError:
+        policy = None
+    if not isinstance(policy, dict) or "\\u0000" in text:
+        if name == "Policy":
+            raise _bad(name)
+        raise invalid(
+            f"Value {text} for parameter {name} is invalid. Reason: {name} is not a valid JSON map."
+        )
+    return policy
+
+
+def _bad(name: str) -> Fault:
+    return Fault("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
+
+
+def _show_time(moment: datetime) -> str:
+    return str(int(moment.timestamp()))

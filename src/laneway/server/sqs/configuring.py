@@ -1,0 +1,120 @@
+"""The actions on a queue's attributes, and the list of queues whose dead letters it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.domain.errors import QueueNotFound
+from laneway.server.sqs.addresses import read_arn
+from laneway.server.sqs.attributes import (
+    COUNTS,
+    FIFO,
+    READABLE,
+    SECTION,
+    allows_source,
+    check_values,
+    is_fifo,
+    plan_change,
+    read_options,
+    read_redrive,
+    show_attributes,
+)
+from laneway.server.sqs.errors import Fault, invalid_value
+from laneway.server.sqs.pages import cut_page
+from laneway.server.sqs.wire import QueueRequest, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.exchange import Exchange
+
+
+class GetQueueAttributes(QueueRequest, kw_only=True):
+    attribute_names: list[str] = msgspec.field(default_factory=list)
+
+
+class QueueAttributes(Result, kw_only=True):
+    attributes: dict[str, str] | None = None
+
+
+class SetQueueAttributes(QueueRequest, kw_only=True):
+    attributes: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ListDeadLetterSourceQueues(QueueRequest, kw_only=True):
+    next_token: str | None = None
+    max_results: int | None = None
+
+
+class SourceUrls(Result, kw_only=True):
+    queue_urls: list[str] = msgspec.field(name="queueUrls")
+    next_token: str | None = None
+
+
+async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) -> QueueAttributes:
+    queue = await exchange.get_queue(request)
+    wanted = set(request.attribute_names)
+    unknown = sorted(wanted - READABLE)
+    if unknown:
+        raise Fault("InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
+    everything = "All" in wanted
+    shown = show_attributes(queue, exchange.write_arn(queue.name))
+    if everything or wanted & set(COUNTS):
+        shown |= await _count(exchange, queue)
+    chosen = {name: value for name, value in shown.items() if everything or name in wanted}
+    return QueueAttributes(attributes=chosen or None)
+
+
+async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
+    queue = await exchange.get_queue(request)
+    check_values(request.attributes, fifo=is_fifo(queue), new=False)
+    await check_redrive(exchange, queue.name, request.attributes)
+    change = plan_change(request.attributes)
+    if "RedrivePolicy" in request.attributes:
+        change.options["arn"] = exchange.write_arn(queue.name)
+    await exchange.broker.configure_queue(queue.name, change.settings, SECTION, change.options)
+
+
+async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQueues) -> SourceUrls:
+    queue = await exchange.get_queue(request)
+    names = [
+        source.name
+        for source in await exchange.broker.list_queues()
+        if read_options(source).get("dead_letter_queue") == queue.name
+        and exchange.identity.may_use(source.name)
+    ]
+    page = cut_page(names, request.next_token, request.max_results)
+    urls = [exchange.write_url(name) for name in page.names]
+    return SourceUrls(queue_urls=urls, next_token=page.next_token)
+
+
+async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
+    """Refuse a redrive policy whose target is not there, of the other kind, or unwilling."""
+    text = attributes.get("RedrivePolicy")
+    if not text:
+        return
+    arn = read_redrive(text).arn
+    try:
+        target = await exchange.broker.get_queue(read_arn(arn, "deadLetterTargetArn"))
+    except QueueNotFound:
+        raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
+    if is_fifo(target) != name.endswith(FIFO):
+        raise invalid_value(
+            text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source."
+        )
+    if not allows_source(target, exchange.write_arn(name)):
+        raise invalid_value(
+            text,
+            "RedrivePolicy",
+            "The dead-letter queue's RedriveAllowPolicy does not allow this queue as a source.",
+        )
+
+
+async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:
+    counts = (await exchange.broker.counts(queue.name))[0]
+    delayed = await exchange.broker.count_delayed(queue.name)
+    visible = max(counts.queued - delayed, 0)
+    return dict(zip(COUNTS, map(str, (visible, counts.processing, delayed)), strict=True))

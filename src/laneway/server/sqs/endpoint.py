@@ -1,0 +1,110 @@
+"""The endpoint: finds the protocol and the action, lets the caller in, runs, answers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.domain.errors import LanewayError
+from laneway.server.errors import ClientGone
+from laneway.server.sqs.access import identify, require_role
+from laneway.server.sqs.actions import ACTIONS
+from laneway.server.sqs.errors import to_fault
+from laneway.server.sqs.exchange import Exchange
+from laneway.server.sqs.json import JsonCodec
+from laneway.server.sqs.limits import InFlight
+from laneway.server.sqs.query import LARGEST_FORM, UNKNOWN, QueryCodec, read_form
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laneway.server.answers import Answer
+    from laneway.server.calls import Call, Identity
+    from laneway.server.settings import SqsSettings
+    from laneway.server.sqs.errors import Fault
+
+logger = logging.getLogger(__name__)
+
+
+class QueuePath(msgspec.Struct):
+    """Where a request was sent to: a queue's own URL, or the root."""
+
+    account: str = ""
+    queue: str = ""
+    region: str = ""
+
+
+class Endpoint:
+    """One per process."""
+
+    def __init__(self, settings: SqsSettings) -> None:
+        self._json = JsonCodec(ACTIONS)
+        self._query = QueryCodec(ACTIONS)
+        self._in_flight = InFlight(settings.in_flight)
+
+    async def answer(self, call: Call[Any, None]) -> Answer:
+        target = call.request.headers.get(b"x-amz-target")
+        if target is None:
+            return await self._answer_query(call)
+        request_id = call.request.request_id
+        try:
+            body = await call.read()
+            identity = await identify(call, body)
+            action, request = self._json.read(target, body)
+            require_role(identity, action)
+            credential = call.request.headers.get(b"authorization")
+            exchange = self._meet(call, identity, credential)
+            return self._json.write(await action.run(exchange, request), request_id)
+        except LanewayError as error:
+            return self._json.explain(_name_fault(error, call), request_id)
+
+    async def _answer_query(self, call: Call[Any, None]) -> Answer:
+        request_id = call.request.request_id
+        try:
+            body = await call.request.read(LARGEST_FORM)
+            form = read_form(call.request.scope["query_string"], body)
+            if "Action" not in form:
+                return UNKNOWN
+            identity = await identify(call, body)
+            action, request = self._query.read(form)
+            require_role(identity, action)
+            exchange = self._meet(call, identity, _find_credential(call, form))
+            return self._query.write(action, await action.run(exchange, request), request_id)
+        except LanewayError as error:
+            return self._query.explain(_name_fault(error, call), request_id)
+
+    def _meet(
+        self, call: Call[Any, None], identity: Identity, credential: bytes | None
+    ) -> Exchange:
+        path = "" if call.parameters is None else call.parameters.queue
+        return Exchange(
+            call,
+            identity=identity,
+            path=path,
+            credential=credential,
+            in_flight=self._in_flight,
+        )
+
+
+def explain(error: LanewayError) -> Answer:
+    """Word an error of a request that did not get as far as its protocol."""
+    return JsonCodec({}).explain(to_fault(error), b"-")
+
+
+def _find_credential(call: Call[Any, None], form: Mapping[str, str]) -> bytes | None:
+    presigned = form.get("X-Amz-Credential")
+    if presigned is not None:
+        return b"Credential=" + presigned.encode()
+    return call.request.headers.get(b"authorization")
+
+
+def _name_fault(error: LanewayError, call: Call[Any, None]) -> Fault:
+    if isinstance(error, ClientGone):
+        raise error
+    fault = to_fault(error)
+    if fault.name == "InternalFailure":
+        extra = {"request_id": call.request.request_id.decode()}
+        logger.error("%s: %s", type(error).__name__, error, extra=extra)
+    return fault

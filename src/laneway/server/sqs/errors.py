@@ -1,0 +1,140 @@
+"""What can go wrong, in the codes of SQS: one table for both wire protocols."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.domain import errors as domain
+from laneway.server import errors as server
+from laneway.server.errors import RequestError
+
+if TYPE_CHECKING:
+    from laneway.domain.errors import LanewayError
+
+# Faults that the service itself declares, and those that any AWS service may give.
+SQS = "com.amazonaws.sqs"
+CORAL = "com.amazon.coral.service"
+
+
+class Code(NamedTuple):
+    """How a fault is called in the query protocol, with which status, and where it is declared."""
+
+    query: str
+    status: int = 400
+    namespace: str = SQS
+
+
+_PREFIX = "AWS.SimpleQueueService."
+
+CODES: dict[str, Code] = {
+    **{
+        name: Code(_PREFIX + name)
+        for name in (
+            "BatchEntryIdsNotDistinct",
+            "BatchRequestTooLong",
+            "EmptyBatchRequest",
+            "InvalidBatchEntryId",
+            "MessageNotInflight",
+            "QueueDeletedRecently",
+            "TooManyEntriesInBatchRequest",
+            "UnsupportedOperation",
+        )
+    },
+    "PurgeQueueInProgress": Code(_PREFIX + "PurgeQueueInProgress", 403),
+    "QueueDoesNotExist": Code(_PREFIX + "NonExistentQueue"),
+    "QueueNameExists": Code("QueueAlreadyExists"),
+    "OverLimit": Code("OverLimit", 403),
+    "ResourceNotFoundException": Code("ResourceNotFoundException", 404),
+    "InvalidAddress": Code("InvalidAddress", 404),
+    "InvalidAttributeName": Code("InvalidAttributeName"),
+    "InvalidAttributeValue": Code("InvalidAttributeValue"),
+    "InvalidMessageContents": Code("InvalidMessageContents"),
+    "InvalidSecurity": Code("InvalidSecurity", 403),
+    "ReceiptHandleIsInvalid": Code("ReceiptHandleIsInvalid"),
+    "RequestThrottled": Code("RequestThrottled", 403),
+    "InvalidParameterValueException": Code("InvalidParameterValue", 400, CORAL),
+    "MissingRequiredParameterException": Code("MissingParameter", 400, CORAL),
+    "AccessDeniedException": Code("AccessDenied", 403, CORAL),
+    "InvalidSignatureException": Code("SignatureDoesNotMatch", 403, CORAL),
+    "UnrecognizedClientException": Code("InvalidClientTokenId", 403, CORAL),
+    "MissingAuthenticationTokenException": Code("MissingAuthenticationToken", 403, CORAL),
+    "RequestExpired": Code("RequestExpired", 403, CORAL),
+    "SerializationException": Code("MalformedInput", 400, CORAL),
+    "InvalidAction": Code("InvalidAction", 400, CORAL),
+    "UnknownOperationException": Code("UnknownOperationException", 404, CORAL),
+    "RequestEntityTooLargeException": Code("RequestEntityTooLarge", 413, CORAL),
+    "ServiceUnavailableException": Code("ServiceUnavailable", 503, CORAL),
+    "InternalFailure": Code("InternalFailure", 500, CORAL),
+}
+
+# What the broker and the server call it, by the nearest class.
+NAMES: dict[type[LanewayError], str] = {
+    domain.LanewayError: "InternalFailure",
+    domain.Retryable: "ServiceUnavailableException",
+    domain.InvalidRequest: "InvalidParameterValueException",
+    domain.QueueNotFound: "QueueDoesNotExist",
+    domain.QueueExists: "QueueNameExists",
+    domain.LockLost: "ReceiptHandleIsInvalid",
+    domain.BrokerClosed: "ServiceUnavailableException",
+    domain.Misconfigured: "ServiceUnavailableException",
+    domain.InternalError: "InternalFailure",
+    server.RequestError: "InvalidParameterValueException",
+    server.MalformedBody: "SerializationException",
+    server.BodyTooLarge: "RequestEntityTooLargeException",
+    server.NoSuchRoute: "UnknownOperationException",
+    server.MethodNotAllowed: "UnknownOperationException",
+    server.Unauthenticated: "UnrecognizedClientException",
+    server.Forbidden: "AccessDeniedException",
+}
+
+_NO_QUEUE = "The specified queue does not exist."
+
+
+class Fault(RequestError):
+    """A request that is refused, by its name in the table of codes."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+    @property
+    def code(self) -> Code:
+        return CODES[self.name]
+
+    @property
+    def is_senders(self) -> bool:
+        return self.code.status < 500  # noqa: PLR2004 - as HTTP divides them
+
+
+def missing(parameter: str) -> Fault:
+    return Fault(
+        "MissingRequiredParameterException", f"The request must contain the parameter {parameter}."
+    )
+
+
+def invalid(message: str) -> Fault:
+    return Fault("InvalidParameterValueException", message)
+
+
+def invalid_value(value: object, parameter: str, reason: str) -> Fault:
+    return invalid(f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
+
+
+def to_fault(error: LanewayError) -> Fault:
+    """Return any error in the words of SQS."""
+    if isinstance(error, Fault):
+        return error
+    for ancestor in type(error).__mro__:
+        name = NAMES.get(ancestor)
+        if name is not None:
+            return Fault(name, _word(error, name))
+    return Fault("InternalFailure", "Internal failure")
+
+
+def _word(error: LanewayError, name: str) -> str:
+    if name == "QueueDoesNotExist":
+        return _NO_QUEUE
+    if name == "InternalFailure":
+        # What it was is in the log; it is nothing the client could use.
+        return "The request processing has failed because of an unknown error."
+    return str(error)

@@ -1,0 +1,83 @@
+"""One request of SQS on its way through an action: who calls, and which queue is meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laneway.server.sqs.addresses import read_origin, read_url, write_arn, write_url
+from laneway.server.sqs.errors import Fault
+
+if TYPE_CHECKING:
+    from laneway.domain.queues import Queue
+    from laneway.engine import Broker
+    from laneway.server.calls import Call, Identity
+    from laneway.server.settings import SqsSettings
+    from laneway.server.sqs.addresses import Origin
+    from laneway.server.sqs.limits import InFlight
+    from laneway.server.sqs.wire import Addressed
+
+
+class Exchange:
+    """credential: the header or query parameter that names the caller's key, region and account."""
+
+    __slots__ = ("_origin", "broker", "call", "credential", "identity", "in_flight", "path")
+
+    def __init__(
+        self,
+        call: Call[Any, Any],
+        *,
+        identity: Identity,
+        path: str,
+        credential: bytes | None,
+        in_flight: InFlight,
+    ) -> None:
+        self.call = call
+        self.identity = identity
+        self.path = path
+        self.credential = credential
+        self.in_flight = in_flight
+        self.broker: Broker = call.service.broker
+        self._origin: Origin | None = None
+
+    @property
+    def settings(self) -> SqsSettings:
+        return self.call.service.settings.sqs
+
+    @property
+    def origin(self) -> Origin:
+        if self._origin is None:
+            request = self.call.request
+            host = request.headers.get(b"host", b"localhost").decode("latin-1")
+            scheme = request.scope["scheme"]
+            self._origin = read_origin(scheme, host, self.credential, self.settings)
+        return self._origin
+
+    def write_url(self, name: str) -> str:
+        return write_url(name, self.origin, self.settings)
+
+    def write_arn(self, name: str) -> str:
+        return write_arn(name, self.origin)
+
+    def name_queue(self, request: Addressed) -> str:
+        """Return the name of the queue meant; the body's URL wins over the path."""
+        name = read_url(request.queue_url or self.path)
+        if self.identity.pattern is not None:
+            self.require_queue(name)
+        return name
+
+    async def find_queue(self, request: Addressed) -> Queue:
+        """Return the queue meant as it is remembered, at most a few seconds old."""
+        return await self.broker.find_queue(self.name_queue(request))
+
+    async def get_queue(self, request: Addressed) -> Queue:
+        """Return the queue meant as it is now."""
+        return await self.broker.get_queue(self.name_queue(request))
+
+    def require_queue(self, name: str) -> None:
+        """Refuse a key that is limited to other queues."""
+        if not self.identity.may_use(name):
+            raise Fault(
+                "AccessDeniedException",
+                f'The key "{self.identity.name}" is limited to queues like '
+                f'"{self.identity.pattern}": it may not use queue "{name}".',
+            )

@@ -1,0 +1,70 @@
+"""Receipt handles: the right to settle one message, in a form that clients carry around."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+from zlib import crc32
+
+from laneway.domain.ids import MessageId
+from laneway.domain.messages import Receipt
+from laneway.server.sqs.errors import Fault
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import Delivery
+
+_FORM = Struct(">16sIIIQQ")
+_SUM = 4
+
+
+class Handle(NamedTuple):
+    """received: when it was handed out, in milliseconds of Unix time."""
+
+    token: UUID
+    queue_id: int
+    segment: int
+    lane: int
+    seq: int
+    received: int
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(self.token, self.lane, self.seq)
+
+    @property
+    def message(self) -> MessageId:
+        return MessageId(self.segment, self.lane, self.seq)
+
+
+def write_handle(delivery: Delivery, queue_id: int, received: int) -> str:
+    token, segment, lane, seq = delivery[:4]
+    octets = (token if isinstance(token, UUID) else UUID(token)).bytes
+    data = _FORM.pack(octets, queue_id, segment, lane, seq, received)
+    # It only tells a handle from a slip of the keyboard: whoever may call may settle.
+    return b64encode(data + crc32(data).to_bytes(_SUM, "big")).decode()
+
+
+def read_handle(text: str, queue_id: int) -> Handle:
+    """Return what the handle says; one of another queue counts as none."""
+    try:
+        data = b64decode(text, validate=True)
+    except (NotBase64, ValueError):
+        raise _refuse(text) from None
+    form, total = data[:-_SUM], data[-_SUM:]
+    if len(form) != _FORM.size or crc32(form).to_bytes(_SUM, "big") != total:
+        raise _refuse(text)
+    token, *numbers = _FORM.unpack(form)
+    handle = Handle(UUID(bytes=token), *numbers)
+    if handle.queue_id != queue_id:
+        raise _refuse(text)
+    return handle
+
+
+def _refuse(text: str) -> Fault:
+    return Fault(
+        "ReceiptHandleIsInvalid",
+        f'The input receipt handle "{text}" is not a valid receipt handle.',
+    )

@@ -1,0 +1,159 @@
+"""The actions on move tasks: what is in a dead-letter queue goes back, or elsewhere."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from laneway.domain.errors import QueueNotFound
+from laneway.server.sqs.addresses import read_arn
+from laneway.server.sqs.attributes import FIFO, read_options
+from laneway.server.sqs.errors import Fault, invalid_value, missing
+from laneway.server.sqs.wire import Request, Result
+
+if TYPE_CHECKING:
+    from laneway.domain.moves import MoveTask
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.exchange import Exchange
+
+FASTEST = 500
+MOST_RESULTS = 10
+
+
+class StartMessageMoveTask(Request, kw_only=True):
+    source_arn: str = ""
+    destination_arn: str | None = None
+    max_number_of_messages_per_second: int | None = None
+
+
+class TaskHandle(Result, kw_only=True):
+    task_handle: str
+
+
+class CancelMessageMoveTask(Request, kw_only=True):
+    task_handle: str = ""
+
+
+class Cancelled(Result, kw_only=True):
+    approximate_number_of_messages_moved: int
+
+
+class ListMessageMoveTasks(Request, kw_only=True):
+    source_arn: str = ""
+    max_results: int | None = None
+
+
+class TaskInfo(Result, kw_only=True):
+    """A task; only one that runs has a handle to cancel it by."""
+
+    status: str
+    source_arn: str
+    started_timestamp: int
+    approximate_number_of_messages_moved: int | None = None
+    approximate_number_of_messages_to_move: int | None = None
+    task_handle: str | None = None
+    destination_arn: str | None = None
+    max_number_of_messages_per_second: int | None = None
+    failure_reason: str | None = None
+
+
+class Tasks(Result, kw_only=True):
+    results: list[TaskInfo] | None = None
+
+
+async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskHandle:
+    source = await _find(exchange, request.source_arn, "SourceArn")
+    rate = request.max_number_of_messages_per_second
+    if rate is not None and not 1 <= rate <= FASTEST:
+        raise invalid_value(
+            rate, "MaxNumberOfMessagesPerSecond", f"It has to be between 1 and {FASTEST}."
+        )
+    queues = await exchange.broker.list_queues()
+    if not any(read_options(queue).get("dead_letter_queue") == source.name for queue in queues):
+        raise invalid_value(
+            request.source_arn,
+            "SourceArn",
+            "Source queue must be configured as a Dead Letter Queue.",
+        )
+    target = None
+    if request.destination_arn:
+        target = await _find(exchange, request.destination_arn, "DestinationArn")
+        if target.name.endswith(FIFO) != source.name.endswith(FIFO):
+            raise invalid_value(
+                request.destination_arn,
+                "DestinationArn",
+                "The destination has to be of the same type as the source.",
+            )
+    task = await exchange.broker.start_move(
+        source.name, target=None if target is None else target.name, rate=rate
+    )
+    if task is None:
+        raise Fault(
+            "UnsupportedOperation",
+            "There is already a task running. Only one active task is allowed for a source queue "
+            "arn at a given time.",
+        )
+    return TaskHandle(task_handle=_write_handle(task, request.source_arn))
+
+
+async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Cancelled:
+    if not request.task_handle:
+        raise missing("TaskHandle")
+    task, arn = _read_handle(request.task_handle)
+    await _find(exchange, arn, "SourceArn")
+    moved = await exchange.broker.cancel_move(task)
+    if moved is None:
+        raise Fault("ResourceNotFoundException", "Task does not exist or is not running any more.")
+    return Cancelled(approximate_number_of_messages_moved=moved)
+
+
+async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks:
+    source = await _find(exchange, request.source_arn, "SourceArn")
+    most = 1 if request.max_results is None else request.max_results
+    if not 1 <= most <= MOST_RESULTS:
+        raise invalid_value(most, "MaxResults", f"It has to be between 1 and {MOST_RESULTS}.")
+    tasks = await exchange.broker.list_moves(source.name, limit=most)
+    return Tasks(results=[_show(exchange, task, request.source_arn) for task in tasks] or None)
+
+
+async def _find(exchange: Exchange, arn: str, parameter: str) -> Queue:
+    if not arn:
+        raise missing(parameter)
+    name = read_arn(arn, parameter)
+    exchange.require_queue(name)
+    try:
+        return await exchange.broker.get_queue(name)
+    except QueueNotFound:
+        raise Fault(
+            "ResourceNotFoundException",
+            f"The resource that you specified for the {parameter} parameter doesn't exist.",
+        ) from None
+
+
+def _show(exchange: Exchange, task: MoveTask, arn: str) -> TaskInfo:
+    running = task.status == "RUNNING"
+    return TaskInfo(
+        status=task.status,
+        source_arn=arn,
+        started_timestamp=int(task.started_at.timestamp() * 1000),
+        approximate_number_of_messages_moved=task.moved,
+        approximate_number_of_messages_to_move=task.total,
+        task_handle=_write_handle(task.task_id, arn) if running else None,
+        destination_arn=None if task.target is None else exchange.write_arn(task.target),
+        max_number_of_messages_per_second=task.rate,
+        failure_reason=task.reason,
+    )
+
+
+def _write_handle(task: UUID, arn: str) -> str:
+    return b64encode(json.dumps({"taskId": str(task), "sourceArn": arn}).encode()).decode()
+
+
+def _read_handle(text: str) -> tuple[UUID, str]:
+    try:
+        content = json.loads(b64decode(text, validate=True))
+        return UUID(content["taskId"]), str(content["sourceArn"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise invalid_value(text, "TaskHandle", "It is not a task's handle.") from None

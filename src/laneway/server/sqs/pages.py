@@ -1,0 +1,43 @@
+"""Lists of queues in pages, and the tokens that lead from one to the next."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.server.sqs.errors import invalid, invalid_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_RESULTS = 1000
+
+
+class Page(NamedTuple):
+    names: Sequence[str]
+    next_token: str | None
+
+
+def cut_page(names: Sequence[str], token: str | None, most: int | None) -> Page:
+    """Return the part behind the token; only one who says how much it takes is led on."""
+    if most is not None and not 1 <= most <= MOST_RESULTS:
+        raise invalid_value(
+            most, "MaxResults", f"MaxResults must be an integer between 1 and {MOST_RESULTS}."
+        )
+    ordered = sorted(names)
+    start = bisect_right(ordered, _read_token(token)) if token else 0
+    end = start + (most or MOST_RESULTS)
+    more = most is not None and end < len(ordered)
+    return Page(ordered[start:end], _write_token(ordered[end - 1]) if more else None)
+
+
+def _write_token(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode()
+
+
+def _read_token(token: str) -> str:
+    try:
+        return urlsafe_b64decode(token).decode()
+    except ValueError:
+        raise invalid("Invalid or expired next token.") from None

@@ -1,0 +1,112 @@
+"""AddPermission and RemovePermission: statements of a queue's policy, which is kept, not applied."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.domain.settings import QueueChanges
+from laneway.server.sqs.attributes import SECTION, read_own
+from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.wire import QueueRequest
+
+if TYPE_CHECKING:
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.exchange import Exchange
+
+MOST_ACTIONS = 7
+
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_ACTIONS = frozenset(
+    {
+        "*",
+        "ChangeMessageVisibility",
+        "DeleteMessage",
+        "GetQueueAttributes",
+        "GetQueueUrl",
+        "ListDeadLetterSourceQueues",
+        "PurgeQueue",
+        "ReceiveMessage",
+        "SendMessage",
+    }
+)
+
+
+class AddPermission(QueueRequest, kw_only=True):
+    label: str = ""
+    aws_account_ids: list[str] = msgspec.field(default_factory=list)
+    actions: list[str] = msgspec.field(default_factory=list)
+
+
+class RemovePermission(QueueRequest, kw_only=True):
+    label: str = ""
+
+
+async def add_permission(exchange: Exchange, request: AddPermission) -> None:
+    queue = await exchange.get_queue(request)
+    _check(request)
+    policy = _read_policy(queue)
+    if any(statement.get("Sid") == request.label for statement in policy["Statement"]):
+        raise invalid_value(request.label, "Label", "Already exists.")
+    policy["Statement"].append(
+        {
+            "Sid": request.label,
+            "Effect": "Allow",
+            "Principal": {
+                "AWS": [f"arn:aws:iam::{account}:root" for account in request.aws_account_ids]
+            },
+            "Action": [f"SQS:{action}" for action in request.actions],
+            "Resource": exchange.write_arn(queue.name),
+        }
+    )
+    await _keep(exchange, queue, policy)
+
+
+async def remove_permission(exchange: Exchange, request: RemovePermission) -> None:
+    queue = await exchange.get_queue(request)
+    if not request.label:
+        raise missing("Label")
+    policy = _read_policy(queue)
+    left = [item for item in policy["Statement"] if item.get("Sid") != request.label]
+    if len(left) == len(policy["Statement"]):
+        raise invalid_value(request.label, "Label", "can't find label.")
+    await _keep(exchange, queue, {**policy, "Statement": left} if left else None)
+
+
+def _check(request: AddPermission) -> None:
+    if not _LABEL.fullmatch(request.label):
+        raise invalid_value(request.label, "Label", "Label must be 1 to 80 of A-Z, a-z, 0-9, _, -.")
+    if not request.aws_account_ids:
+        raise missing("AWSAccountIds")
+    if not request.actions:
+        raise missing("Actions")
+    if len(request.actions) > MOST_ACTIONS:
+        raise Fault(
+            "OverLimit",
+            f"{len(request.actions)} Actions were found, maximum allowed is {MOST_ACTIONS}.",
+        )
+    for account in request.aws_account_ids:
+        if not _ACCOUNT.fullmatch(account):
+            raise invalid_value(account, "AWSAccountIds", "An account id has 12 digits.")
+    for action in request.actions:
+        if action not in _ACTIONS:
+            raise invalid(f"Value SQS:{action} for parameter ActionName is invalid.")
+
+
+def _read_policy(queue: Queue) -> dict[str, Any]:
+    text = read_own(queue).get("Policy")
+    if not text:
+        return {"Version": "2008-10-17", "Id": f"{queue.name}/SQSDefaultPolicy", "Statement": []}
+    policy: dict[str, Any] = json.loads(text)
+    statements = policy.get("Statement", [])
+    return {**policy, "Statement": statements if isinstance(statements, list) else [statements]}
+
+
+async def _keep(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
+    text = None if policy is None else json.dumps(policy)
+    options = {"attributes": {"Policy": text}}
+    await exchange.broker.configure_queue(queue.name, QueueChanges(), SECTION, options)

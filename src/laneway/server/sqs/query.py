@@ -1,0 +1,242 @@
+"""The query protocol of AWS: requests are forms, lists and maps are numbered, answers are XML."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from laneway.server.answers import Answer
+from laneway.server.sqs.decoding import RequestDecoder
+from laneway.server.sqs.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from laneway.server.sqs.actions import Action
+    from laneway.server.sqs.wire import Request, Result
+
+CONTENT_TYPE = b"text/xml"
+NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
+LARGEST_FORM = 2 * 1024 * 1024
+
+_MOST_FIELDS = 1000
+
+# A list's member and what one of its items is called on the wire.
+_LISTS = {
+    "AttributeNames": "AttributeName",
+    "MessageAttributeNames": "MessageAttributeName",
+    "MessageSystemAttributeNames": "MessageSystemAttributeName",
+    "TagKeys": "TagKey",
+    "AWSAccountIds": "AWSAccountId",
+    "Actions": "ActionName",
+    "QueueUrls": "QueueUrl",
+    "queueUrls": "QueueUrl",
+    "Messages": "Message",
+    "Results": "ListMessageMoveTasksResultEntry",
+    "Failed": "BatchResultErrorEntry",
+}
+# A map's member, what one of its entries is called, and the entry's key.
+_MAPS = {
+    "Attributes": ("Attribute", "Name"),
+    "MessageAttributes": ("MessageAttribute", "Name"),
+    "MessageSystemAttributes": ("MessageSystemAttribute", "Name"),
+    "Tags": ("Tag", "Key"),
+    "tags": ("Tag", "Key"),
+}
+# These are called by their action.
+_ENTRIES, _SUCCESSFUL = "Entries", "Successful"
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
+_SPECIAL = re.compile('[&<>"\r]')
+# What an error message may quote although XML has no place for it.
+_UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+UNKNOWN = Answer(404, b"<UnknownOperationException/>\n", content_type=CONTENT_TYPE)
+
+
+class QueryCodec:
+    def __init__(self, actions: dict[str, Action]) -> None:
+        self._actions = {
+            name: (action, RequestDecoder(action.request, lenient=True), _Reader(action))
+            for name, action in actions.items()
+        }
+
+    def read(self, form: Mapping[str, str]) -> tuple[Action, Request]:
+        name = form["Action"]
+        found = self._actions.get(name)
+        if found is None:
+            raise Fault("InvalidAction", f"The action {name} is not valid for this endpoint.")
+        action, decoder, reader = found
+        return action, decoder.decode(msgspec.json.encode(reader.read(form)))
+
+    def write(self, action: Action, result: Result | None, request_id: bytes) -> Answer:
+        inner = ""
+        if result is not None:
+            members = "".join(_write(msgspec.to_builtins(result), action.name))
+            inner = f"<{action.name}Result>{members}</{action.name}Result>"
+        return _answer(
+            200,
+            f'<{action.name}Response xmlns="{NAMESPACE}">{inner}<ResponseMetadata><RequestId>'
+            f"{request_id.decode()}</RequestId></ResponseMetadata></{action.name}Response>",
+            request_id,
+        )
+
+    def explain(self, fault: Fault, request_id: bytes) -> Answer:
+        code = fault.code
+        message = str(fault)
+        if fault.name == "QueueDoesNotExist":
+            message = "The specified queue does not exist for this wsdl version."
+        sender = "Sender" if fault.is_senders else "Receiver"
+        return _answer(
+            code.status,
+            f'<ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{sender}</Type>'
+            f"<Code>{code.query}</Code><Message>{_escape(message)}</Message><Detail/></Error>"
+            f"<RequestId>{_escape(request_id.decode())}</RequestId></ErrorResponse>",
+            request_id,
+        )
+
+
+def read_form(*sources: bytes) -> dict[str, str]:
+    """Return the fields of a query string and a body."""
+    form: dict[str, str] = {}
+    for source in sources:
+        if source:
+            try:
+                pairs = parse_qsl(
+                    source.decode("latin-1"),
+                    keep_blank_values=True,
+                    max_num_fields=_MOST_FIELDS,
+                    errors="strict",
+                )
+            except ValueError:
+                raise Fault("SerializationException", "The form cannot be read.") from None
+            form.update(pairs)
+    return form
+
+
+class _Reader:
+    """Gathers the numbered fields of one action's form into lists and maps."""
+
+    def __init__(self, action: Action) -> None:
+        names = {
+            field.encode_name: field.encode_name for field in msgspec.structs.fields(action.request)
+        }
+        # By what a field may begin with: the item's name, or the member's own.
+        self._members = dict(names)
+        for member in names:
+            if member in _LISTS:
+                self._members[_LISTS[member]] = member
+            elif member in _MAPS:
+                self._members[_MAPS[member][0]] = member
+                self._members["Tags" if member == "tags" else member] = member
+            elif member == _ENTRIES:
+                self._members[f"{action.name}RequestEntry"] = member
+
+    def read(self, form: Mapping[str, str]) -> dict[str, Any]:
+        tree: dict[str, Any] = {}
+        for name, value in form.items():
+            _plant(tree, name.split("."), value)
+        request: dict[str, Any] = {}
+        for name, value in tree.items():
+            member = self._members.get(name)
+            if member is not None:
+                request[member] = _shape(member, value)
+        return request
+
+
+def _plant(tree: dict[str, Any], path: list[str], value: str) -> None:
+    *steps, last = path
+    for step in steps:
+        branch = tree.setdefault(step, {})
+        if not isinstance(branch, dict):
+            raise Fault("SerializationException", f"{'.'.join(path)} is both a value and a list.")
+        tree = branch
+    tree[last] = value
+
+
+def _shape(member: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        # An empty list is sent as an empty field.
+        return [] if member in _LISTS and not value else value
+    for wrapper in ("member", "entry"):
+        if set(value) == {wrapper} and isinstance(value[wrapper], dict):
+            value = value[wrapper]
+    if member in _LISTS:
+        return list(_in_order(value))
+    if member == _ENTRIES:
+        return [_shape_entry(entry) for entry in _in_order(value) if isinstance(entry, dict)]
+    if member in _MAPS:
+        return _read_map(member, value)
+    return value
+
+
+def _shape_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    named = {_ENTRY_MEMBERS.get(name, name): value for name, value in entry.items()}
+    return {name: _shape(name, value) for name, value in named.items()}
+
+
+# Of a batch's entry, by what a field may begin with.
+_ENTRY_MEMBERS = {
+    _MAPS[member][0]: member for member in ("MessageAttributes", "MessageSystemAttributes")
+}
+
+
+def _read_map(member: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    _, key = _MAPS[member]
+    entries = {}
+    for entry in _in_order(value):
+        if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
+            raise Fault("SerializationException", f"An entry of {member} has no {key}.")
+        content = entry.get("Value", "")
+        entries[entry[key]] = content
+    return entries
+
+
+def _in_order(value: Mapping[str, Any]) -> Iterator[Any]:
+    for number in sorted(value, key=lambda text: int(text) if text.isdecimal() else -1):
+        if not number.isdecimal():
+            raise Fault("SerializationException", f"{number} is not a number in a list.")
+        yield value[number]
+
+
+def _write(members: Mapping[str, Any], action: str) -> Iterator[str]:
+    for name, value in members.items():
+        match value:
+            case list():
+                item = f"{action}ResultEntry" if name == _SUCCESSFUL else _LISTS[name]
+                yield from _write_items(item, value, action)
+            case dict() if name in _MAPS:
+                entry, key = _MAPS[name]
+                for each, content in value.items():
+                    inner = "".join(_write({key: each, "Value": content}, action))
+                    yield f"<{entry}>{inner}</{entry}>"
+            case dict():
+                yield f"<{name}>{''.join(_write(value, action))}</{name}>"
+            case bool():
+                yield f"<{name}>{str(value).lower()}</{name}>"
+            case _:
+                yield f"<{name}>{_escape(str(value))}</{name}>"
+
+
+def _write_items(item: str, values: Iterable[Any], action: str) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, dict):
+            yield f"<{item}>{''.join(_write(value, action))}</{item}>"
+        else:
+            yield f"<{item}>{_escape(str(value))}</{item}>"
+
+
+def _escape(text: str) -> str:
+    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], _UNPRINTABLE.sub("\ufffd", text))
+
+
+def _answer(status: int, document: str, request_id: bytes) -> Answer:
+    return Answer(
+        status,
+        b'<?xml version="1.0"?>' + document.encode(),
+        content_type=CONTENT_TYPE,
+        headers=((b"x-amzn-requestid", request_id),),
+    )

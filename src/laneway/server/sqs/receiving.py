@@ -1,0 +1,258 @@
+"""ReceiveMessage: what is handed out, and what a client is shown of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from time import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from laneway.domain.messages import Nack
+from laneway.server.metrics import Traffic
+from laneway.server.sqs.attempts import recall_attempt
+from laneway.server.sqs.attributes import is_fifo, read_visibility, read_wait
+from laneway.server.sqs.contents import read_headers, show_body
+from laneway.server.sqs.digests import digest_attributes, digest_body
+from laneway.server.sqs.errors import Fault, invalid_value
+from laneway.server.sqs.handles import write_handle
+from laneway.server.sqs.sending import show_id, show_sequence
+from laneway.server.sqs.wire import AttributeValue, QueueRequest, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from laneway.domain.ids import MessageId
+    from laneway.domain.messages import Delivery
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.contents import Headers
+    from laneway.server.sqs.exchange import Exchange
+
+MOST_MESSAGES = 10
+LONGEST_VISIBILITY = 43_200
+LONGEST_WAIT = 20
+
+SYSTEM_ATTRIBUTES = frozenset(
+    {
+        "SenderId",
+        "SentTimestamp",
+        "ApproximateReceiveCount",
+        "ApproximateFirstReceiveTimestamp",
+        "SequenceNumber",
+        "MessageDeduplicationId",
+        "MessageGroupId",
+        "AWSTraceHeader",
+        "DeadLetterQueueSourceArn",
+    }
+)
+
+_NOW = timedelta(0)
+_FIRST = "ApproximateFirstReceiveTimestamp"
+# A client over its limit is answered after this long, so that it does not come back at once.
+_PAUSE = 1.0
+_ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
+
+
+class ReceiveMessage(QueueRequest, kw_only=True):
+    attribute_names: list[str] = msgspec.field(default_factory=list)
+    message_system_attribute_names: list[str] = msgspec.field(default_factory=list)
+    message_attribute_names: list[str] = msgspec.field(default_factory=list)
+    max_number_of_messages: int | None = None
+    visibility_timeout: int | None = None
+    wait_time_seconds: int | None = None
+    receive_request_attempt_id: str | None = None
+
+
+class Message(Result, kw_only=True):
+    message_id: str
+    receipt_handle: str
+    md5_of_body: str
+    body: str
+    attributes: dict[str, str] | None = None
+    md5_of_message_attributes: str | None = None
+    message_attributes: dict[str, AttributeValue] | None = None
+
+
+class Messages(Result, kw_only=True):
+    messages: list[Message] | None = None
+
+
+async def receive_message(exchange: Exchange, request: ReceiveMessage) -> Messages:
+    queue = await exchange.find_queue(request)
+    _check(request)
+    if request.receive_request_attempt_id is not None:
+        return await _receive_again(exchange, request, queue)
+    return await _show(exchange, request, queue, await _receive(exchange, request, queue))
+
+
+async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> Messages:
+    """Return what the same attempt got, as long as nothing of it was settled or ran out."""
+    attempt = request.receive_request_attempt_id
+    if not attempt or not is_fifo(queue) or not _ATTEMPT.fullmatch(attempt):
+        raise invalid_value(
+            attempt,
+            "ReceiveRequestAttemptId",
+            "It takes 1 to 128 alphanumeric and punctuation characters, on FIFO queues only.",
+        )
+    seconds = request.visibility_timeout
+    lease = timedelta(seconds=read_visibility(queue) if seconds is None else seconds)
+    deliveries = await recall_attempt(exchange.broker, queue, attempt, lease=lease)
+    if not deliveries:
+        deliveries = await _receive(exchange, request, queue)
+        await exchange.broker.note_attempt(queue.name, attempt, deliveries)
+    return await _show(exchange, request, queue, deliveries)
+
+
+async def _receive(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> list[Delivery]:
+    """Claim; when the client has gone meanwhile, what came for it is given back at once."""
+    seconds = request.wait_time_seconds
+    wait = read_wait(queue) if seconds is None else seconds
+    want = request.max_number_of_messages or 1
+    if not await exchange.in_flight.has_room(exchange.broker, queue):
+        if wait or is_fifo(queue):
+            await exchange.call.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
+            return []
+        raise Fault(
+            "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
+        )
+    visibility = request.visibility_timeout
+    lease = timedelta(seconds=visibility) if visibility else None
+    broker = exchange.broker
+    claim = broker.claim(queue.name, want, wait=timedelta(seconds=wait), lease=lease)
+    deliveries = await exchange.call.attend(claim, otherwise=[]) if wait else await claim
+    while deliveries and len(deliveries) < want and is_fifo(queue):
+        # One claim is of one message group: others may have more.
+        more = await broker.claim(queue.name, want - len(deliveries), lease=lease)
+        deliveries += more
+        if not more:
+            break
+    if not deliveries:
+        return []
+    if exchange.call.is_gone():
+        await broker.release([delivery.receipt for delivery in deliveries])
+        exchange.call.leave()
+    exchange.in_flight.note(queue, len(deliveries))
+    if visibility == 0 or (visibility is None and read_visibility(queue) == 0):
+        await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
+    else:
+        broker.expect_expiry(lease or queue.settings.lease)
+    if queue.settings.message_ttl is not None:
+        deliveries = await _drop_expired(exchange, queue, deliveries)
+    exchange.call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
+    return deliveries
+
+
+async def _drop_expired(
+    exchange: Exchange, queue: Queue, deliveries: list[Delivery]
+) -> list[Delivery]:
+    """Settle what is past the queue's retention and was not swept yet."""
+    assert queue.settings.message_ttl is not None  # noqa: S101 - for the type checker
+    deadline = time() - queue.settings.message_ttl.total_seconds()
+    # In order of age within a lane; mostly the first alone tells.
+    expired = [each for each in deliveries if each.created_at.timestamp() <= deadline]
+    if not expired:
+        return deliveries
+    await exchange.broker.ack([delivery.receipt for delivery in expired])
+    return [delivery for delivery in deliveries if delivery not in expired]
+
+
+async def _show(
+    exchange: Exchange, request: ReceiveMessage, queue: Queue, deliveries: Sequence[Delivery]
+) -> Messages:
+    if not deliveries:
+        return Messages()
+    names = {*request.attribute_names, *request.message_system_attribute_names}
+    if "All" in names:
+        names = set(SYSTEM_ATTRIBUTES)
+    firsts: Mapping[MessageId, int] = {}
+    repeated = [delivery.id for delivery in deliveries if delivery.attempt > 1]
+    if repeated and _FIRST in names:
+        firsts = await exchange.broker.find_first_claims(queue.name, repeated)
+    lease = request.visibility_timeout or read_visibility(queue)
+    shown = []
+    for delivery in deliveries:
+        headers = read_headers(delivery.headers)
+        received = int((delivery.until.timestamp() - _find_lease(delivery, request, lease)) * 1000)
+        body = show_body(delivery.body)
+        moved = headers.moved
+        message = Message(
+            message_id=(moved and moved.id) or show_id(*delivery[1:4]),
+            receipt_handle=write_handle(delivery, queue.queue_id, received),
+            md5_of_body=digest_body(body.encode("utf-8", "surrogatepass")),
+            body=body,
+        )
+        if names:
+            first = firsts.get(delivery.id, received) if _FIRST in names else received
+            message.attributes = _show_system(
+                exchange, delivery, headers, queue, first=first, names=names
+            )
+        if request.message_attribute_names and headers.sqs is not None:
+            chosen = _choose(headers.sqs.attributes, request.message_attribute_names)
+            if chosen:
+                message.message_attributes = chosen
+                message.md5_of_message_attributes = digest_attributes(chosen)
+        shown.append(message)
+    return Messages(messages=shown)
+
+
+def _find_lease(delivery: Delivery, request: ReceiveMessage, lease: int) -> float:
+    if request.visibility_timeout or delivery.lease is None:
+        return lease
+    return delivery.lease.total_seconds()
+
+
+def _show_system(
+    exchange: Exchange,
+    delivery: Delivery,
+    headers: Headers,
+    queue: Queue,
+    *,
+    first: int,
+    names: Collection[str],
+) -> dict[str, str]:
+    moved = headers.moved
+    sent = moved.sent if moved else None
+    values: dict[str, str | None] = {
+        "SenderId": exchange.origin.account,
+        "SentTimestamp": str(sent or int(delivery.created_at.timestamp() * 1000)),
+        "ApproximateReceiveCount": str(delivery.attempt),
+        _FIRST: str(first),
+        "MessageGroupId": delivery.partition or None,
+        "MessageDeduplicationId": delivery.key or (moved.key if moved else None),
+        "AWSTraceHeader": headers.sqs.trace if headers.sqs else None,
+        "DeadLetterQueueSourceArn": moved.source if moved else None,
+    }
+    if is_fifo(queue):
+        values["SequenceNumber"] = show_sequence(delivery.seq)
+    return {name: value for name, value in values.items() if value is not None and name in names}
+
+
+def _choose(
+    attributes: Mapping[str, AttributeValue], wanted: Iterable[str]
+) -> dict[str, AttributeValue]:
+    """Return the attributes that are named, by a whole name, a beginning with .*, or All."""
+    whole = {name for name in wanted if not name.endswith(".*")}
+    beginnings = tuple(name[:-1] for name in wanted if name.endswith(".*") and name != ".*")
+    if "All" in whole or ".*" in wanted:
+        return dict(attributes)
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name in whole or (beginnings and name.startswith(beginnings))
+    }
+
+
+def _check(request: ReceiveMessage) -> None:
+    _check_range("MaxNumberOfMessages", request.max_number_of_messages, 1, MOST_MESSAGES)
+    _check_range("VisibilityTimeout", request.visibility_timeout, 0, LONGEST_VISIBILITY)
+    _check_range("WaitTimeSeconds", request.wait_time_seconds, 0, LONGEST_WAIT)
+    for name in (*request.attribute_names, *request.message_system_attribute_names):
+        if name != "All" and name not in SYSTEM_ATTRIBUTES:
+            raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
+
+
+def _check_range(parameter: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise invalid_value(value, parameter, f"Must be >= {low} and <= {high}, if provided.")

@@ -1,0 +1,238 @@
+"""SendMessage and SendMessageBatch."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from laneway.domain.messages import OutgoingMessage
+from laneway.server.metrics import Traffic
+from laneway.server.sqs.attributes import has_content_deduplication, is_fifo, read_maximum_size
+from laneway.server.sqs.batches import check_entries, tell_failure
+from laneway.server.sqs.contents import (
+    check_attributes,
+    read_body,
+    read_trace,
+    show_body,
+    write_headers,
+)
+from laneway.server.sqs.digests import digest_attributes
+from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.wire import AttributeValue, BatchFailure, QueueRequest, Request, Result
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import Pushed
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.contents import Body
+    from laneway.server.sqs.exchange import Exchange
+
+LONGEST_DELAY = 900
+LARGEST_BATCH = 1_048_576
+
+_ID = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
+_NO_DELAY = timedelta(0)
+
+
+class Parcel(Request, kw_only=True):
+    """What a message is made of, alone or in a batch."""
+
+    message_body: msgspec.Raw = msgspec.Raw(b'""')
+    delay_seconds: int | None = None
+    message_attributes: dict[str, AttributeValue] = msgspec.field(default_factory=dict)
+    message_system_attributes: dict[str, AttributeValue] = msgspec.field(default_factory=dict)
+    message_deduplication_id: str | None = None
+    message_group_id: str | None = None
+
+
+class SendMessage(Parcel, kw_only=True):
+    queue_url: str = ""
+
+
+class SendEntry(Parcel, kw_only=True):
+    id: str
+
+
+class SendMessageBatch(QueueRequest, kw_only=True):
+    entries: list[SendEntry] = msgspec.field(default_factory=list)
+
+
+class Sent(Result, kw_only=True):
+    md5_of_message_body: str
+    message_id: str
+    md5_of_message_attributes: str | None = None
+    md5_of_message_system_attributes: str | None = None
+    sequence_number: str | None = None
+
+
+class SentEntry(Sent, kw_only=True):
+    id: str
+
+
+class SentBatch(Result, kw_only=True, omit_defaults=False):
+    successful: list[SentEntry]
+    failed: list[BatchFailure]
+
+
+class Packed(NamedTuple):
+    """A message ready to go, with what its sender is told of it."""
+
+    message: OutgoingMessage
+    body: Body
+    size: int
+
+
+async def send_message(exchange: Exchange, request: SendMessage) -> Sent:
+    queue = await exchange.find_queue(request)
+    packed = pack(request, queue)
+    _check_size(packed.size, queue)
+    pushed = await exchange.broker.push(queue.name, (packed.message,))
+    exchange.call.service.metrics.count_messages(Traffic.PUSHED)
+    return Sent(**_describe(request, packed, pushed[0], queue))
+
+
+async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch:
+    check_entries(request.entries)
+    queue = await exchange.find_queue(request)
+    failed = []
+    good: list[tuple[SendEntry, Packed]] = []
+    total = 0
+    if is_fifo(queue):
+        _check_fifo_batch(request.entries, queue)
+    for entry in request.entries:
+        try:
+            packed = pack(entry, queue)
+            total += packed.size
+            _check_size(packed.size, queue)
+        except Fault as fault:
+            failed.append(tell_failure(entry, fault))
+        else:
+            good.append((entry, packed))
+    if total > LARGEST_BATCH:
+        raise Fault(
+            "BatchRequestTooLong",
+            f"Batches cannot be longer than {LARGEST_BATCH} bytes. You have sent {total} bytes.",
+        )
+    pushed = await exchange.broker.push(queue.name, [packed.message for _, packed in good])
+    exchange.call.service.metrics.count_messages(Traffic.PUSHED, len(good))
+    sent = [
+        SentEntry(id=entry.id, **_describe(entry, packed, place, queue))
+        for (entry, packed), place in zip(good, pushed, strict=True)
+    ]
+    return SentBatch(successful=sent, failed=failed)
+
+
+def pack(parcel: Parcel, queue: Queue) -> Packed:
+    """Check a message by itself and make it ready."""
+    body = read_body(parcel.message_body)
+    size = body.size
+    headers = None
+    if parcel.message_attributes or parcel.message_system_attributes:
+        size += check_attributes(parcel.message_attributes)
+        trace = read_trace(parcel.message_system_attributes)
+        headers = write_headers(parcel.message_attributes, trace)
+    group = parcel.message_group_id
+    if group is not None:
+        _check_id(group, "MessageGroupId")
+    delay = None
+    if parcel.delay_seconds is not None:
+        delay = _read_delay(parcel.delay_seconds, queue)
+    if is_fifo(queue):
+        if not group:
+            raise missing("MessageGroupId")
+        if delay:
+            raise invalid_value(parcel.delay_seconds, "DelaySeconds", _NOT_FOR_THIS_TYPE)
+        key = _find_key(parcel, body, queue)
+        return Packed(OutgoingMessage(body.text, group, 0, None, key, headers), body, size)
+    if parcel.message_deduplication_id is not None:
+        value = parcel.message_deduplication_id
+        raise invalid_value(value, "MessageDeduplicationId", _NOT_FOR_THIS_TYPE)
+    return Packed(OutgoingMessage(body.text, group or "", 0, delay, None, headers), body, size)
+
+
+_NOT_FOR_THIS_TYPE = "The request includes a parameter that is not valid for this queue type."
+
+
+def show_id(segment: int, lane: int, seq: int) -> str:
+    """Return a message's address as a UUID."""
+    return (
+        f"{segment:08x}-{lane >> 16:04x}-{lane & 0xFFFF:04x}-{seq >> 48:04x}-"
+        f"{seq & 0xFFFF_FFFF_FFFF:012x}"
+    )
+
+
+def show_sequence(seq: int) -> str:
+    return f"{seq:020d}"
+
+
+def _describe(parcel: Parcel, packed: Packed, place: Pushed, queue: Queue) -> dict[str, str]:
+    segment, lane, seq, _ = place
+    described = {
+        "md5_of_message_body": packed.body.digest,
+        "message_id": show_id(segment, lane, seq),
+    }
+    if parcel.message_attributes:
+        described["md5_of_message_attributes"] = digest_attributes(parcel.message_attributes)
+    if parcel.message_system_attributes:
+        digest = digest_attributes(parcel.message_system_attributes)
+        described["md5_of_message_system_attributes"] = digest
+    if is_fifo(queue):
+        described["sequence_number"] = show_sequence(seq)
+    return described
+
+
+def _check_size(size: int, queue: Queue) -> None:
+    largest = read_maximum_size(queue)
+    if size > largest:
+        raise invalid(
+            "One or more parameters are invalid. Reason: Message must be shorter than "
+            f"{largest} bytes."
+        )
+
+
+def _check_fifo_batch(entries: list[SendEntry], queue: Queue) -> None:
+    """Refuse the whole batch where one entry has no group or no deduplication id."""
+    for entry in entries:
+        if not entry.message_group_id:
+            raise invalid("The request must contain the parameter MessageGroupId.")
+        if entry.message_deduplication_id is None and not has_content_deduplication(queue):
+            raise invalid(_NO_KEY)
+
+
+_NO_KEY = (
+    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId "
+    "provided explicitly"
+)
+
+
+def _find_key(parcel: Parcel, body: Body, queue: Queue) -> str:
+    if parcel.message_deduplication_id is not None:
+        _check_id(parcel.message_deduplication_id, "MessageDeduplicationId")
+        return parcel.message_deduplication_id
+    if not has_content_deduplication(queue):
+        raise invalid(_NO_KEY)
+    return sha256(show_body(body.text).encode()).hexdigest()
+
+
+def _check_id(text: str, parameter: str) -> None:
+    if not _ID.fullmatch(text):
+        raise invalid_value(
+            text,
+            parameter,
+            f"{parameter} can only include alphanumeric and punctuation characters. "
+            "1 to 128 in length.",
+        )
+
+
+def _read_delay(seconds: int, queue: Queue) -> timedelta | None:
+    if not 0 <= seconds <= LONGEST_DELAY:
+        raise invalid_value(
+            seconds, "DelaySeconds", f"DelaySeconds must be >= 0 and <= {LONGEST_DELAY}."
+        )
+    if seconds:
+        return timedelta(seconds=seconds)
+    # Zero says something only where the queue would delay.
+    return None if queue.settings.delay is None else _NO_DELAY

@@ -1,0 +1,179 @@
+"""AWS Signature Version 4: the signature that a request should have, in its header or its URL."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote_plus
+
+from laneway.server.sqs.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+# How far a client's clock may be off, as AWS has it.
+SKEW = timedelta(minutes=15)
+LONGEST_PRESIGNED = timedelta(days=7)
+
+_TIME = "%Y%m%dT%H%M%SZ"
+_PART = re.compile(r"(Credential|SignedHeaders|Signature)=([^,\s]+)")
+_SPACES = re.compile(r" +")
+
+
+class Signed(NamedTuple):
+    """What a request says of its signature. lasts: of a presigned URL, for how long it is good."""
+
+    access_key: str
+    scope: str
+    signed_headers: Sequence[str]
+    signature: str
+    at: datetime
+    lasts: timedelta | None
+
+
+class Signable(NamedTuple):
+    """A request as it is signed. query: as it was sent, in order, still encoded."""
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def split_query(query: bytes) -> list[tuple[str, str]]:
+    """Return the parameters with their values decoded."""
+    pairs = []
+    for part in query.decode("latin-1").split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            pairs.append((unquote_plus(name), unquote_plus(value)))
+    return pairs
+
+
+def read_header(authorization: str, headers: Mapping[str, str]) -> Signed:
+    parts = dict(_PART.findall(authorization))
+    if not authorization.startswith(ALGORITHM) or len(parts) != 3:  # noqa: PLR2004 - all three
+        raise Fault(
+            "MissingAuthenticationTokenException",
+            f"Authorization has to be {ALGORITHM} with Credential, SignedHeaders and Signature.",
+        )
+    return _read(
+        parts["Credential"],
+        parts["SignedHeaders"],
+        parts["Signature"],
+        headers.get("x-amz-date", ""),
+        None,
+    )
+
+
+def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
+    """Return None where the URL carries no signature."""
+    values = dict(query)
+    if "X-Amz-Signature" not in values:
+        return None
+    try:
+        lasts = timedelta(seconds=int(values.get("X-Amz-Expires", "")))
+    except (ValueError, OverflowError):
+        lasts = timedelta(0)
+    if not timedelta(0) < lasts <= LONGEST_PRESIGNED:
+        raise _mismatch("X-Amz-Expires has to be 1 second to 7 days.")
+    return _read(
+        values.get("X-Amz-Credential", ""),
+        values.get("X-Amz-SignedHeaders", ""),
+        values["X-Amz-Signature"],
+        values.get("X-Amz-Date", ""),
+        lasts,
+    )
+
+
+def verify(signed: Signed, request: Signable, *, secret: str, now: datetime) -> None:
+    """Refuse a request that was not signed so with that secret, or too long ago."""
+    late = signed.at + (signed.lasts or SKEW)
+    if now > late or signed.at > now + SKEW:
+        if signed.lasts is not None:
+            raise Fault("AccessDeniedException", "Request has expired.")
+        raise _mismatch(f"Signature expired: {signed.at:{_TIME}} is not near {now:{_TIME}}.")
+    if "host" not in signed.signed_headers:
+        raise _mismatch("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+    expected = sign(signed, request, secret)
+    if not hmac.compare_digest(expected.encode(), signed.signature.encode()):
+        raise _mismatch(
+            "The request signature we calculated does not match the signature you provided. Check "
+            "your AWS Secret Access Key and signing method."
+        )
+
+
+def sign(signed: Signed, request: Signable, secret: str) -> str:
+    canonical = "\n".join(
+        (
+            request.method,
+            quote(request.path, safe="/~-._"),
+            _canonical_query(request.query),
+            *(f"{name}:{_trim(request.headers.get(name, ''))}" for name in signed.signed_headers),
+            "",
+            ";".join(signed.signed_headers),
+            _hash_payload(signed, request),
+        )
+    )
+    text = "\n".join(
+        (
+            ALGORITHM,
+            signed.at.strftime(_TIME),
+            signed.scope,
+            sha256(canonical.encode()).hexdigest(),
+        )
+    )
+    return hmac.new(_derive_key(secret, signed.scope), text.encode(), sha256).hexdigest()
+
+
+def _read(
+    credential: str, headers: str, signature: str, at: str, lasts: timedelta | None
+) -> Signed:
+    access_key, _, scope = credential.partition("/")
+    try:
+        moment = datetime.strptime(at, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        raise _mismatch("The request has no X-Amz-Date of the form 20300131T235959Z.") from None
+    parts = scope.split("/")
+    if len(parts) != 4 or parts[0] != at[:8] or parts[2:] != ["sqs", "aws4_request"]:  # noqa: PLR2004 - date, region, service, end
+        raise _mismatch(f"Credential should be scoped to {at[:8]}/region/sqs/aws4_request.")
+    return Signed(access_key, scope, headers.split(";"), signature, moment, lasts)
+
+
+def _canonical_query(query: Iterable[tuple[str, str]]) -> str:
+    pairs = sorted(
+        (quote(name, safe="~-._"), quote(value, safe="~-._"))
+        for name, value in query
+        if name != "X-Amz-Signature"
+    )
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def _hash_payload(signed: Signed, request: Signable) -> str:
+    given = request.headers.get("x-amz-content-sha256")
+    actual = sha256(request.body).hexdigest()
+    if given is not None and "x-amz-content-sha256" in signed.signed_headers and given != actual:
+        raise _mismatch("The body is not the one whose hash was signed.")
+    return actual
+
+
+def _trim(value: str) -> str:
+    return _SPACES.sub(" ", value.strip())
+
+
+@lru_cache(maxsize=256)
+def _derive_key(secret: str, scope: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.new(key, part.encode(), sha256).digest()
+    return key
+
+
+def _mismatch(message: str) -> Fault:
+    return Fault("InvalidSignatureException", message)

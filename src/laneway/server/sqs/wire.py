@@ -1,0 +1,78 @@
+"""The parts of requests and answers that several actions share, by their names in SQS's model."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from functools import lru_cache
+from typing import Protocol
+
+import msgspec
+
+from laneway.server.sqs.errors import invalid
+
+_CAPITALS = {"md5": "MD5", "aws": "AWS", "s3": "S3"}
+
+
+@lru_cache(maxsize=512)
+def name_member(field: str) -> str:
+    """Return a member's name: queue_url is QueueUrl, md5_of_body is MD5OfBody."""
+    return "".join(_CAPITALS.get(part, part.capitalize()) for part in field.split("_"))
+
+
+class Request(msgspec.Struct, rename=name_member, kw_only=True):
+    """What an action takes."""
+
+
+class QueueRequest(Request, kw_only=True):
+    """What an action on a queue takes; without a URL, the path that was called names the queue."""
+
+    queue_url: str = ""
+
+
+class Addressed(Protocol):
+    """A request on a queue, whatever else it is."""
+
+    queue_url: str
+
+
+class Named(Protocol):
+    """An entry of a batch, whatever else it is."""
+
+    id: str
+
+
+class Result(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=True):
+    """What an action answers; members that are not set are left out."""
+
+
+class AttributeValue(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=True):
+    """A message attribute; binary_value is Base64, as both protocols carry it."""
+
+    data_type: str = ""
+    string_value: str | None = None
+    binary_value: str | None = None
+
+    @property
+    def is_binary(self) -> bool:
+        return self.data_type.startswith("Binary")
+
+    @property
+    def content(self) -> bytes:
+        if not self.is_binary:
+            return (self.string_value or "").encode()
+        try:
+            return b64decode(self.binary_value or "", validate=True)
+        except NotBase64:
+            raise invalid("A binary message attribute value must be Base64.") from None
+
+
+class BatchEntry(Request, kw_only=True):
+    id: str
+
+
+class BatchFailure(Result, kw_only=True):
+    id: str
+    sender_fault: bool
+    code: str
+    message: str

@@ -1,0 +1,233 @@
+"""Messages on a standard queue: sent, received, deleted, made visible."""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.protocol.sqs.clients import Refusal, bodies, drain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_sqs import SQSClient
+
+    from tests.protocol.conftest import Shared
+
+
+def test_message_is_sent_received_and_deleted(sqs: SQSClient, url: str) -> None:
+    sent = sqs.send_message(QueueUrl=url, MessageBody="hello")
+    message = drain(sqs, url, 1)[0]
+    assert message["Body"] == "hello"
+    assert message["MessageId"] == sent["MessageId"]
+    assert message["MD5OfBody"] == sent["MD5OfMessageBody"]
+    assert "Attributes" not in message
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "plain",
+        '{"a": [1, 2]}',
+        "line\nbreak\ttab\rreturn",
+        'quo"te\\back',
+        "snö ☃ 🚀",
+        "\u007f",
+        "<&>",
+    ],
+)
+def test_body_comes_back_as_it_was(sqs: SQSClient, url: str, body: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody=body)
+    assert bodies(drain(sqs, url, 1)) == [body]
+
+
+def test_attributes_come_back_and_are_digested(sqs: SQSClient, url: str) -> None:
+    attributes = {
+        "text": {"DataType": "String", "StringValue": "snö"},
+        "count": {"DataType": "Number.int", "StringValue": "42"},
+        "blob": {"DataType": "Binary.png", "BinaryValue": b"\x00\xff"},
+    }
+    # boto3 itself compares the digests and refuses what does not fit.
+    sqs.send_message(
+        QueueUrl=url,
+        MessageBody="x",
+        MessageAttributes=attributes,  # type: ignore[arg-type]
+        MessageSystemAttributes={
+            "AWSTraceHeader": {
+                "DataType": "String",
+                "StringValue": "Root=1-5759e988-bd862e3fe1be46a9",
+            }
+        },
+    )
+    message = drain(
+        sqs, url, 1, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]
+    )[0]
+    assert message["MessageAttributes"] == attributes
+    assert message["Attributes"]["AWSTraceHeader"].startswith("Root=1-")
+    assert set(message["Attributes"]) >= {
+        "SenderId",
+        "SentTimestamp",
+        "ApproximateReceiveCount",
+        "ApproximateFirstReceiveTimestamp",
+    }
+
+
+def test_only_attributes_that_are_named_come_back(sqs: SQSClient, url: str) -> None:
+    attributes = {
+        name: {"DataType": "String", "StringValue": name} for name in ("a.one", "a.two", "b")
+    }
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=attributes)  # type: ignore[arg-type]
+    for wanted, expected in (
+        (["a.*"], {"a.one", "a.two"}),
+        (["b", "none"], {"b"}),
+        ([".*"], {"a.one", "a.two", "b"}),
+        ([], set()),
+    ):
+        answer = sqs.receive_message(
+            QueueUrl=url,
+            MessageAttributeNames=wanted,
+            AttributeNames=["ApproximateReceiveCount"],
+            VisibilityTimeout=0,
+        )
+        message = answer["Messages"][0]
+        assert set(message.get("MessageAttributes", {})) == expected
+        assert set(message["Attributes"]) == {"ApproximateReceiveCount"}
+
+
+def test_batch_tells_good_from_bad_entries(sqs: SQSClient, url: str) -> None:
+    answer = sqs.send_message_batch(
+        QueueUrl=url,
+        Entries=[
+            {"Id": "good", "MessageBody": "fine"},
+            {"Id": "delay", "MessageBody": "x", "DelaySeconds": 901},
+            {"Id": "mark", "MessageBody": "\x02"},
+            {"Id": "empty", "MessageBody": ""},
+            {
+                "Id": "kind",
+                "MessageBody": "x",
+                "MessageAttributes": {"a": {"DataType": "Odd", "StringValue": "b"}},
+            },
+        ],
+    )
+    assert [entry["Id"] for entry in answer["Successful"]] == ["good"]
+    assert {entry["Id"]: entry["Code"] for entry in answer["Failed"]} == {
+        "delay": "InvalidParameterValue",
+        "mark": "InvalidMessageContents",
+        "empty": "MissingParameter",
+        "kind": "InvalidParameterValue",
+    }
+    assert all(entry["SenderFault"] for entry in answer["Failed"])
+    assert bodies(drain(sqs, url, 1)) == ["fine"]
+
+
+def test_ten_messages_are_received_and_deleted_together(sqs: SQSClient, url: str) -> None:
+    sqs.send_message_batch(
+        QueueUrl=url, Entries=[{"Id": str(n), "MessageBody": f"m{n}"} for n in range(10)]
+    )
+    received = drain(sqs, url, 10)
+    assert sorted(bodies(received)) == [f"m{n}" for n in range(10)]
+    entries = [
+        {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]}
+        for n, message in enumerate(received)
+    ]
+    answer = sqs.delete_message_batch(
+        QueueUrl=url,
+        Entries=[*entries[:9], {"Id": "odd", "ReceiptHandle": "nothing"}],  # type: ignore[list-item]
+    )
+    assert len(answer["Successful"]) == 9
+    assert [entry["Code"] for entry in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
+
+
+def test_message_is_visible_again_when_its_time_is_up(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    first = drain(sqs, url, 1, VisibilityTimeout=1)[0]
+    began = monotonic()
+    again = drain(sqs, url, 1, AttributeNames=["All"])[0]
+    assert 0.5 < monotonic() - began < 4
+    assert again["ReceiptHandle"] != first["ReceiptHandle"]
+    assert again["Attributes"]["ApproximateReceiveCount"] == "2"
+    first_at = int(again["Attributes"]["ApproximateFirstReceiveTimestamp"])
+    assert int(again["Attributes"]["SentTimestamp"]) <= first_at
+    # An old handle of a standard queue still deletes.
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
+    with Refusal() as refusal:
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=again["ReceiptHandle"], VisibilityTimeout=1
+        )
+    assert refusal.code == "InvalidParameterValue"
+
+
+def test_visibility_is_changed(sqs: SQSClient, url: str) -> None:
+    for body in ("a", "b"):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    first, second = drain(sqs, url, 2, VisibilityTimeout=30)
+    sqs.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0
+    )
+    assert bodies(drain(sqs, url, 1)) == [first["Body"]]
+    answer = sqs.change_message_visibility_batch(
+        QueueUrl=url,
+        Entries=[
+            {"Id": "lost", "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 5},
+            {"Id": "soon", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 1},
+            {"Id": "far", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 43_201},
+        ],
+    )
+    assert [entry["Id"] for entry in answer["Successful"]] == ["soon"]
+    assert {entry["Id"]: entry["Code"] for entry in answer["Failed"]} == {
+        "lost": "AWS.SimpleQueueService.MessageNotInflight",
+        "far": "InvalidParameterValue",
+    }
+    assert bodies(drain(sqs, url, 1)) == [second["Body"]]
+
+
+def test_visibility_cannot_go_beyond_twelve_hours_in_all(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    message = drain(sqs, url, 1, VisibilityTimeout=5)[0]
+    sqs.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=43_199
+    )
+
+
+def test_delayed_message_comes_when_it_is_due(sqs: SQSClient, make: Callable[..., str]) -> None:
+    url = make(DelaySeconds="900")
+    sqs.send_message(QueueUrl=url, MessageBody="by the queue")
+    sqs.send_message(QueueUrl=url, MessageBody="now", DelaySeconds=0)
+    sqs.send_message(QueueUrl=url, MessageBody="soon", DelaySeconds=1)
+    assert bodies(drain(sqs, url, 2)) == ["now", "soon"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert attributes["ApproximateNumberOfMessagesDelayed"] == "1"
+    assert attributes["ApproximateNumberOfMessages"] == "0"
+    assert attributes["ApproximateNumberOfMessagesNotVisible"] == "2"
+
+
+def test_long_poll_wakes_when_a_message_comes(sqs: SQSClient, make: Callable[..., str]) -> None:
+    url = make(ReceiveMessageWaitTimeSeconds="20")
+    timer = threading.Timer(0.3, lambda: sqs.send_message(QueueUrl=url, MessageBody="x"))
+    timer.start()
+    began = monotonic()
+    assert bodies(sqs.receive_message(QueueUrl=url)["Messages"]) == ["x"]
+    assert monotonic() - began < 5
+    timer.join()
+
+
+async def test_queues_are_the_same_in_every_protocol(
+    shared: Shared, sqs: SQSClient, name: str, url: str
+) -> None:
+    async with shared.server.client() as api:
+        sqs.send_message(QueueUrl=url, MessageBody='say "hi"')
+        taken = (await api.get("/queue/message", params={"queue": name})).json()
+        assert taken["payload"] == 'say "hi"'
+        await api.post("/queue/ack", json={"id": taken["id"], "lock_token": taken["lock_token"]})
+        await api.post(
+            "/queue/message", json={"type": "mail", "payload": {"to": "ada"}, "queue": name}
+        )
+    message = drain(sqs, url, 1, AttributeNames=["All"])[0]
+    assert message["Body"] == '{"to":"ada"}'
+    assert message["Attributes"]["MessageGroupId"] == "mail"

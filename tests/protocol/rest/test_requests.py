@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/x", "/api", "/api/queue/message/1/2/3", "/x", "/", "/api/health/other"]
+    "path", ["/api/x", "/api", "/api/queue/message/1/2/3", "/x", "/api/health/other"]
 )
 async def test_unknown_route_is_named(api: httpx.AsyncClient, shared: Shared, path: str) -> None:
     answer = await api.get(shared.server.url + path)

@@ -34,7 +34,7 @@ begin
           select coalesce(v_task.target_id, (select q.queue_id from laneway.queue q where v_task.target is null and q.name = split_part(h.headers #>> '{moved,source}', ':', -1)))
             from unnest(v_run.headers, v_run.bodies) with ordinality h (headers, body, n) order by h.n);
         if array_position(v_targets, null) is not null then
-          raise exception 'no way' using errcode = 'LW499';
+          raise exception 'a message has no queue to go to' using errcode = 'LW404';
         end if;
         perform laneway.ack_many(array[v_run.token], array[v_run.lane_id], array[v_run.first_seq], array[v_run.first_seq + v_run.n - 1]);
         perform laneway.forward_many(v_targets, null, array_fill(v_run.segment, array[v_run.n]), array_fill(v_run.lane_id, array[v_run.n]),
@@ -46,7 +46,7 @@ begin
       update laneway.move_task set moved = moved + v_got, stepped_at = v_now, status = case when v_got = 0 then 'COMPLETED' else status end
        where task_id = v_task.task_id;
     exception
-      when sqlstate 'LW499' then
+      when sqlstate 'LW404' then
         update laneway.move_task set status = 'FAILED', stepped_at = v_now,
                reason = case when v_task.target is null then 'CouldNotDetermineMessageSource' else 'AWS.SimpleQueueService.NonExistentQueue' end
          where task_id = v_task.task_id;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from laneway.cli.settings import SETTINGS
 from laneway.embedded import EmbeddedPostgres, find_running
 from tests.postgres import execute, find_binaries, open_directory
 
@@ -105,6 +106,39 @@ def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
     assert done.returncode == 1
     assert "no PostgreSQL server answers at 127.0.0.1:1" in done.stderr
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://me@there:many/x", "the database's URL cannot be used"),
+        ("postgresql://me@127.0.0.1:1/x?sslmode=perhaps", "`sslmode` parameter must be one of"),
+    ],
+)
+def test_wrong_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -> None:
+    done = laneway("serve", "--port", "0", cwd=folder, DATABASE_URL=url)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> None:
+    (folder / "file").touch()
+    for command in (["serve", "--port", "0"], ["url"]):
+        done = laneway(*command, "--data", "file", cwd=folder)
+        assert done.returncode == 1
+        assert done.stderr.endswith("cannot be used: it is not a directory\n")
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_and_settings_are_whole_in_a_narrow_terminal(folder: Path) -> None:
+    helped = laneway("serve", "--help", cwd=folder, COLUMNS="80").stdout
+    shown = laneway("config", cwd=folder, COLUMNS="80").stdout
+    for setting in SETTINGS:
+        assert setting.flag in helped
+        assert f" {setting.name} " in shown
+    assert "--data" in helped
+    assert "[default: 3001]" in helped
 
 
 @pytest.mark.parametrize(

@@ -168,10 +168,10 @@ def test_whole_paths_win_over_patterns() -> None:
     assert router.find("DELETE", "/api/queues/all").path == {"name": "all"}
     with pytest.raises(server.MethodNotAllowed) as raised:
         router.find("PUT", "/api/queues/mail")
-    assert raised.value.allowed == ("DELETE", "GET")
+    assert raised.value.allowed == ("DELETE", "GET", "HEAD")
     with pytest.raises(server.NoSuchRoute, match="Not Found - /api/queues/a/b"):
         router.find("GET", "/api/queues/a/b")
-    assert router.list_methods("/api/queues/all") == ["DELETE", "GET"]
+    assert router.list_methods("/api/queues/all") == ["DELETE", "GET", "HEAD"]
 
 
 def test_path_names_what_its_parameters_have() -> None:
@@ -237,6 +237,17 @@ async def test_everybody_is_let_in_until_there_is_a_key(store: Store) -> None:
     store.add("first", Role.READ, NOW)
     with pytest.raises(server.Unauthenticated, match="Missing X-API-KEY"):
         await keyring.identify(None)
+
+
+async def test_last_key_s_end_opens_no_door(store: Store) -> None:
+    key = store.add("last", Role.READ, NOW).encode()
+    store.keys[:] = [store.keys[0]._replace(revoked_at=NOW)]
+    keyring = Keyring(secret=None, load=store.load, age=timedelta(0))
+    for sent in (None, key):
+        with pytest.raises(server.Unauthenticated):
+            await keyring.identify(sent)
+    opened = Keyring(secret=None, load=store.load, age=timedelta(0), insecure=True)
+    assert (await opened.identify(None)).role is Role.ADMIN
 
 
 async def test_known_key_is_not_looked_up_again_for_a_while(store: Store) -> None:

@@ -70,7 +70,7 @@ def test_every_setting_changes_something(file: Path) -> None:
             value = "true"
         elif setting.name == "postgres_port":
             value = "47"
-        elif setting.high is not None and setting.high < 4711:
+        elif setting.high < 4711:
             value = setting.kind(setting.high)
         changed = read_settings({setting.name: value}, {}, file)
         assert (changed.server, changed.environment, changed.data_dir) != before, setting.name
@@ -94,6 +94,9 @@ def test_flag_for_the_database_wins_over_parts_in_the_environment(file: Path) ->
         ({}, {"ACTIVITY_LOG_ENABLED": "perhaps"}, "set true or false"),
         ({}, {"ACK_TIMEOUT_SECONDS": "0"}, "set 0.001 or more"),
         ({}, {"OVERDUE_CHECK_INTERVAL_MS": "99"}, "set 100 or more"),
+        ({}, {"ACK_TIMEOUT_SECONDS": "nan"}, "ACK_TIMEOUT_SECONDS is nan: set a number"),
+        ({}, {"ACTIVITY_ZOMBIE_THRESHOLD_MULTIPLIER": "inf"}, "is inf: set 1000000000000 or less"),
+        ({}, {"ACTIVITY_FLASH_MESSAGE_THRESHOLD_MS": "9" * 30}, "or less"),
     ],
 )
 def test_what_cannot_be_is_named(
@@ -108,7 +111,7 @@ def test_what_cannot_be_is_named(
     ("text", "words"),
     [
         ("prot = 1", "has settings that do not exist: prot"),
-        ("port = 'x'", "port in"),
+        ("port = 'x'", "is 'x': set a whole number"),
         ("port = true", "port in"),
         ("port =", "cannot be read"),
     ],
@@ -137,6 +140,10 @@ def test_secrets_are_hidden(file: Path) -> None:
     assert shown["secret_key"] == HIDDEN
     assert shown["database_url"] == f"postgresql://me:{HIDDEN}@there/x"
     assert not any("hush" in text for text in shown.values())
+    for url in ("postgresql:///x?host=/run&password=hush", "postgresql://[me:hush@there/x"):
+        shown_url = read_settings({"database_url": url}, {}, file).chosen["database_url"].shown
+        assert HIDDEN in shown_url
+        assert "hush" not in shown_url
     assert "hush" not in repr(settings.server)
 
 

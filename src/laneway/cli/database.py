@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.cli.errors import DatabaseUnreachable
+from laneway.cli.errors import DatabaseUnreachable, SettingInvalid
 from laneway.embedded import EmbeddedPostgres, find_running
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ async def open_connection(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         connection = await asyncpg.connect(dsn)
     except OSError as error:
         raise DatabaseUnreachable(dsn, error) from error
+    except ValueError as error:
+        raise SettingInvalid("the database's URL", f"cannot be used: {error}") from error
     try:
         yield connection
     finally:

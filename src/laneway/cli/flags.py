@@ -43,7 +43,8 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
     ]
     for setting in SETTINGS:
         default = "" if setting.default is None else f"  [default: {setting.default}]"
-        option = typer.Option(help=f"{setting.meaning}{default}", show_default=False)
+        names = [setting.flag, setting.short] if setting.short else []
+        option = typer.Option(*names, help=f"{setting.meaning}{default}", show_default=False)
         parameters.append(
             inspect.Parameter(
                 setting.name,

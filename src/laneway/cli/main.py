@@ -23,14 +23,25 @@ if TYPE_CHECKING:
     from laneway.cli.settings import Settings
     from laneway.sql.migrate import InstallReport, Problem
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
-admin = typer.Typer(no_args_is_help=True, help="Look after the schema.")
+# Plain help: a table's narrow columns would cut the flags' names short.
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+)
+admin = typer.Typer(no_args_is_help=True, help="Look after the schema.", rich_markup_mode=None)
 app.add_typer(admin, name="admin")
-key = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+key = typer.Typer(
+    no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None
+)
 app.add_typer(key, name="key")
 
 DataDir = Annotated[
-    Path, typer.Option(help="Where the embedded PostgreSQL lives when no other is given.")
+    Path,
+    typer.Option(
+        "--data-dir", "--data", help="Where the embedded PostgreSQL lives when no other is given."
+    ),
 ]
 DEFAULT_DATA_DIR = Path(".laneway")
 

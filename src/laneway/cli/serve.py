@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -52,29 +52,34 @@ async def run_server(settings: Settings) -> None:
 async def prepare(dsn: str, server: ServerSettings) -> None:
     """Install the schema, and make sure that strangers find a locked door."""
     deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
-    while not (locked := await _try_prepare(dsn, deadline)):  # noqa: ASYNC110 - nothing tells us
-        await asyncio.sleep(PAUSE.total_seconds())
-    if locked == "no" and not (server.secret_key or server.insecure or is_loopback(server.host)):
+    said = ""
+    locked: bool | None = None
+    while locked is None:
+        try:
+            locked = await _prepare(dsn)
+        except DatabaseUnreachable as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            if str(error) != said:
+                said = str(error)
+                patience = PATIENCE.total_seconds()
+                logger.warning("waiting for the database for up to %g s: %s", patience, said)
+            await asyncio.sleep(PAUSE.total_seconds())
+    if not (locked or server.secret_key or server.insecure or is_loopback(server.host)):
         raise AddressUnusable(
             f"{server.host} can be reached from elsewhere and no key is asked for: make one with "
             "`laneway key create`, set SECRET_KEY, or say --insecure"
         )
 
 
-async def _try_prepare(dsn: str, deadline: float) -> Literal["yes", "no"] | None:
-    """Return whether there are keys, or None when the database did not answer yet."""
-    try:
-        async with open_connection(dsn) as connection:
-            report = await install(connection)
-            keys = await list_keys(connection, revoked=False)
-    except DatabaseUnreachable as error:
-        if asyncio.get_running_loop().time() > deadline:
-            raise
-        logger.warning("waiting for the database: %s", error)
-        return None
+async def _prepare(dsn: str) -> bool:
+    """Return whether there are keys; one that is revoked locks the door still."""
+    async with open_connection(dsn) as connection:
+        report = await install(connection)
+        keys = await list_keys(connection, revoked=True)
     if report.changed:
         logger.info("the schema is at version %d", report.version)
-    return "yes" if keys else "no"
+    return bool(keys)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rich.console import Console
 from rich.table import Table
@@ -37,21 +37,23 @@ HIDDEN = "********"
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
+_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 _LONGEST = 10 * 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be set; low and high bound a number."""
+    """One thing that can be set; low and high bound a number. short: a second name of its flag."""
 
     name: str
     kind: type[str | int | float | bool]
     default: Value
     meaning: str
     low: float | None = None
-    high: float | None = None
+    high: float = 10**12
     choices: tuple[str, ...] | None = None
     secret: bool = False
+    short: str | None = None
 
     @property
     def variable(self) -> str:
@@ -66,10 +68,15 @@ SETTINGS = (
     Setting("host", str, "127.0.0.1", "The address to listen on; others than loopback need a key."),
     Setting("port", int, 3001, "The port to listen on; 0 takes a free one.", 0, 65535),
     Setting("workers", int, 1, "Processes that share the port.", 1, 256),
-    Setting("insecure", bool, default=False, meaning="Listen on any address without a key."),
+    Setting(
+        "insecure",
+        bool,
+        default=False,
+        meaning="Listen on any address without a key, and let everybody in while none is in force.",
+    ),
     Setting("secret_key", str, None, "A key that may do everything, as X-API-KEY.", secret=True),
     Setting("log_level", str, "info", "The least important lines to log.", choices=LEVELS),
-    Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives."),
+    Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives.", short="--data"),
     Setting(
         "database_url",
         str,
@@ -142,11 +149,7 @@ class Chosen:
         if self.value is None:
             return ""
         if self.setting.name == "database_url":
-            parts = urlsplit(str(self.value))
-            if parts.password is None:
-                return str(self.value)
-            netloc = parts.netloc.replace(f":{parts.password}@", f":{HIDDEN}@", 1)
-            return parts._replace(netloc=netloc).geturl()
+            return _hide_password(str(self.value))
         if self.setting.secret:
             return HIDDEN
         return str(self.value).lower() if self.setting.kind is bool else str(self.value)
@@ -246,8 +249,9 @@ def read_settings(
 
 def show_settings(settings: Settings) -> None:
     table = Table()
-    for column in ("setting", "value", "from"):
-        table.add_column(column, overflow="fold")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("from", overflow="fold")
     for chosen in settings.chosen.values():
         table.add_row(chosen.setting.name, chosen.shown, chosen.source)
     Console().print(table)
@@ -273,12 +277,11 @@ def _parse(setting: Setting, text: str, where: str) -> Value:
     if setting.kind is bool:
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
-        raise SettingInvalid(where, f"is {text!r}: set true or false")
+        raise SettingInvalid(where, f"is {text!r}: set {_KINDS[bool]}")
     try:
         return setting.kind(text)
     except ValueError:
-        kind = "a whole number" if setting.kind is int else "a number"
-        raise SettingInvalid(where, f"is {text!r}: set {kind}") from None
+        raise SettingInvalid(where, f"is {text!r}: set {_KINDS[setting.kind]}") from None
 
 
 def _check(setting: Setting, value: Any, where: str) -> Value:
@@ -286,8 +289,8 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
         value = float(value)
     if setting.kind is str and isinstance(value, int | float | bool):
         value = str(value).lower()
-    if type(value) is not setting.kind:
-        raise SettingInvalid(where, f"is {value!r}: set a {setting.kind.__name__}")
+    if type(value) is not setting.kind or value != value:  # noqa: PLR0124 - NaN is no number
+        raise SettingInvalid(where, f"is {value!r}: set {_KINDS[setting.kind]}")
     if setting.choices is not None:
         value = str(value).lower()
         if value not in setting.choices:
@@ -295,10 +298,26 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
     if isinstance(value, int | float) and not isinstance(value, bool):
         if setting.low is not None and value < setting.low:
             raise SettingInvalid(where, f"is {value}: set {setting.low:g} or more")
-        if setting.high is not None and value > setting.high:
-            raise SettingInvalid(where, f"is {value}: set {setting.high:g} or less")
+        if value > setting.high:
+            raise SettingInvalid(where, f"is {value}: set {setting.high:.0f} or less")
     checked: Value = value
     return checked
+
+
+def _hide_password(url: str) -> str:
+    """Return the URL without its password; one that cannot be taken apart is hidden whole."""
+    try:
+        parts = urlsplit(url)
+        netloc = parts.netloc
+        if parts.password is not None:
+            netloc = netloc.replace(f":{parts.password}@", f":{HIDDEN}@", 1)
+    except ValueError:
+        return HIDDEN
+    query = parts.query
+    if "password=" in query:
+        shown = [(name, HIDDEN if "password" in name else text) for name, text in parse_qsl(query)]
+        query = urlencode(shown, safe="*/")
+    return parts._replace(netloc=netloc, query=query).geturl()
 
 
 def _is_part(name: str) -> bool:

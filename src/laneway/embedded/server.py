@@ -154,6 +154,8 @@ def find_running(data_dir: Path) -> str | None:
         postmaster = read_postmaster(cluster)
     except PermissionError:
         raise DataDirectoryUnusable(directory.root, "it belongs to another user") from None
+    except NotADirectoryError:
+        raise DataDirectoryUnusable(directory.root, "it is not a directory") from None
     if postmaster is None or not postmaster.ready or not is_running(cluster, postmaster):
         return None
     return format_dsn(postmaster.socket_folder, postmaster.port)

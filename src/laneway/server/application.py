@@ -35,6 +35,7 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _CORS = (b"access-control-allow-origin", b"*")
 _EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After, Content-Disposition")
 NO_ANSWER = 0
+_NO_CONTENT = 204
 _SERVER_ERROR = 500
 
 
@@ -143,19 +144,18 @@ class Application:
         ):
             answer = await compress(answer)
         body = answer.body
-        await send(
-            {
-                "type": "http.response.start",
-                "status": answer.status,
-                "headers": [
-                    (b"content-type", answer.content_type),
-                    (b"content-length", b"%d" % len(body)),
-                    _CORS,
-                    (b"x-request-id", request.request_id),
-                    *answer.headers,
-                ],
-            }
-        )
+        head = [
+            (b"content-type", answer.content_type),
+            (b"content-length", b"%d" % len(body)),
+            _CORS,
+            (b"x-request-id", request.request_id),
+            *answer.headers,
+        ]
+        if answer.status == _NO_CONTENT:
+            del head[:2]
+        if b"origin" in request.headers:
+            head.append(_EXPOSED)
+        await send({"type": "http.response.start", "status": answer.status, "headers": head})
         await send({"type": "http.response.body", "body": body})
 
     async def _send_stream(self, request: Request, stream: Stream, send: Send) -> None:
@@ -168,6 +168,11 @@ class Application:
         start = [(b"content-type", stream.content_type), _CORS, _EXPOSED]
         start += [(b"x-request-id", request.request_id), *stream.headers]
         await send({"type": "http.response.start", "status": stream.status, "headers": start})
+        if request.scope["method"] == "HEAD":
+            if isinstance(stream.chunks, AsyncGenerator):
+                await stream.chunks.aclose()
+            await send({"type": "http.response.body", "body": b""})
+            return
         # The head goes out now: the first of the body may be long in coming.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         tasks = [asyncio.ensure_future(forward()), asyncio.ensure_future(request.watch())]

@@ -15,7 +15,7 @@ from laneway.server.calls import Identity
 from laneway.server.errors import Unauthenticated
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
     from datetime import timedelta
 
     from laneway.domain.keys import ApiKey
@@ -64,8 +64,9 @@ class Credential(NamedTuple):
 class Keyring:
     """Knows the keys in force, as they were at most `age` ago.
 
-    Without a secret and without any key, everybody is let in. While the database is away, the keys
-    known last count.
+    load returns all keys, those revoked too. Until there is a secret or a key, everybody is let in;
+    a key that is revoked locks the door still, unless `insecure`. While the database is away, the
+    keys known last count.
     """
 
     def __init__(
@@ -74,11 +75,14 @@ class Keyring:
         secret: str | None,
         load: Callable[[], Awaitable[Sequence[ApiKey]]],
         age: timedelta,
+        insecure: bool = False,
     ) -> None:
         self._secret = digest_key(secret.encode()) if secret else None
         self._load = load
         self._age = age.total_seconds()
+        self._insecure = insecure
         self._keys: dict[str, ApiKey] = {}
+        self._locked = self._secret is not None
         self._fresh_until = float("-inf")
         self._known = False
         self._loading: asyncio.Task[None] | None = None
@@ -90,7 +94,7 @@ class Keyring:
 
     @property
     def required(self) -> bool:
-        return self._secret is not None or bool(self._keys)
+        return self._locked
 
     def recall(self, key: bytes | None) -> Identity | None:
         """Return who sent the key, if that is known without looking anything up."""
@@ -147,7 +151,9 @@ class Keyring:
             if not self._known:
                 raise
             return
-        self._keys = {key.key_id: key for key in keys}
+        self._keys = {key.key_id: key for key in keys if key.revoked_at is None}
+        counting: Sized = self._keys if self._insecure else keys
+        self._locked = self._secret is not None or len(counting) > 0
         self._accepted.clear()
         self._known = True
         self._fresh_until = monotonic() + self._age

@@ -52,6 +52,7 @@ _WANTED = frozenset(
         b"authorization",
         b"host",
         b"x-amz-target",
+        b"origin",
     }
 )
 

@@ -35,7 +35,7 @@ def _compose(status: int, message: str) -> bytes:
     return STATUS_LINE[status] + head + body
 
 
-_NOT_HTTP = _compose(400, "Bad Request - this is not HTTP/1.1")
+_NOT_HTTP = _compose(400, "Bad Request - not a valid HTTP/1.1 request")
 _HEADERS_TOO_LARGE = _compose(431, "Request header fields too large")
 _TOO_SLOW = _compose(408, "Request timed out")
 
@@ -64,10 +64,8 @@ class Cycle(RequestResponseCycle):
         if self.start is not None:
             pieces.append(self._write_head(self.start))
             self.start = None
-        if self.scope["method"] != "HEAD" and body:
-            pieces += [b"%x\r\n" % len(body), body, b"\r\n"] if self.chunked_encoding else [body]
-        if self.chunked_encoding and not more:
-            pieces.append(b"0\r\n\r\n")
+        if self.scope["method"] != "HEAD":
+            pieces += self._write_body(body, more=more)
         if pieces:
             self.transport.write(b"".join(pieces))
         if not more:
@@ -96,6 +94,12 @@ class Cycle(RequestResponseCycle):
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
         return b"".join(lines)
+
+    def _write_body(self, body: bytes, *, more: bool) -> list[bytes]:
+        if not self.chunked_encoding:
+            return [body]
+        pieces = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+        return pieces if more else [*pieces, b"0\r\n\r\n"]
 
     def _close(self) -> None:
         if self.more_body:

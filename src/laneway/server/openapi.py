@@ -116,7 +116,7 @@ def _describe_answer(status: int, content: Content, known: Mapping[int, Any]) ->
 
 def _describe_content(content: Any, known: Mapping[int, Any]) -> dict[str, Any]:
     if isinstance(content, Media):
-        return {content.content_type: {}}
+        return {content.content_type: {} if content.schema is None else {"schema": content.schema}}
     return {"application/json": {"schema": known[id(content)]}}
 
 

@@ -37,9 +37,10 @@ async def every_queue(_: Call[Any, Any], /) -> Sequence[str] | None:
 
 
 class Media(NamedTuple):
-    """An answer or a body that is not JSON."""
+    """An answer or a body that is not JSON; schema: what is known of its parts."""
 
     content_type: str
+    schema: Mapping[str, Any] | None = None
 
 
 # What an answer may carry: a type that msgspec knows, something else, or nothing.
@@ -72,6 +73,12 @@ class Operation(Generic[P, B]):
     forms: Mapping[str, str] = field(default_factory=dict)
     query: str | None = None
     tag: str = "messages"
+
+    @property
+    def safe(self) -> bool:
+        """Whether it only looks: taking messages is a GET that does not."""
+        looks = self.role in {None, Role.READ} and self.query is None
+        return looks and self.method == "GET"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

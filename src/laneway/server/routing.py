@@ -63,14 +63,15 @@ class Router:
         self._patterns: list[tuple[re.Pattern[str], dict[str, Route]]] = []
         patterns: dict[str, dict[str, Route]] = {}
         for route in self.routes:
-            method, query = route.operation.method, route.operation.query
-            if "{" in route.path:
-                patterns.setdefault(_make_pattern(route), {})[method] = route
-            elif query is not None:
-                marker = (f"{query}=".encode(), Found(route, _NOTHING))
-                self._asking[route.path, method] = marker
-            else:
-                self._whole.setdefault(route.path, {})[method] = Found(route, _NOTHING)
+            operation = route.operation
+            for method in (operation.method, "HEAD") if operation.safe else (operation.method,):
+                if "{" in route.path:
+                    patterns.setdefault(_make_pattern(route), {})[method] = route
+                elif operation.query is not None:
+                    marker = (f"{operation.query}=".encode(), Found(route, _NOTHING))
+                    self._asking[route.path, method] = marker
+                else:
+                    self._whole.setdefault(route.path, {})[method] = Found(route, _NOTHING)
         for pattern, methods in patterns.items():
             self._patterns.append((re.compile(pattern), methods))
 

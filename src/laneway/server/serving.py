@@ -8,6 +8,7 @@ import logging
 import signal
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -77,7 +78,12 @@ async def serve(
             broker=broker,
             activity=activity,
             settings=settings,
-            keyring=Keyring(secret=settings.secret_key, load=broker.list_keys, age=KEYS_AGE),
+            keyring=Keyring(
+                secret=settings.secret_key,
+                load=partial(broker.list_keys, revoked=True),
+                age=KEYS_AGE,
+                insecure=settings.insecure,
+            ),
             metrics=Metrics(sheet, worker),
         )
         await ensure_queue(broker, settings)

@@ -14,6 +14,7 @@ import pytest_asyncio
 from laneway.domain.keys import Role
 from laneway.engine.procedures.keys import create_key
 from laneway.server.authentication import make_key
+from laneway.server.rest import SURFACE
 from tests.postgres import execute, name_database
 from tests.protocol.rest.calls import NOBODY, add, take
 from tests.protocol.servers import LANEWAY, make_queue, run_laneway
@@ -103,6 +104,32 @@ async def test_without_a_key_only_open_paths_answer(locked: Locked) -> None:
         ):
             assert (await api.get(path)).status_code != 200, path
         assert (await api.options("/queue/message")).status_code == 204
+
+
+async def test_every_route_but_the_open_ones_asks_for_a_key(locked: Locked) -> None:
+    """Whatever is sent along: nothing is decoded for one who is not let in."""
+    closed = [item for item in SURFACE.operations if item.role is not None]
+    assert len(closed) > 30
+    async with locked.client() as api, locked.client("wrong") as wrong:
+        for item in closed:
+            path = re.sub(r"\{[A-Za-z]+\}", "main", item.path)
+            for method in (item.method, "HEAD") if item.safe else (item.method,):
+                for client in (api, wrong):
+                    for variant in (path, path + "/", path.replace("queue", "%71ueue")):
+                        answer = await client.request(method, variant, content=b"{")
+                        assert answer.status_code == 401, (method, variant)
+
+
+async def test_roles_are_those_of_the_router(locked: Locked) -> None:
+    """A key of a lesser role gets no further on any route than being told so."""
+    order = list(Role)
+    for role in order:
+        async with locked.client(str(role)) as api:
+            for item in SURFACE.operations:
+                if item.role is not None and order.index(item.role) > order.index(role):
+                    path = re.sub(r"\{[A-Za-z]+\}", "main", item.path)
+                    answer = await api.request(item.method, path, content=b"{")
+                    assert answer.status_code == 403, (role, item.method, path)
 
 
 async def test_secret_may_do_everything(locked: Locked) -> None:

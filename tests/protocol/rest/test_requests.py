@@ -35,6 +35,31 @@ async def test_other_method_is_refused(api: httpx.AsyncClient) -> None:
     assert answer.json()["message"].startswith("Method Not Allowed")
 
 
+async def test_head_is_get_without_the_body(api: httpx.AsyncClient, queue: str) -> None:
+    for path in ("/health", "/queue/config", "/queues", "/doc", "/reference", f"/queues/{queue}"):
+        asked = await api.head(path)
+        answer = await api.get(path, headers={"Accept-Encoding": "identity"})
+        assert asked.status_code == answer.status_code == 200, path
+        assert asked.content == b""
+        assert asked.headers["content-type"] == answer.headers["content-type"]
+    for path in ("/queue/main/export", "/queue/events"):
+        # On one connection: whatever came after the head would be taken for the next answer.
+        asked = await api.head(path)
+        assert asked.status_code == 200, path
+        assert (await api.get("/health/live")).json() == {"status": "OK"}
+    assert (await api.head("/queues/none")).status_code == 404
+
+
+async def test_head_takes_no_message(api: httpx.AsyncClient, queue: str) -> None:
+    await add(api, queue)
+    for path in ("/queue/message", "/queue/messages/batch?count=1"):
+        asked = await api.head(path, params={"queue": queue})
+        assert asked.status_code == 405
+        assert "HEAD" not in asked.headers["allow"]
+    listed = await api.get("/queue/main/messages", params={"queueName": queue})
+    assert listed.json()["pagination"]["total"] == 1
+
+
 async def test_trailing_slash_is_tolerated(api: httpx.AsyncClient, queue: str) -> None:
     body = {"type": "a", "payload": 1, "queue": queue}
     assert (await api.post("/queue/message/", json=body)).status_code == 201
@@ -46,6 +71,7 @@ async def test_trailing_slash_is_tolerated(api: httpx.AsyncClient, queue: str) -
 async def test_any_origin_may_call(api: httpx.AsyncClient) -> None:
     answer = await api.get("/queue/config", headers={"Origin": "http://elsewhere"})
     assert answer.headers["access-control-allow-origin"] == "*"
+    assert "X-Request-ID" in answer.headers["access-control-expose-headers"]
     answer = await api.get("/nowhere", headers={"Origin": "http://elsewhere"})
     assert answer.headers["access-control-allow-origin"] == "*"
     answer = await api.options(
@@ -57,6 +83,7 @@ async def test_any_origin_may_call(api: httpx.AsyncClient) -> None:
         },
     )
     assert answer.status_code == 204
+    assert "content-length" not in answer.headers
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "POST" in answer.headers["access-control-allow-methods"]
     assert answer.headers["access-control-allow-headers"] == "content-type,x-api-key"

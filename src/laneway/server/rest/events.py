@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.activity.updates import Change, refresh
 from laneway.server.answers import Stream, encode
+from laneway.server.authentication import read_key
 from laneway.server.errors import Unauthenticated
 from laneway.server.operations import Media, Operation, no_queue
 from laneway.server.rest.objects import to_unix
@@ -112,7 +113,7 @@ async def tell_updates(
 async def _identify(call: Call[Watch, None]) -> Identity | None:
     """Return who watches, None for one without a valid key."""
     keyring = call.service.keyring
-    key = call.request.headers.get(b"x-api-key")
+    key = read_key(call.request.headers)
     if key is None and call.parameters.api_key is not None:
         key = call.parameters.api_key.encode()
     try:

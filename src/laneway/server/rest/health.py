@@ -12,6 +12,7 @@ import msgspec
 from laneway.domain.errors import LanewayError, Unavailable
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.rest.times import show_seconds
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
@@ -70,7 +71,7 @@ async def show_liveness(_: Call[None, None]) -> Answer:
 
 async def show_config(call: Call[None, None]) -> Answer:
     settings = call.settings
-    return answer_json(200, Config(settings.ack_timeout.total_seconds(), settings.max_attempts))
+    return answer_json(200, Config(show_seconds(settings.ack_timeout), settings.max_attempts))
 
 
 async def _look(call: Call[None, None]) -> PostgresHealth:

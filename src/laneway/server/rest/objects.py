@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw
 
+from laneway.server.rest.times import show_seconds
 from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def show_deliveries(
             claim = token, own_lease
             lasts = lease or own_lease or settings.lease
             taken = to_unix(until - lasts)
-            seconds = lasts.total_seconds()
+            seconds = show_seconds(lasts)
             lock_token = str(token)
             place = f"{segment}-{lane}-"
         message_id = place + str(seq)
@@ -79,7 +80,7 @@ def show_message(message: StoredMessage) -> MessageObject:
         status=message.status,  # type: ignore[arg-type]  # the view has these states only
         attempt_count=message.attempt,
         max_attempts=message.max_attempts,
-        ack_timeout_seconds=message.lease.total_seconds(),
+        ack_timeout_seconds=show_seconds(message.lease),
         lock_token=None if message.token is None else str(message.token),
         locked_until=message.until,
         consumer_id=message.consumer,

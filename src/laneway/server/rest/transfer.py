@@ -34,6 +34,21 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
 
 MULTIPART = "multipart/form-data"
+FORM = Media(
+    MULTIPART,
+    {
+        "type": "object",
+        "required": ["file"],
+        "properties": {
+            "file": {
+                "type": "string",
+                "format": "binary",
+                "contentMediaType": "application/json",
+                "description": "A JSON array of messages: an export, or as a batch has them.",
+            }
+        },
+    },
+)
 NO_FILE = "No file uploaded or invalid file"
 NOT_JSON = "Invalid JSON content"
 
@@ -153,7 +168,7 @@ OPERATIONS = (
         path="/queue/import",
         handler=import_messages,
         summary="Add the messages of a file, all or none",
-        body=Media(MULTIPART),
+        body=FORM,
         answers={200: Imported, 404: Message},
         role=Role.WRITE,
         reach=no_queue,

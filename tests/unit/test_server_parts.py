@@ -303,16 +303,14 @@ class FakeConnection:
         self.headers_since = since.get("headers")
         self.body_since = since.get("body")
         self.unread_since = since.get("unread")
-        self.leaving = since.get("leaving")
+        self.leaving_since = since.get("leaving")
+        self.silent_since = since.get("silent")
         self.turned_away = False
         self.aborted = False
         self.transport = self
 
     def turn_away(self) -> None:
         self.turned_away = True
-
-    def overstays(self, now: float) -> bool:
-        return self.leaving is not None and self.leaving < now
 
     def abort(self) -> None:
         self.aborted = True
@@ -328,19 +326,21 @@ def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
         FakeConnection(headers=89),
         FakeConnection(body=39),
         FakeConnection(unread=69),
-        FakeConnection(leaving=99),
+        FakeConnection(leaving=69, silent=100),
+        FakeConnection(leaving=71, silent=94),
     ]
     fine = [
         FakeConnection(),
         FakeConnection(headers=91),
         FakeConnection(body=41),
         FakeConnection(unread=71),
-        FakeConnection(leaving=100),
+        FakeConnection(leaving=71, silent=96),
     ]
     Guard([*slow, *fine], limits).look(100)
     assert [(each.turned_away, each.aborted) for each in slow] == [
         (True, False),
         (True, False),
+        (False, True),
         (False, True),
         (False, True),
     ]

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from laneway.server.settings import Limits
 
 _PERIOD = 1.0
-# How much is still taken from a client that has its answer and was told to go: in seconds, in
-# seconds of silence, in bytes.
-LINGER = 30.0
-LINGER_SILENT = 5.0
-LINGER_BYTES = 256 * 1024 * 1024
-
 _BODILESS = frozenset({204, 304})
 _CONTENT_TOO_LARGE = 413
 
@@ -112,6 +106,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which also remembers since when it waits for its client."""
 
     header_limit: int
+    linger_limit: int
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -120,9 +115,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self.headers_since: float | None = None
         self.body_since: float | None = None
         self.unread_since: float | None = None
-        # Since when a client that was told to go is listened to no more, and when it last spoke.
+        # Of a client that was told to go: since when, since when it is silent, what it sent.
         self.leaving_since: float | None = None
-        self._heard_at = 0.0
+        self.silent_since: float | None = None
         self._discarded = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -189,17 +184,11 @@ class GuardedProtocol(HttpToolsProtocol):
         """
         if self.leaving_since is not None or self.transport.is_closing():
             return
-        self.leaving_since = self._heard_at = self.loop.time()
+        self.leaving_since = self.silent_since = self.loop.time()
         self.headers_since = self.body_since = None
         self._unset_keepalive_if_required()
         self.transport.write_eof()
         self.flow.resume_reading()
-
-    def overstays(self, now: float) -> bool:
-        """Tell whether a client that was told to go had its time."""
-        return _passed(self.leaving_since, LINGER, now) or (
-            self.leaving_since is not None and now - self._heard_at > LINGER_SILENT
-        )
 
     def _refuse(self, answer: bytes) -> None:
         """Answer a request that never became whole, unless it was answered already, and leave."""
@@ -223,15 +212,16 @@ class GuardedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
 
     def _discard(self, data: bytes) -> None:
-        self._heard_at = self.loop.time()
+        self.silent_since = self.loop.time()
         self._discarded += len(data)
-        if self._discarded > LINGER_BYTES:
+        if self._discarded > self.linger_limit:
             self.transport.abort()
 
 
-def limit_headers(size: int) -> type[GuardedProtocol]:
-    """Return the protocol with its limit: uvicorn takes a class, not an object."""
-    return type("LimitedProtocol", (GuardedProtocol,), {"header_limit": size})
+def limit_sizes(limits: Limits) -> type[GuardedProtocol]:
+    """Return the protocol with its limits: uvicorn takes a class, not an object."""
+    sizes = {"header_limit": limits.headers, "linger_limit": limits.linger_bytes}
+    return type("LimitedProtocol", (GuardedProtocol,), sizes)
 
 
 class Guard:
@@ -242,6 +232,8 @@ class Guard:
         self._headers = limits.headers_within.total_seconds()
         self._body = limits.body_within.total_seconds()
         self._write = limits.write_stall.total_seconds()
+        self._linger = limits.linger.total_seconds()
+        self._linger_silent = limits.linger_silent.total_seconds()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -255,7 +247,11 @@ class Guard:
                 connection.body_since, self._body, now
             ):
                 connection.turn_away()
-            elif _passed(connection.unread_since, self._write, now) or connection.overstays(now):
+            elif (
+                _passed(connection.unread_since, self._write, now)
+                or _passed(connection.leaving_since, self._linger, now)
+                or _passed(connection.silent_since, self._linger_silent, now)
+            ):
                 connection.transport.abort()
 
 

@@ -20,7 +20,7 @@ from laneway.engine import Broker
 from laneway.server import monitoring
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
-from laneway.server.connections import Guard, limit_headers
+from laneway.server.connections import Guard, limit_sizes
 from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
@@ -91,7 +91,7 @@ async def serve(
         server = _Server(
             uvicorn.Config(
                 Application(service, surfaces),
-                http=limit_headers(settings.limits.headers),
+                http=limit_sizes(settings.limits),
                 ws="none",
                 lifespan="off",
                 log_config=None,

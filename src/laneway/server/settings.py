@@ -19,7 +19,9 @@ class Limits:
     """What one client may cost: sizes in bytes, and how long it may take its time.
 
     headers_within and body_within: from the first byte to the last. write_stall: how long a client
-    may leave its answer unread. compress_from: answers of lists from this size on are compressed
+    may leave its answer unread. linger, linger_silent and linger_bytes: how long a client that was
+    told to go is still read from, how long it may be silent meanwhile, and how much it may send,
+    so that it sees what it was told. compress_from: answers of lists from this size on are compressed
     for those who take it so.
     """
 
@@ -29,6 +31,9 @@ class Limits:
     headers_within: timedelta = timedelta(seconds=10)
     body_within: timedelta = timedelta(seconds=60)
     write_stall: timedelta = timedelta(seconds=30)
+    linger: timedelta = timedelta(seconds=30)
+    linger_silent: timedelta = timedelta(seconds=5)
+    linger_bytes: int = 256 * 1024 * 1024
     keep_alive: timedelta = timedelta(seconds=75)
     compress_from: int = 16 * 1024
 

@@ -60,7 +60,7 @@ class Impatient:
         """Wait until every client's connection is closed on the server's side."""
         async with asyncio.timeout(SOON):
             while any(
-                connection.raddr and connection.laddr[1] == self.address[1]
+                connection.status != psutil.CONN_LISTEN and connection.laddr[1] == self.address[1]
                 for connection in self.process.net_connections("tcp")
             ):
                 await asyncio.sleep(0.05)

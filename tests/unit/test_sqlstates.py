@@ -50,6 +50,7 @@ def test_map_of_our_own_codes_is_total() -> None:
         (asyncpg.DiskFullError("x"), Unavailable),
         (asyncpg.ConnectionDoesNotExistError("x"), Unavailable),
         (asyncpg.InterfaceError("connection is closed"), Unavailable),
+        (asyncpg.InternalClientError("another operation (2) is in progress"), Unavailable),
         (ConnectionRefusedError("x"), Unavailable),
         (TimeoutError(), Unavailable),
         (asyncpg.InvalidTextRepresentationError("x"), InvalidMessage),

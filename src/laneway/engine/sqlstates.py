@@ -68,10 +68,11 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return InvalidMessage(f"a value cannot be sent to the database: {error}")
         case TimeoutError():
             return Unavailable("the database did not answer in time: call again later")
-        case OSError() | asyncpg.InterfaceError():
-            return Unavailable(f"the database is away ({_name(error)}): call again later")
-        case asyncpg.InternalClientError():
+        case asyncpg.OutdatedSchemaCacheError():
             return TransientConflict(f"the schema changed under the call ({error}): call again")
+        # A server that goes away may also leave the driver with an operation half done.
+        case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            return Unavailable(f"the database is away ({_name(error)}): call again later")
         case _:
             return InternalError(_name(error))
 

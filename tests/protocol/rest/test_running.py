@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.postgres import open_directory, run_server
+from tests.protocol.moments import block, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, take
 from tests.protocol.servers import LANEWAY, run_laneway
 
@@ -34,10 +35,14 @@ async def test_term_finishes_what_is_in_hand(database: str) -> None:
             )
             for _ in range(5)
         ]
-        adding = [asyncio.ensure_future(add(api, "default", n)) for n in range(20)]
-        await asyncio.sleep(0.2)
-        began = time.monotonic()
-        assert await server.stop() == 0
+        async with block(database, "message"):
+            adding = [asyncio.ensure_future(add(api, "default", n)) for n in range(20)]
+            # With the one that asks.
+            await wait_for_gauge(server, "laneway_http_requests_in_flight", 26)
+            began = time.monotonic()
+            stopping = asyncio.ensure_future(server.stop())
+            await wait_until_refused(server)
+        assert await stopping == 0
         assert time.monotonic() - began < 15
         answers = await asyncio.gather(*waiting)
         assert {answer.status_code for answer in answers} == {404}

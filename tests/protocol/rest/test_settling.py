@@ -115,7 +115,7 @@ async def test_nacked_message_comes_again_first(api: httpx.AsyncClient, queue: s
     )
     assert answer.status_code == 200
     assert answer.json() == {"message": "Message nacked successfully"}
-    again = await take(api, queue, timeout=5)
+    again = await take(api, queue, timeout=20)
     assert again["id"] == first
     assert again["attempt_count"] == 2
 
@@ -128,7 +128,7 @@ async def test_nack_without_a_token_acts_on_the_holder(
     await take(api, queue)
     answer = await api.post(f"/queue/message/{message_id}/nack", content=body)
     assert answer.status_code == 200
-    assert (await take(api, queue, timeout=5))["attempt_count"] == 2
+    assert (await take(api, queue, timeout=20))["attempt_count"] == 2
 
 
 async def test_nack_refused_says_why(api: httpx.AsyncClient, queue: str) -> None:

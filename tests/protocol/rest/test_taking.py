@@ -135,7 +135,7 @@ async def test_long_poll_wakes_when_a_message_comes(api: httpx.AsyncClient, queu
     await asyncio.sleep(0.1)
     assert not any(each.done() for each in waiting)
     ids = {await add(api, queue, n) for n in range(3)}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         taken = await asyncio.gather(*waiting)
     assert {message["id"] for message in taken} == ids
 
@@ -161,7 +161,7 @@ async def test_message_taken_for_a_client_that_has_gone_comes_back_unspent(
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
     message_id = await add(api, queue)
-    message = await take(api, queue, timeout=5)
+    message = await take(api, queue, timeout=20)
     assert message["id"] == message_id
     assert message["attempt_count"] == 1
 

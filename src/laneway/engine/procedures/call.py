@@ -44,7 +44,10 @@ async def fetch_value(
 
 
 def _explain(connection: Connection, error: Exception, means: Meanings) -> Exception:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) or (
+        isinstance(error, asyncpg.InternalClientError)
+        and not isinstance(error, asyncpg.OutdatedSchemaCacheError)
+    ):
         # Whatever it was doing, nobody waits for it any more; its session ends with it.
         connection.terminate()
     elif (

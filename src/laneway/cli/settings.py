@@ -75,6 +75,13 @@ SETTINGS = (
         meaning="Listen on any address without a key, and let everybody in while none is in force.",
     ),
     Setting("secret_key", str, None, "A key that may do everything, as X-API-KEY.", secret=True),
+    Setting(
+        "queen_encryption_key",
+        str,
+        None,
+        "Key of encrypted queues: 64 hexadecimal digits, 32 bytes.",
+        secret=True,
+    ),
     Setting("log_level", str, "info", "The least important lines to log.", choices=LEVELS),
     Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives.", short="--data"),
     Setting(
@@ -191,6 +198,7 @@ class Settings:
             workers=self["workers"],
             insecure=self["insecure"],
             secret_key=self["secret_key"],
+            encryption_key=self["queen_encryption_key"],
             log_level=self["log_level"],
             queue=self["queue_name"],
             ack_timeout=timedelta(seconds=self["ack_timeout_seconds"]),

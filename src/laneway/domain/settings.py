@@ -137,6 +137,7 @@ class MaintenanceSettings:
     workers: timedelta = timedelta(seconds=5)
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
+    streams: timedelta = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from laneway.domain.messages import Receipt
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.engine.activity import Activity
-from laneway.engine.administration import Administration
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
 from laneway.engine.core import Core
@@ -41,6 +40,7 @@ from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.redrive import Redrive
 from laneway.engine.runs import Runs as WorkflowRuns
 from laneway.engine.safety import SafetyPoll
+from laneway.engine.streams import Streams
 from laneway.engine.tasks import Tasks
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class Broker(
-    Administration,
+    Streams,
     Inspection,
     Listing,
     Overview,

@@ -29,6 +29,7 @@ class Catalog:
         self._entries: dict[str, _Entry] = {}
         self._loads: dict[str, asyncio.Future[Queue]] = {}
         self._generation = 0
+        self._changed: asyncio.Future[None] | None = None
 
     def peek(self, name: str) -> Queue | None:
         """Return the queue if it is remembered."""
@@ -56,8 +57,17 @@ class Catalog:
         self._generation += 1
         if name is None:
             self._entries.clear()
+            if self._changed is not None:
+                self._changed.set_result(None)
+                self._changed = None
         else:
             self._entries.pop(name, None)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return what is done when something changed from now on, here or in another process."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._changed)
 
     async def _load(self, name: str) -> Queue:
         """Ask the database, once for all who want to know at the same time."""

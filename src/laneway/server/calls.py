@@ -29,14 +29,21 @@ Send: TypeAlias = "Callable[[Event], Awaitable[None]]"
 
 
 class Identity:
-    """Who calls. pattern: the queues the key is limited to, as a shell pattern; None: all."""
+    """Who calls.
 
-    __slots__ = ("name", "pattern", "role")
+    pattern: the queues the key is limited to, as a shell pattern; None: all. subject: whom a signed
+    token names.
+    """
 
-    def __init__(self, name: str, role: Role, pattern: str | None = None) -> None:
+    __slots__ = ("name", "pattern", "role", "subject")
+
+    def __init__(
+        self, name: str, role: Role, pattern: str | None = None, subject: str | None = None
+    ) -> None:
         self.name = name
         self.role = role
         self.pattern = pattern
+        self.subject = subject
 
     def may_use(self, queue: str) -> bool:
         return self.pattern is None or fnmatchcase(queue, self.pattern)

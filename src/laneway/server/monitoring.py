@@ -47,20 +47,23 @@ class Monitor:
 
 
 def make_surface(explain: Callable[[LanewayError], Answer]) -> Surface:
+    show_metrics = Monitor().show_metrics
     return Surface(
         name="monitoring",
         prefix="",
-        operations=(
+        operations=tuple(
             Operation(
                 method="GET",
-                path="/metrics",
-                handler=Monitor().show_metrics,
+                path=path,
+                handler=show_metrics,
                 summary="Numbers for Prometheus",
                 answers={200: Media("text/plain")},
                 role=Role.READ,
                 reach=every_queue,
+                hidden=path != "/metrics",
                 tag="monitoring",
-            ),
+            )
+            for path in ("/metrics", "/metrics/prometheus")
         ),
         explain=explain,
     )

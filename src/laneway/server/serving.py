@@ -17,7 +17,7 @@ from laneway.activity import Monitor
 from laneway.domain.errors import QueueExists, QueueNotFound
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
-from laneway.server import monitoring
+from laneway.server import monitoring, queen
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.connections import Guard, limit_sizes
@@ -87,7 +87,13 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         await ensure_queue(broker, settings)
-        surfaces = (REST, LIBRARY, monitoring.make_surface(REST.explain), make_sqs(settings.sqs))
+        surfaces = (
+            REST,
+            LIBRARY,
+            *queen.make_surfaces(settings),
+            monitoring.make_surface(REST.explain),
+            make_sqs(settings.sqs),
+        )
         server = _Server(
             uvicorn.Config(
                 Application(service, surfaces),

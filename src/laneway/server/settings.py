@@ -76,6 +76,7 @@ class ServerSettings:
     workers: int = 1
     insecure: bool = False
     secret_key: str | None = field(default=None, repr=False)
+    encryption_key: str | None = field(default=None, repr=False)
     log_level: str = "info"
     queue: str = "default"
     ack_timeout: timedelta = timedelta(seconds=30)

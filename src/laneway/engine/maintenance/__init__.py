@@ -14,6 +14,7 @@ from laneway.engine.maintenance.redrive import Redrive
 from laneway.engine.maintenance.results import Results
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
+from laneway.engine.maintenance.streams import Streams
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -33,4 +34,5 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Reclaim(settings, wakeups),
         Results(settings),
         Redrive(settings, wakeups),
+        Streams(settings, wakeups),
     ]

@@ -1,0 +1,116 @@
+"""What is said of messages in streams: by the names clients know them by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from laneway.domain.messages import Delivery, Pushed, Token
+
+Action: TypeAlias = Literal["ack", "retry", "dead"]
+
+
+class Settlement(NamedTuple):
+    """What is to become of a message; `key` is its key or, where it has none, its address.
+
+    segment and seq: the address that the key may be; None where it is none. lease None: whoever
+    holds it.
+    """
+
+    lane: int
+    key: str
+    segment: int | None
+    seq: int | None
+    group: str
+    lease: Token | None
+    action: Action
+    reason: str | None
+
+
+class Fate(StrEnum):
+    """What became of a message that was to be settled; see laneway.settle_stream."""
+
+    COMPLETED = "completed"
+    REQUEUED = "requeued"
+    DEAD = "dead"
+    NOOP = "noop"
+    COMMITTED = "committed"
+    UNRESOLVED = "unresolved"
+    UNLEASED = "unleased"
+    LEASE = "lease"
+
+
+class Verdict(NamedTuple):
+    """released: nothing is left of the claim that held it."""
+
+    fate: Fate
+    released: bool
+
+
+class Swept(NamedTuple):
+    """Messages of several lanes under one lease; None: there were no more lanes."""
+
+    lease: Token | None
+    deliveries: Sequence[Delivery]
+
+
+class Transacted(NamedTuple):
+    verdicts: Sequence[Verdict]
+    pushed: Sequence[Pushed]
+
+
+class Place(NamedTuple):
+    """Where a group is in a partition: a row of laneway.stream_places."""
+
+    group: str
+    ordered: bool
+    lane: int
+    partition: str
+    created_at: datetime
+    base: int
+    newest: int
+    place: int
+    pending: int
+    processing: int
+    dead: int
+    oldest: datetime | None
+    moved_at: datetime
+    held_until: datetime | None
+
+
+class Trace(NamedTuple):
+    """A note about a message: a row of laneway.list_traces. data is JSON text."""
+
+    trace_id: int
+    queue: str
+    lane: int
+    partition: str
+    key: str
+    group: str
+    event_type: str
+    names: Sequence[str]
+    data: str
+    at: datetime
+    total: int
+
+
+class TraceName(NamedTuple):
+    name: str
+    traces: int
+    messages: int
+    last_at: datetime
+    total: int
+
+
+class Subscription(NamedTuple):
+    """Where a group asked to begin; queue_id 0: in any queue."""
+
+    group: str
+    queue_id: int
+    mode: str
+    since: datetime | None
+    created_at: datetime

@@ -1,0 +1,258 @@
+"""The calls of streams: leases, settling by key, transactions, subscriptions, traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidSetting, LockLost, QueueNotFound
+from laneway.engine.procedures.call import fetch, fetch_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    import asyncpg
+
+    from laneway.domain.messages import Token
+    from laneway.domain.streams import Settlement
+    from laneway.engine.columns import MessageColumns
+    from laneway.engine.procedures.call import Connection
+
+_QUEUE = {"LW404": QueueNotFound}
+_NOTHING: tuple[tuple[()], ...] = ((),) * 8
+
+
+async def subscribe(
+    connection: Connection, *, queue: str, name: str, start: str, since: datetime | None
+) -> asyncpg.Record:
+    """Return (start, since): where the group is to begin."""
+    rows = await fetch(
+        connection,
+        "select * from laneway.subscribe($1, $2, $3, $4)",
+        queue,
+        name,
+        start,
+        since,
+        means={"LW404": QueueNotFound, "LW422": InvalidSetting},
+    )
+    return rows[0]
+
+
+async def sweep_lanes(
+    connection: Connection,
+    *,
+    group_id: int,
+    token: Token,
+    lane: int,
+    want: int,
+    lanes: int,
+    lease: timedelta | None,
+) -> list[asyncpg.Record]:
+    """Return (lease, then a row of claim_runs) per claim."""
+    return await fetch(
+        connection,
+        "select * from laneway.sweep_lanes($1, $2, $3, $4, $5, $6)",
+        group_id,
+        token,
+        lane,
+        want,
+        lanes,
+        lease,
+    )
+
+
+async def settle_stream(
+    connection: Connection, settlements: Sequence[Settlement]
+) -> list[asyncpg.Record]:
+    """Return (idx, outcome, released) for each."""
+    return await fetch(
+        connection,
+        "select * from laneway.settle_stream($1, $2, $3, $4, $5, $6, $7, $8)",
+        *zip(*settlements, strict=True),
+    )
+
+
+async def transact_stream(
+    connection: Connection,
+    *,
+    required: Sequence[Token],
+    settlements: Sequence[Settlement],
+    queues: Sequence[int],
+    columns: MessageColumns,
+) -> list[asyncpg.Record]:
+    return await fetch(
+        connection,
+        "select * from laneway.transact_stream"
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        required,
+        *(zip(*settlements, strict=True) if settlements else _NOTHING),
+        queues,
+        columns.bodies,
+        columns.partitions,
+        columns.keys,
+        columns.headers,
+        means={"LW404": QueueNotFound, "LW410": LockLost},
+    )
+
+
+async def extend_leases(
+    connection: Connection, leases: Sequence[Token], durations: Sequence[timedelta]
+) -> list[asyncpg.Record]:
+    """Return (idx, until or null, renewed) for each."""
+    return await fetch(connection, "select * from laneway.extend_leases($1, $2)", leases, durations)
+
+
+async def push_guarded(
+    connection: Connection,
+    *,
+    queue_id: int,
+    room: int | None,
+    window: timedelta | None,
+    columns: MessageColumns,
+) -> list[asyncpg.Record]:
+    """Return runs as push_many does, of those that fitted."""
+    return await fetch(
+        connection,
+        "select * from laneway.push_guarded($1, $2, $3, $4, $5, $6, $7)",
+        queue_id,
+        room,
+        window,
+        columns.bodies,
+        columns.partitions,
+        columns.keys,
+        columns.headers,
+        means=_QUEUE,
+    )
+
+
+async def tend_streams(connection: Connection) -> list[int]:
+    """Return the queues in which something died."""
+    return [row[0] for row in await fetch(connection, "select * from laneway.tend_streams()")]
+
+
+async def stream_places(
+    connection: Connection,
+    *,
+    queue_id: int,
+    group: str | None,
+    partition: str | None,
+    limit: int,
+) -> list[asyncpg.Record]:
+    return await fetch(
+        connection,
+        "select * from laneway.stream_places($1, $2, $3, $4)",
+        queue_id,
+        group,
+        partition,
+        limit,
+    )
+
+
+async def find_key(
+    connection: Connection,
+    *,
+    lane: int,
+    group: str,
+    key: str,
+    address: tuple[int | None, int | None],
+) -> asyncpg.Record | None:
+    """Return (segment, seq) of the message that a client calls so."""
+    rows = await fetch(
+        connection,
+        "select * from laneway.find_key($1, $2, $3, $4, $5)",
+        lane,
+        group,
+        key,
+        *address,
+    )
+    return rows[0] if rows else None
+
+
+async def count_lanes(connection: Connection) -> dict[int, int]:
+    rows = await fetch(connection, "select * from laneway.count_lanes()")
+    return {row["queue_id"]: row["lanes"] for row in rows}
+
+
+async def stream_activity(
+    connection: Connection,
+    *,
+    queue_ids: Sequence[int],
+    since: datetime,
+    until: datetime,
+    step: timedelta,
+) -> list[asyncpg.Record]:
+    """Return (at, pushed, claimed, acked, failed, dead) per step in which something happened."""
+    return await fetch(
+        connection,
+        "select * from laneway.stream_activity($1, $2, $3, $4)",
+        queue_ids,
+        since,
+        until,
+        step,
+    )
+
+
+async def set_subscription(connection: Connection, *, name: str, since: datetime) -> None:
+    await fetch_value(connection, "select laneway.set_subscription($1, $2)", name, since)
+
+
+async def list_subscriptions(connection: Connection) -> list[asyncpg.Record]:
+    return await fetch(connection, "select * from laneway.list_subscriptions()")
+
+
+async def forget_subscription(connection: Connection, *, name: str, queue_id: int | None) -> None:
+    await fetch_value(connection, "select laneway.forget_subscription($1, $2)", name, queue_id)
+
+
+async def record_trace(
+    connection: Connection,
+    *,
+    lane: int,
+    key: str,
+    group: str,
+    event_type: str,
+    names: Sequence[str],
+    data: str,
+) -> asyncpg.Record:
+    """Return (trace_id, at)."""
+    rows = await fetch(
+        connection,
+        "select * from laneway.record_trace($1, $2, $3, $4, $5, $6)",
+        lane,
+        key,
+        group,
+        event_type,
+        names,
+        data,
+    )
+    return rows[0]
+
+
+async def list_traces(
+    connection: Connection,
+    *,
+    lane: int | None = None,
+    key: str | None = None,
+    name: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int,
+    offset: int,
+) -> list[asyncpg.Record]:
+    return await fetch(
+        connection,
+        "select * from laneway.list_traces($1, $2, $3, $4, $5, $6, $7)",
+        lane,
+        key,
+        name,
+        since,
+        until,
+        limit,
+        offset,
+    )
+
+
+async def list_trace_names(
+    connection: Connection, *, limit: int, offset: int
+) -> list[asyncpg.Record]:
+    return await fetch(connection, "select * from laneway.list_trace_names($1, $2)", limit, offset)

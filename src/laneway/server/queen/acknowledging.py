@@ -1,0 +1,337 @@
+"""The routes that settle messages in hand, and keep them in hand."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.messages import Receipt
+from laneway.domain.streams import Fate, Settlement, Verdict
+from laneway.server.answers import Answer, answer_json, encode
+from laneway.server.metrics import Traffic
+from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.queen.wire import (
+    LONGEST,
+    GroupName,
+    KeyText,
+    LaneText,
+    LeaseText,
+    read_address,
+    read_group,
+    read_lane,
+    read_lease,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.streams import Action
+    from laneway.engine import Broker
+    from laneway.server.calls import Call
+    from laneway.server.queen.leases import Leases
+
+LARGEST_BATCH = 10_000
+_SETTLED = frozenset({"completed", "success"})
+_ACTIONS: dict[str, Action] = {
+    "completed": "ack",
+    "success": "ack",
+    "failed": "retry",
+    "retry": "retry",
+    "dlq": "dead",
+}
+# Where a partition that cannot be ours is looked for, so that it is not found.
+_NOWHERE = -1
+
+
+class Ack(msgspec.Struct, kw_only=True):
+    """What became of a message. Without a lease, of whoever holds it."""
+
+    transaction_id: KeyText = msgspec.field(name="transactionId")
+    partition_id: LaneText = msgspec.field(name="partitionId")
+    status: Literal["completed", "success", "failed", "retry", "dlq"] = "completed"
+    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    lease_id: LeaseText | None = msgspec.field(name="leaseId", default=None)
+    error: Annotated[str, Meta(max_length=10_000)] | None = None
+
+
+class Acks(msgspec.Struct, kw_only=True):
+    acknowledgments: Annotated[list[Ack], Meta(min_length=1, max_length=LARGEST_BATCH)]
+    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+
+
+class Acked(msgspec.Struct, kw_only=True):
+    """noop: the group had passed it already; dlq: it is a dead letter now."""
+
+    index: int
+    transaction_id: str = msgspec.field(name="transactionId")
+    success: bool
+    error: str | None
+    queue_name: str | None = msgspec.field(name="queueName")
+    partition_name: str | None = msgspec.field(name="partitionName")
+    lease_released: bool = msgspec.field(name="leaseReleased")
+    dlq: bool
+    noop: bool = False
+
+
+class Extend(msgspec.Struct):
+    seconds: Annotated[float, Meta(gt=0, le=LONGEST)] = 60
+
+
+class ByLease(msgspec.Struct):
+    lease_id: LeaseText = msgspec.field(name="leaseId")
+
+
+class Extended(msgspec.Struct, kw_only=True):
+    """renewed: how many partitions the lease still holds."""
+
+    index: int
+    lease_id: str = msgspec.field(name="leaseId")
+    success: bool
+    error: str | None
+    expires_at: datetime | None = msgspec.field(name="expiresAt")
+    renewed: int
+
+
+class Known(NamedTuple):
+    """A message that this process handed out, with its queue and partition in JSON."""
+
+    receipt: Receipt
+    where: tuple[bytes, bytes]
+
+
+class Acknowledging:
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+
+    async def ack(self, call: Call[None, Ack]) -> Answer:
+        return await self._settle(call, [call.body], None)
+
+    async def ack_batch(self, call: Call[None, Acks]) -> Answer:
+        return await self._settle(call, call.body.acknowledgments, call.body.consumer_group)
+
+    async def extend(self, call: Call[ByLease, Extend]) -> Answer:
+        lease_id = call.parameters.lease_id
+        lease = read_lease(lease_id)
+        lasts = timedelta(seconds=call.body.seconds)
+        until, renewed = (await call.broker.extend_leases([lease or ""], lasts=lasts))[0]
+        return answer_json(
+            200,
+            [
+                Extended(
+                    index=0,
+                    lease_id=lease_id,
+                    success=until is not None,
+                    error=None if until is not None else "Lease expired, released or unknown",
+                    expires_at=until,
+                    renewed=renewed,
+                )
+            ],
+        )
+
+    async def _settle(
+        self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
+    ) -> Answer:
+        """Settle what this process handed out at once; ask the database about the rest."""
+        shown: list[bytes] = [b""] * len(acks)
+        quick = self._recall(acks, default)
+        if quick is not None:
+            rest = await self._settle_known(call, acks, quick, shown)
+        else:
+            rest = list(range(len(acks)))
+        if rest:
+            await self._settle_rest(call, acks, default, rest, shown)
+        return Answer(200, b"[%b]" % b",".join(shown))
+
+    def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Known] | None:
+        """Return what is to be settled if it is all done, and all known; None otherwise."""
+        known: list[Known] = []
+        lease_id = lane = group = None
+        seqs: dict[str, int] = {}
+        token: Any = None
+        where = (b"", b"")
+        number = 0
+        for ack in acks:
+            if ack.status not in _SETTLED or ack.lease_id is None:
+                return None
+            if ack.lease_id != lease_id or ack.partition_id != lane:
+                lease_id, lane = ack.lease_id, ack.partition_id
+                lease = self._leases.find(lease_id)
+                run = lease.runs.get(lane) if lease is not None else None
+                if lease is None or run is None:
+                    return None
+                token, seqs = run
+                where = (encode(lease.queue), encode(lease.partitions[lane]))
+                number = int(lane)
+                group = lease.group
+            if read_group(ack.consumer_group or default) != group:
+                return None
+            seq = seqs.get(ack.transaction_id)
+            if seq is None:
+                return None
+            known.append(Known(Receipt(token, number, seq), where))
+        return known
+
+    async def _settle_known(
+        self,
+        call: Call[Any, Any],
+        acks: Sequence[Ack],
+        known: Sequence[Known],
+        shown: list[bytes],
+    ) -> list[int]:
+        """Return the places of those whose lease did not hold them: they are looked at again."""
+        unique = list(dict.fromkeys([item.receipt for item in known]))
+        lost = set(await call.service.broker.ack(unique))
+        call.service.metrics.count_messages(Traffic.ACKED, len(unique) - len(lost))
+        gone = {unique[position] for position in lost}
+        settled: dict[tuple[str, str], list[str]] = {}
+        for ack, item in zip(acks, known, strict=True):
+            if item.receipt not in gone:
+                at = (ack.lease_id or "", ack.partition_id)
+                settled.setdefault(at, []).append(ack.transaction_id)
+        released = {at: self._leases.settle(*at, keys) for at, keys in settled.items()}
+        rest = []
+        for index, (ack, (receipt, (queue, partition))) in enumerate(zip(acks, known, strict=True)):
+            if receipt in gone:
+                self._leases.forget(ack.lease_id or "")
+                rest.append(index)
+                continue
+            shown[index] = (
+                b'{"index":%d,"transactionId":%b,"success":true,"error":null,"queueName":%b,'
+                b'"partitionName":%b,"leaseReleased":%b,"dlq":false}'
+                % (
+                    index,
+                    encode(ack.transaction_id),
+                    queue,
+                    partition,
+                    b"true" if released[ack.lease_id or "", ack.partition_id] else b"false",
+                )
+            )
+        return rest
+
+    async def _settle_rest(
+        self,
+        call: Call[Any, Any],
+        acks: Sequence[Ack],
+        default: str | None,
+        rest: Sequence[int],
+        shown: list[bytes],
+    ) -> None:
+        settlements = [read_settlement(acks[index], default) for index in rest]
+        verdicts = await call.broker.settle(settlements)
+        places = await call.broker.name_lanes([item.lane for item in settlements])
+        count_verdicts(call, verdicts)
+        for index, settlement, verdict in zip(rest, settlements, verdicts, strict=True):
+            ack = acks[index]
+            if ack.lease_id is not None:
+                self._leases.forget(ack.lease_id)
+            queue, partition = places.get(settlement.lane, (None, None))
+            shown[index] = encode(show_verdict(index, ack, verdict, queue, partition))
+
+    @property
+    def operations(self) -> tuple[Operation[Any, Any], ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/ack",
+                handler=self.ack,
+                summary="Say what became of a message",
+                body=Ack,
+                answers={200: list[Acked]},
+                role=Role.WRITE,
+                reach=_queues_of_acks,
+                tag="streams",
+            ),
+            Operation(
+                method="POST",
+                path="/ack/batch",
+                handler=self.ack_batch,
+                summary="Say what became of many messages",
+                body=Acks,
+                answers={200: list[Acked]},
+                role=Role.WRITE,
+                reach=_queues_of_acks,
+                tag="streams",
+            ),
+            Operation(
+                method="POST",
+                path="/lease/{leaseId}/extend",
+                handler=self.extend,
+                summary="Keep what a lease holds for longer",
+                parameters=ByLease,
+                body=Extend,
+                body_optional=True,
+                answers={200: list[Extended]},
+                role=Role.WRITE,
+                # A lease is a secret of whoever was given it.
+                reach=no_queue,
+                tag="streams",
+            ),
+        )
+
+
+def read_settlement(ack: Ack, default: str | None) -> Settlement:
+    lane = read_lane(ack.partition_id)
+    address = read_address(ack.transaction_id, lane) if lane is not None else None
+    return Settlement(
+        _NOWHERE if lane is None else lane,
+        ack.transaction_id,
+        address.segment if address else None,
+        address.seq if address else None,
+        read_group(ack.consumer_group or default),
+        read_lease(ack.lease_id),
+        _ACTIONS[ack.status],
+        ack.error,
+    )
+
+
+def count_verdicts(call: Call[Any, Any], verdicts: Sequence[Verdict]) -> None:
+    for fate, traffic in _TRAFFIC.items():
+        count = sum(verdict.fate is fate for verdict in verdicts)
+        if count:
+            call.service.metrics.count_messages(traffic, count)
+
+
+def show_verdict(
+    index: int, ack: Ack, verdict: Verdict, queue: str | None, partition: str | None
+) -> Acked:
+    error = _ERRORS.get(verdict.fate)
+    return Acked(
+        index=index,
+        transaction_id=ack.transaction_id,
+        success=error is None,
+        error=error,
+        queue_name=queue,
+        partition_name=partition,
+        lease_released=verdict.released,
+        dlq=verdict.fate is Fate.DEAD,
+        noop=verdict.fate is Fate.NOOP,
+    )
+
+
+async def find_queues(broker: Broker, acks: Sequence[Ack]) -> list[str]:
+    """Return the queues that the acknowledged messages are of."""
+    lanes = {lane for ack in acks if (lane := read_lane(ack.partition_id)) is not None}
+    places = await broker.name_lanes(list(lanes))
+    return [queue for queue, _ in places.values()]
+
+
+async def _queues_of_acks(call: Call[Any, Any], /) -> Sequence[str]:
+    acks = [call.body] if isinstance(call.body, Ack) else call.body.acknowledgments
+    return await find_queues(call.broker, acks)
+
+
+_ERRORS = {
+    Fate.COMMITTED: "the group has committed this message already: it cannot be given back",
+    Fate.UNRESOLVED: "unresolvable: the partition has no message of this transactionId",
+    Fate.UNLEASED: "nobody holds this message: pop it, and name the lease it came with",
+    Fate.LEASE: "invalid or expired lease: nothing under it was changed",
+}
+_TRAFFIC = {
+    Fate.COMPLETED: Traffic.ACKED,
+    Fate.REQUEUED: Traffic.REQUEUED,
+    Fate.DEAD: Traffic.DEAD,
+    Fate.LEASE: Traffic.REFUSED,
+}

@@ -1,0 +1,81 @@
+"""What went wrong, in the words and codes of the streams protocol."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from laneway.domain import errors as domain
+from laneway.server import errors as server
+from laneway.server.answers import Answer, answer_json
+from laneway.server.queen.wire import Failure
+
+if TYPE_CHECKING:
+    from laneway.domain.errors import LanewayError
+    from laneway.server.operations import Content
+
+# The answers that any operation may give.
+ERRORS: dict[int, Content] = {
+    400: Failure,
+    401: Failure,
+    403: Failure,
+    408: Failure,
+    413: Failure,
+    431: Failure,
+    503: Failure,
+}
+
+# By the nearest class: the status, and the code that goes with it.
+STATUS: dict[type[LanewayError], tuple[int, str]] = {
+    domain.LanewayError: (500, "internal"),
+    domain.Retryable: (503, "unavailable"),
+    domain.InvalidRequest: (400, "invalid_request"),
+    domain.NotFound: (404, "not_found"),
+    domain.QueueNotFound: (404, "queue_not_found"),
+    domain.GroupNotFound: (404, "group_not_found"),
+    domain.Conflict: (409, "conflict"),
+    domain.MessageTooLarge: (413, "message_too_large"),
+    domain.LockLost: (409, "lease_lost"),
+    domain.BrokerClosed: (503, "unavailable"),
+    domain.Misconfigured: (503, "misconfigured"),
+    domain.InternalError: (500, "internal"),
+    server.RequestError: (400, "invalid_request"),
+    server.BodyTooLarge: (413, "body_too_large"),
+    server.NoSuchRoute: (404, "no_such_route"),
+    server.MethodNotAllowed: (405, "method_not_allowed"),
+    server.Unauthenticated: (401, "unauthorized"),
+    server.Forbidden: (403, "forbidden"),
+}
+
+_UNAVAILABLE = 503
+_INTERNAL = 500
+
+
+def explain(error: LanewayError) -> Answer:
+    status, code = find_status(type(error))
+    # What a fault of ours was is in the log; it is nothing the client could use.
+    words = "internal error" if status == _INTERNAL else _word(error)
+    answer = answer_json(status, Failure(error=words, code=code))
+    if isinstance(error, server.MethodNotAllowed):
+        answer.headers = ((b"allow", ", ".join(error.allowed).encode()),)
+    elif status == _UNAVAILABLE:
+        wait = getattr(error, "retry_after", None)
+        seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
+        answer.headers = ((b"retry-after", b"%d" % max(seconds, 1)),)
+    return answer
+
+
+def find_status(kind: type[LanewayError]) -> tuple[int, str]:
+    for ancestor in kind.__mro__:
+        if ancestor in STATUS:
+            return STATUS[ancestor]
+    return STATUS[domain.InternalError]
+
+
+def _word(error: LanewayError) -> str:
+    if isinstance(error, server.InvalidInput):
+        return "; ".join(
+            f"{'.'.join(map(str, issue.path))}: {issue.message}" if issue.path else issue.message
+            for issue in error.issues
+        )
+    return str(error)

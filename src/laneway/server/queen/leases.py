@@ -1,0 +1,78 @@
+"""What this process handed out and has not seen settled: which message a transaction id means.
+
+A memory only, so that an acknowledgement of what was handed out here costs no look-up. What it does
+not know, the database does.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import Token
+
+# Beyond so many messages the oldest leases are forgotten.
+LIMIT = 200_000
+
+
+class Run(NamedTuple):
+    """What a lease holds of one lane: the place of each message by its transaction id."""
+
+    token: Token
+    seqs: dict[str, int]
+
+
+class Lease(NamedTuple):
+    queue: str
+    group: str
+    runs: dict[str, Run]
+    partitions: dict[str, str]
+
+
+class Leases:
+    """Leases by their ids; a lane is what clients call its partitionId."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._leases: OrderedDict[str, Lease] = OrderedDict()
+        self._messages = 0
+
+    def __len__(self) -> int:
+        return self._messages
+
+    def remember(self, lease_id: str, lease: Lease) -> None:
+        self._leases[lease_id] = lease
+        self._messages += _size(lease)
+        while self._messages > self._limit and len(self._leases) > 1:
+            _, oldest = self._leases.popitem(last=False)
+            self._messages -= _size(oldest)
+
+    def find(self, lease_id: str) -> Lease | None:
+        return self._leases.get(lease_id)
+
+    def settle(self, lease_id: str, lane: str, keys: list[str]) -> bool:
+        """Forget messages that are settled; return whether nothing is left of the lane."""
+        lease = self._leases.get(lease_id)
+        run = lease.runs.get(lane) if lease is not None else None
+        if lease is None or run is None:
+            return False
+        for key in keys:
+            if run.seqs.pop(key, None) is not None:
+                self._messages -= 1
+        if run.seqs:
+            return False
+        del lease.runs[lane]
+        if not lease.runs:
+            del self._leases[lease_id]
+        return True
+
+    def forget(self, lease_id: str) -> None:
+        """Forget a lease of which something went back: what it holds now, only the database knows."""
+        lease = self._leases.pop(lease_id, None)
+        if lease is not None:
+            self._messages -= _size(lease)
+
+
+def _size(lease: Lease) -> int:
+    return sum(len(run.seqs) for run in lease.runs.values())

@@ -1,0 +1,163 @@
+"""A queue's options as the streams protocol names them, and what they are to the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from laneway.domain.settings import QueueSettings
+from laneway.server.queen.wire import LONGEST
+
+if TYPE_CHECKING:
+    from laneway.domain.queues import Queue
+    from laneway.domain.settings import QueueChanges
+
+# Where a queue keeps what it was configured with, among its options.
+KEY = "queen"
+
+Stored: TypeAlias = Mapping[str, Any]
+_Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+# A transaction id pushed again within this time is a duplicate.
+DEDUP_WINDOW = timedelta(minutes=10)
+
+
+class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Times are seconds, retryDelay milliseconds; null is as good as not named."""
+
+    lease_time: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
+    retry_limit: Annotated[int, Meta(ge=0, le=32_766)] | UnsetType | None = UNSET
+    retry_delay: Annotated[float, Meta(ge=0, le=LONGEST * 1000)] | UnsetType | None = UNSET
+    max_size: _Count | UnsetType | None = UNSET
+    ttl: _Seconds | UnsetType | None = UNSET
+    priority: Annotated[int, Meta(ge=-32_768, le=32_767)] | UnsetType | None = UNSET
+    delayed_processing: _Seconds | UnsetType | None = UNSET
+    window_buffer: _Seconds | UnsetType | None = UNSET
+    retention_seconds: _Seconds | UnsetType | None = UNSET
+    completed_retention_seconds: _Seconds | UnsetType | None = UNSET
+    retention_enabled: bool | UnsetType | None = UNSET
+    encryption_enabled: bool | UnsetType | None = UNSET
+    max_wait_time_seconds: _Seconds | UnsetType | None = UNSET
+    dead_letter_queue: bool | UnsetType | None = UNSET
+    dlq_after_max_retries: bool | UnsetType | None = UNSET
+    dedup_window_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
+
+
+DEFAULTS: Stored = {
+    "leaseTime": 300,
+    "retryLimit": 3,
+    "retryDelay": 1000,
+    "maxSize": 0,
+    "ttl": 0,
+    "priority": 0,
+    "delayedProcessing": 0,
+    "windowBuffer": 0,
+    "retentionSeconds": 0,
+    "completedRetentionSeconds": 0,
+    "retentionEnabled": False,
+    "encryptionEnabled": False,
+    "maxWaitTimeSeconds": 0,
+    "deadLetterQueue": True,
+    "dlqAfterMaxRetries": True,
+    "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
+}
+
+
+class Guards(NamedTuple):
+    """What of a queue's options every push has to heed; None and False: nothing."""
+
+    room: int | None
+    window: timedelta | None
+    encrypted: bool
+
+
+OPEN = Guards(None, None, encrypted=False)
+
+
+def read_stored(queue: Queue) -> Stored:
+    """Return what the queue was configured with: options that were named, namespace and task."""
+    stored: Stored = queue.settings.options.get(KEY, {})
+    return stored
+
+
+def read_guards(queue: Queue) -> Guards:
+    stored = queue.settings.options.get(KEY)
+    if not stored:
+        return OPEN
+    room, window = stored.get("maxSize"), stored.get("windowBuffer")
+    encrypted = bool(stored.get("encryptionEnabled"))
+    if not (room or window or encrypted):
+        return OPEN
+    return Guards(room or None, timedelta(seconds=window) if window else None, encrypted)
+
+
+def merge_options(stored: Stored, options: Options) -> dict[str, Any]:
+    """Return what is stored with what was named now; the rest keeps its value."""
+    named = {
+        name: value for name, value in msgspec.to_builtins(options).items() if value is not None
+    }
+    return {**stored, **{name: _tidy(value) for name, value in named.items()}}
+
+
+def name_parts(name: str) -> dict[str, str]:
+    """Return the namespace and task that a queue's name gives: `namespace.task`."""
+    namespace, dot, task = name.partition(".")
+    return {"namespace": namespace, "task": task} if dot and namespace and task else {}
+
+
+def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
+    """Return how a new queue is made; a stream's queue is ordered."""
+    return replace(
+        QueueSettings(ordered=True, record_events=record_events),
+        **derive(stored),
+    )
+
+
+def derive(stored: Stored) -> QueueChanges:
+    """Return the broker's settings that the options mean."""
+    values = {**DEFAULTS, **stored}
+    retries = values["retryLimit"] + 1
+    endless = values["deadLetterQueue"] and not values["dlqAfterMaxRetries"]
+    enabled = values["retentionEnabled"]
+    kept = values["retentionSeconds"] if enabled else 0
+    completed = values["completedRetentionSeconds"] if enabled else 0
+    return {
+        "lease": timedelta(seconds=values["leaseTime"]),
+        "max_attempts": None if endless else retries,
+        "backoff": timedelta(milliseconds=values["retryDelay"]),
+        "backoff_factor": 1.0,
+        "backoff_limit": timedelta(milliseconds=max(values["retryDelay"], 0)),
+        "delay": _seconds(values["delayedProcessing"]),
+        "dedup_window": timedelta(seconds=values["dedupWindowSeconds"]),
+        "dedup_scope": "partition",
+        "message_ttl": _least(values["ttl"], kept),
+        "retention": _least(completed, kept),
+        "options": {KEY: dict(stored)},
+    }
+
+
+def show_options(queue: Queue) -> dict[str, Any]:
+    """Return every option with its value, whether it was ever named or not."""
+    stored = read_stored(queue)
+    return {name: stored.get(name, default) for name, default in DEFAULTS.items()}
+
+
+def _least(*seconds: float) -> timedelta | None:
+    """Return the shortest of those that are set."""
+    given = [value for value in seconds if value]
+    return timedelta(seconds=min(given)) if given else None
+
+
+def _seconds(value: float) -> timedelta | None:
+    return timedelta(seconds=value) if value else None
+
+
+def _tidy(value: Any) -> Any:
+    """Write a whole number as one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,373 @@
+"""The routes that hand messages out: of a queue, of a partition, of a namespace or task."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.server.answers import Answer
+from laneway.server.metrics import Traffic
+from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
+from laneway.server.queen.wire import (
+    LONGEST,
+    GroupName,
+    MomentText,
+    PartitionName,
+    QueueName,
+    read_group,
+    read_moment,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.messages import Delivery
+    from laneway.domain.settings import Start
+    from laneway.engine import Broker
+    from laneway.server.calls import Call
+    from laneway.server.queen.delivering import Delivering
+
+NOTHING = Answer(204)
+NO_WAIT = timedelta(0)
+
+# What we choose for clients that leave it to us.
+OUR_BATCH = 100
+OUR_PARTITIONS = 16
+
+# Seconds; whoever got something sooner did not have to wait for it.
+AT_ONCE = 0.02
+
+
+class Pop(msgspec.Struct, kw_only=True):
+    """What to hand out: timeout in milliseconds; autopilot: sizes not named are ours to choose."""
+
+    batch: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    wait: bool = False
+    timeout: Annotated[float, Meta(ge=0, le=86_400_000)] = 30_000
+    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    auto_ack: bool = msgspec.field(name="autoAck", default=False)
+    partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    subscription_mode: Literal["all", "new", "new-only"] | None = msgspec.field(
+        name="subscriptionMode", default=None
+    )
+    subscription_from: MomentText | None = msgspec.field(name="subscriptionFrom", default=None)
+    lease_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | None = msgspec.field(
+        name="leaseSeconds", default=None
+    )
+    autopilot: bool = False
+
+    @property
+    def patience(self) -> timedelta:
+        return timedelta(milliseconds=self.timeout) if self.wait else NO_WAIT
+
+    @property
+    def lease(self) -> timedelta | None:
+        return None if self.lease_seconds is None else timedelta(seconds=self.lease_seconds)
+
+    @property
+    def most(self) -> int:
+        return self.batch or (OUR_BATCH if self.autopilot else 1)
+
+    @property
+    def lanes(self) -> int:
+        return self.partitions or (OUR_PARTITIONS if self.autopilot else 1)
+
+
+class PopQueue(Pop, kw_only=True):
+    queue: QueueName
+
+
+class PopPartition(PopQueue, kw_only=True):
+    partition: PartitionName
+
+
+class PopAny(Pop, kw_only=True):
+    namespace: str | None = None
+    task: str | None = None
+
+
+class Popped(msgspec.Struct):
+    success: bool
+    queue: str
+    partition: str
+    partition_id: str = msgspec.field(name="partitionId")
+    lease_id: str | None = msgspec.field(name="leaseId")
+    consumer_group: str = msgspec.field(name="consumerGroup")
+    partitions_claimed: int = msgspec.field(name="partitionsClaimed")
+    messages: list[dict[str, Any]]
+
+
+class Taken(NamedTuple):
+    """What was claimed, and from which queue; waited: nothing was there at first."""
+
+    queue: str
+    deliveries: Sequence[Delivery]
+    waited: bool
+
+
+class Popping:
+    def __init__(self, delivering: Delivering) -> None:
+        self._delivering = delivering
+
+    async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
+        queue = call.parameters.queue
+        partition = getattr(call.parameters, "partition", None)
+        work = self._take(call, queue, partition)
+        if call.parameters.wait:
+            taken = await call.attend(work, otherwise=Taken(queue, (), waited=True))
+        else:
+            taken = await work
+        return await self._answer(call, taken, sweep=partition is None)
+
+    async def pop_any(self, call: Call[PopAny, None]) -> Answer:
+        wanted = call.parameters
+        if wanted.namespace is None and wanted.task is None:
+            raise refuse("namespace", "name a queue in the path, or a namespace or task")
+        work = self._take_any(call)
+        if wanted.wait:
+            taken = await call.attend(work, otherwise=Taken("", (), waited=True))
+        else:
+            taken = await work
+        return await self._answer(call, taken, sweep=True)
+
+    async def _answer(self, call: Call[Any, None], taken: Taken, *, sweep: bool) -> Answer:
+        wanted: Pop = call.parameters
+        deliveries = list(taken.deliveries)
+        if not deliveries:
+            return NOTHING
+        broker = call.service.broker
+        group = read_group(wanted.consumer_group)
+        lease = str(deliveries[0].token)
+        left = wanted.most - len(deliveries)
+        # Those who left it to us and had to wait got all there was.
+        wide = wanted.partitions is not None or not taken.waited
+        if sweep and left > 0 and wanted.lanes > 1 and wide:
+            more = await broker.sweep(
+                taken.queue,
+                group,
+                deliveries[0],
+                want=left,
+                lanes=wanted.lanes - 1,
+                lease=wanted.lease,
+            )
+            if more.lease is not None:
+                deliveries += more.deliveries
+                lease = str(more.lease)
+        if call.is_gone():
+            await broker.release([delivery.receipt for delivery in deliveries])
+            call.leave()
+        call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
+        extra = b""
+        if wanted.autopilot:
+            extra = b',"autopilot":{"partitions":%d,"batch":%d}' % (wanted.lanes, wanted.most)
+        shown = self._delivering.show(
+            taken.queue,
+            group,
+            deliveries,
+            lease=None if wanted.auto_ack else lease,
+            extra=extra,
+        )
+        if wanted.auto_ack:
+            await broker.ack([delivery.receipt for delivery in deliveries])
+            call.service.metrics.count_messages(Traffic.ACKED, len(deliveries))
+        return Answer(200, shown)
+
+    async def _take(self, call: Call[Any, None], queue: str, partition: str | None) -> Taken:
+        wanted: Pop = call.parameters
+        broker = call.service.broker
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        start = _read_start(wanted)
+        try:
+            deliveries = await _claim(
+                broker,
+                queue,
+                wanted=wanted,
+                wait=wanted.patience,
+                start=start,
+                partition=partition,
+            )
+            return Taken(queue, deliveries, waited=loop.time() - began > AT_ONCE)
+        except QueueNotFound:
+            if not wanted.wait:
+                return Taken(queue, (), waited=False)
+        if start == "new":
+            # From now on, though the queue is yet to come.
+            start = await broker.ping()
+        deadline = began + wanted.patience.total_seconds()
+        deliveries = []
+        with suppress(TimeoutError, QueueNotFound):
+            async with asyncio.timeout_at(deadline):
+                await wait_for_queue(broker, queue)
+            left = timedelta(seconds=max(deadline - loop.time(), 0))
+            deliveries = await _claim(
+                broker, queue, wanted=wanted, wait=left, start=start, partition=partition
+            )
+        return Taken(queue, deliveries, waited=True)
+
+    async def _take_any(self, call: Call[Any, None]) -> Taken:
+        wanted: PopAny = call.parameters
+        broker = call.service.broker
+        deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
+        start = _read_start(wanted)
+        while True:
+            changed = broker.next_change()
+            queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
+            names = [queue.name for queue in queues if call.identity.may_use(queue.name)]
+            for name in names:
+                deliveries = await _claim_if_there(
+                    broker, name, wanted=wanted, wait=NO_WAIT, start=start
+                )
+                if deliveries:
+                    changed.cancel()
+                    return Taken(name, deliveries, waited=False)
+            left = deadline - asyncio.get_running_loop().time()
+            if not wanted.wait or left <= 0:
+                changed.cancel()
+                return Taken("", (), waited=False)
+            taken = await _race(
+                broker,
+                names,
+                wanted=wanted,
+                left=timedelta(seconds=left),
+                start=start,
+                changed=changed,
+            )
+            if taken is not None:
+                return taken
+
+    @property
+    def operations(self) -> tuple[Operation[Any, Any], ...]:
+        return (
+            Operation(
+                method="GET",
+                path="/pop/queue/{queue}",
+                handler=self.pop_queue,
+                summary="Take the next messages of a queue, or wait for some",
+                parameters=PopQueue,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=_queue_in_path,
+                tag="streams",
+            ),
+            Operation(
+                method="GET",
+                path="/pop/queue/{queue}/partition/{partition}",
+                handler=self.pop_queue,
+                summary="Take the next messages of one partition, or wait for some",
+                parameters=PopPartition,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=_queue_in_path,
+                tag="streams",
+            ),
+            Operation(
+                method="GET",
+                path="/pop",
+                handler=self.pop_any,
+                summary="Take the next messages of any queue of a namespace or task",
+                parameters=PopAny,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=no_queue,
+                tag="streams",
+            ),
+        )
+
+
+async def _claim(
+    broker: Broker,
+    queue: str,
+    *,
+    wanted: Pop,
+    wait: timedelta,
+    start: Start,
+    partition: str | None = None,
+) -> list[Delivery]:
+    """Claim; a group that is new begins where its first consumer says."""
+    group = read_group(wanted.consumer_group)
+
+    async def claim() -> list[Delivery]:
+        return await broker.claim(
+            queue,
+            wanted.most,
+            group=group,
+            wait=wait,
+            lease=wanted.lease,
+            partition=partition,
+        )
+
+    try:
+        return await claim()
+    except GroupNotFound:
+        await broker.subscribe(queue, group, start=start)
+        return await claim()
+
+
+async def _claim_if_there(
+    broker: Broker, queue: str, *, wanted: Pop, wait: timedelta, start: Start
+) -> list[Delivery]:
+    try:
+        return await _claim(broker, queue, wanted=wanted, wait=wait, start=start)
+    except QueueNotFound:
+        return []
+
+
+async def _race(
+    broker: Broker,
+    names: Sequence[str],
+    *,
+    wanted: Pop,
+    left: timedelta,
+    start: Start,
+    changed: asyncio.Future[None],
+) -> Taken | None:
+    """Wait in all queues at once; None: queues came or went, or time is up.
+
+    The first queue that has something wins, by its priority where several have; what was claimed
+    of the others goes back, its attempt unspent.
+    """
+    claims = {
+        asyncio.ensure_future(
+            _claim_if_there(broker, name, wanted=wanted, wait=left, start=start)
+        ): name
+        for name in names
+    }
+    try:
+        futures: list[asyncio.Future[Any]] = [*claims, changed]
+        await asyncio.wait(
+            futures, timeout=left.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        changed.cancel()
+        for claim in claims:
+            claim.cancel()
+        results = await asyncio.gather(*claims, return_exceptions=True)
+    won: Taken | None = None
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, list) and result:
+            if won is None:
+                won = Taken(name, result, waited=True)
+            else:
+                await broker.release([delivery.receipt for delivery in result])
+    return won
+
+
+def _read_start(wanted: Pop) -> Start:
+    if wanted.subscription_from is None:
+        return choose_start(wanted.subscription_mode, None)
+    if wanted.subscription_from == "now":
+        return "new"
+    return choose_start(None, read_moment(wanted.subscription_from, "subscriptionFrom"))
+
+
+async def _queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.parameters.queue,)

@@ -1,0 +1,98 @@
+"""The shapes and names that several routes of the streams protocol share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.errors import InvalidId
+from laneway.domain.ids import MessageId
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.server.errors import InvalidInput, Issue
+
+# The queue's own group, as clients call it.
+QUEUE_MODE = "__QUEUE_MODE__"
+DEFAULT_PARTITION = "Default"
+
+# Ten years: longer than anybody waits, short enough for every clock.
+LONGEST = 315_360_000
+
+QueueName = Annotated[str, Meta(min_length=1, max_length=255)]
+PartitionName = Annotated[str, Meta(min_length=1, max_length=255)]
+GroupName = Annotated[str, Meta(min_length=1, max_length=255)]
+KeyText = Annotated[str, Meta(min_length=1, max_length=512)]
+LaneText = Annotated[str, Meta(min_length=1, max_length=64)]
+LeaseText = Annotated[str, Meta(max_length=255)]
+Limit = Annotated[int, Meta(ge=1, le=1000)]
+Offset = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+MomentText = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class Failure(msgspec.Struct, kw_only=True):
+    """What went wrong, in words; code: for programs, where they should tell it from others."""
+
+    error: str
+    code: str
+
+
+class ByQueue(msgspec.Struct, kw_only=True):
+    queue: QueueName
+
+
+def read_group(name: str | None) -> str:
+    """Return the group as the broker calls it."""
+    return DEFAULT_GROUP if name is None or name == QUEUE_MODE else name
+
+
+def show_group(name: str) -> str:
+    return QUEUE_MODE if name == DEFAULT_GROUP else name
+
+
+def read_lane(text: str) -> int | None:
+    """Return the lane that a partitionId names, None where it cannot be one."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:  # noqa: PLR2004 - digits of an int
+        return None
+    lane = int(text)
+    return lane if lane < 2**31 else None
+
+
+def read_lease(text: str | None) -> UUID | None:
+    """Return the lease; one that cannot be ours is one that nobody has."""
+    if text is None:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        return UUID(int=0)
+
+
+def read_address(key: str, lane: int) -> MessageId | None:
+    """Return the address that a message without a transaction id of its own is called by."""
+    if len(key) != 36:  # noqa: PLR2004 - a UUID's text
+        return None
+    try:
+        address = MessageId.from_uuid(UUID(key))
+    except (ValueError, InvalidId):
+        return None
+    return address if address.lane == lane else None
+
+
+def show_address(segment: int, lane: int, seq: int) -> str:
+    return f"{segment:08x}-{lane >> 16:04x}-{lane & 0xFFFF:04x}-{seq >> 48:04x}-{seq & 0xFFFFFFFFFFFF:012x}"
+
+
+def read_moment(text: str, name: str) -> datetime:
+    """Return an ISO 8601 moment, UTC where it names no zone; `name` is the parameter it came in."""
+    try:
+        moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
+    except ValueError:
+        raise InvalidInput([Issue("invalid_date", (name,), f"{name} is not a date")]) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def refuse(name: str, message: str) -> InvalidInput:
+    return InvalidInput([Issue("custom", (name,), message)])

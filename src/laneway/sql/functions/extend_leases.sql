@@ -1,0 +1,22 @@
+-- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and how many claims
+-- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: none.
+create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_token uuid;
+  v_rows int;
+begin
+  for i in 1..coalesce(cardinality(p_leases), 0) loop
+    idx := i - 1;
+    renewed := 0;
+    foreach v_token in array (select array_agg(t.t order by t.t) from unnest(laneway.lease_tokens(p_leases[i])) t (t)) loop
+      update laneway.claim set until = v_now + p_durations[i] where token = v_token and (until > v_now) is true;
+      get diagnostics v_rows = row_count;
+      renewed := renewed + v_rows;
+    end loop;
+    until := case when renewed > 0 then v_now + p_durations[i] end;
+    return next;
+  end loop;
+end $$;

@@ -1,0 +1,5 @@
+-- The claims that a lease stands for: several where it spans lanes, else the one of the same name.
+-- Locks: none. Errors: none.
+create or replace function laneway.lease_tokens(p_lease uuid) returns uuid[]
+language sql stable set search_path = ''
+return coalesce((select s.tokens from laneway.stream_lease s where s.lease = p_lease), array[p_lease]);

@@ -1,0 +1,14 @@
+-- Notes something about a message on its way. Answers the note's number and time.
+-- Locks: none. Errors: LW404 no such partition.
+create or replace function laneway.record_trace(p_lane_id int, p_key text, p_group text, p_event_type text, p_names text[], p_data json)
+returns table (trace_id bigint, at timestamptz)
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  if not exists (select from laneway.lane l where l.lane_id = p_lane_id) then
+    raise exception 'partition % does not exist', p_lane_id using errcode = 'LW404', hint = 'Use the partitionId that the message came with.';
+  end if;
+  return query
+    insert into laneway.stream_trace as t (lane_id, key, group_name, event_type, names, data) values (p_lane_id, p_key, p_group, p_event_type, coalesce(p_names, '{}'), p_data)
+    returning t.trace_id, t.at;
+end $$;

@@ -1,0 +1,3 @@
+"""The streams protocol."""
+
+from __future__ import annotations

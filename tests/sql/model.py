@@ -162,10 +162,14 @@ class Model:
         return run
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        parts: dict[UUID, Part] = {}
+        """Hold what was handed out: a part for each run of one token and equal attempts."""
+        parts: dict[UUID, tuple[int, Part]] = {}
         for each in deliveries:
             message = self.messages[each.lane_id, each.seq]
-            part = parts.setdefault(each.token, Part(each.token, in_line=message.in_line))
+            attempt, part = parts.get(each.token, (None, None))
+            if part is None or attempt != each.attempt:
+                part = Part(each.token, in_line=message.in_line)
+                parts[each.token] = each.attempt, part
             if self.ordered:
                 self.holders[each.lane_id] = each.token
             self.hold(message, part)

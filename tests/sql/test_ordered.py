@@ -471,3 +471,44 @@ async def test_lapsed_claim_of_a_replayed_message_is_taken_over_at_once(
     first = await claim(session, queue, 1)
     await lapse(session, first)
     assert bodies(await claim(session, queue, 1)) == ["1"]
+
+
+async def test_events_tell_each_message_s_own_attempt(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    got = await claim(session, queue, 3)
+    assert await nack(session, got[1:2], reason="no") == ["requeued"]
+    assert await ack(session, got[:1]) == []
+    again = await claim(session, queue, 2)
+    assert [(each.seq, each.attempt) for each in again] == [(2, 2), (3, 1)]
+    assert len({each.token for each in again}) == 1
+    listed = await session.fetch(
+        "select seq, attempt_count, last_error from laneway.list_messages($1, 'processing') "
+        "order by seq",
+        [queue.group_id],
+    )
+    assert [tuple(row) for row in listed] == [(2, 2, "no"), (3, 1, None)]
+    await lapse(session, again)
+    assert await expire(session) == 2
+    assert await ack(session, await claim(session, queue, 2)) == []
+    for seq, told in {
+        2: [
+            ("claimed", 1, None),
+            ("nacked", 1, "no"),
+            ("claimed", 2, None),
+            ("expired", 2, "Timeout - requeued"),
+            ("claimed", 3, None),
+            ("acked", 3, None),
+        ],
+        3: [
+            ("claimed", 1, None),
+            ("released", 1, "a message before it comes again"),
+            ("claimed", 1, None),
+            ("expired", 1, "Timeout - requeued"),
+            ("claimed", 2, None),
+            ("acked", 2, None),
+        ],
+    }.items():
+        history = await session.fetch(
+            "select action, attempt, reason from laneway.history($1, $2)", got[0].lane_id, seq
+        )
+        assert [tuple(row) for row in history if row["action"] != "pushed"] == told

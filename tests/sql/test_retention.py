@@ -330,6 +330,22 @@ async def test_open_read_keeps_retention_waiting_not_failing(
     assert await retain(session) == [2]
 
 
+async def test_long_retention_has_few_long_segments(session: Session, queue: Queue) -> None:
+    await session.execute("update laneway.policy set segment_interval = '1 hour'")
+    rotations = 0
+    for _ in range(500):
+        await push(session, queue, ["1"])
+        await session.execute(
+            "update laneway.segment set opened_at = opened_at - interval '1 hour', "
+            "closed_at = closed_at - interval '1 hour'"
+        )
+        before = await session.fetchval("select laneway.current_segment(true)")
+        rotations += before != await session.fetchval("select laneway.rotate()")
+    assert 16 < rotations <= 32
+    got = await claim(session, queue, 500)
+    assert [each.seq for each in got] == list(range(1, 501))
+
+
 async def test_push_that_was_open_during_a_rotation_is_delivered_in_order(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

@@ -1,6 +1,6 @@
 -- Hands the next messages of one lane of an ordered group to one waiter: at most p_want, of one segment, up to
 -- the first gap or delayed message. The whole run is held for the lease asked for, else for the longest of its
--- messages'. The caller holds the reader's lock and knows that nobody holds the lane.
+-- messages'; messages of different attempts are parts of one claim. The caller holds the reader's lock and knows that nobody holds the lane.
 -- Locks: none of its own. Errors: none.
 create or replace function laneway.claim_lane(
   p_group_id int, p_reader_id int, p_lane_id int, p_segment int, p_first bigint, p_upto bigint, p_progress tid, p_exceptions_until bigint,
@@ -16,6 +16,7 @@ declare
   v_lane record;
   v_last bigint;
   v_lease interval;
+  v_parts record;                        -- runs of equal attempts
 begin
   select l.partition, l.priority, q.queue_id, q.lease, q.record_events into v_lane
     from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
@@ -29,16 +30,29 @@ begin
                   left join lateral (select r.seq, r.lease from laneway.revision r where r.reader_id = p_reader_id and r.seq = m.seq) v on true
                  where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last);
   end if;
-  insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
-  values (v_token, p_reader_id, p_group_id, p_lane_id, p_segment, p_first, v_last, int8multirange(int8range(p_first, v_last, '[]')), 1, false,
-          v_now, v_now + v_lease, p_consumer);
+  if p_exceptions_until >= p_first then
+    select array_agg(p.first_seq order by p.first_seq) as firsts, array_agg(p.last_seq order by p.first_seq) as lasts,
+           array_agg(p.attempt order by p.first_seq) as attempts into v_parts
+      from (select min(i.seq) as first_seq, max(i.seq) as last_seq, (coalesce(i.attempt, 0) + 1)::smallint as attempt
+              from (select s.seq, t.attempt, s.seq - row_number() over (partition by t.attempt order by s.seq) as island
+                      from generate_series(p_first, v_last) s (seq)
+                      left join lateral (select t.attempt from laneway.retry t where t.reader_id = p_reader_id and t.seq = s.seq) t on true) i
+             group by i.attempt, i.island) p;
+  else
+    select array[p_first] as firsts, array[v_last] as lasts, array[1::smallint] as attempts into v_parts;
+  end if;
+  insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+  select v_token, p.n - 1, p_reader_id, p_group_id, p_lane_id, p_segment, p.first_seq, p.last_seq, int8multirange(int8range(p.first_seq, p.last_seq, '[]')), p.attempt, false,
+         v_now, v_now + v_lease, p_consumer
+    from unnest(v_parts.firsts, v_parts.lasts, v_parts.attempts) with ordinality p (first_seq, last_seq, attempt, n);
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
   values (p_reader_id, p_segment, v_last, p_exceptions_until, v_token, v_now);
   delete from laneway.progress where ctid = p_progress;
   if v_lane.record_events then
     insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
-    values ((select g.segment from laneway.segment g where g.opened_at is not null and g.segment % 2 = 0 order by g.segment desc limit 1),
-            v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p_first, v_last, 1, v_token, p_consumer);
+    select (select g.segment from laneway.segment g where g.opened_at is not null and g.segment % 2 = 0 order by g.segment desc limit 1),
+           v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p.first_seq, p.last_seq, p.attempt, v_token, p_consumer
+      from unnest(v_parts.firsts, v_parts.lasts, v_parts.attempts) p (first_seq, last_seq, attempt);
   end if;
   return query
     select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + v_lease, null::int[],

@@ -34,7 +34,7 @@ begin
         left join lateral (select t.attempt, t.error from laneway.retry t where t.reader_id = v_item.reader_id and t.seq = v_item.seq) t on true;
     end if;
     continue when not found; -- it went in between
-    select c.token, c.until, c.claimed_at, c.attempt, c.aside, c.consumer, e.attempt as acked_attempt, e.consumer as acked_by, e.since, e.at,
+    select c.token, c.until, c.claimed_at, c.attempt, c.error, c.consumer, e.attempt as acked_attempt, e.consumer as acked_by, e.since, e.at,
            coalesce((select k.available_at from laneway.parked k where v_state = 'queued' and k.reader_id = v_item.reader_id and k.seq = v_item.seq),
                     (select m.deliver_at from laneway.message m where m.segment = v_item.segment and m.lane_id = v_item.lane_id and m.seq = v_item.seq)) as available_at
       into v_held
@@ -43,10 +43,10 @@ begin
       left join lateral (select o.* from laneway.last_ack(p_group_id, v_item.lane_id, v_item.seq) o where v_state = 'acknowledged') e on true;
     return query select laneway.message_id(v_item.segment, v_item.lane_id, v_item.seq), v_item.queue_name, v_item.group_name, v_kept.partition, v_kept.body, v_kept.headers,
       v_kept.priority, v_state,
-      case v_state when 'processing' then case when v_item.ordered and not v_held.aside then (coalesce(v_kept.attempt, 0) + 1)::smallint else v_held.attempt end
+      case v_state when 'processing' then v_held.attempt
                    when 'acknowledged' then coalesce((v_kept.attempt + 1)::smallint, v_held.acked_attempt, 0::smallint) else coalesce(v_kept.attempt, 0::smallint) end,
       coalesce(v_kept.max_attempts, v_item.max_attempts), coalesce(v_kept.lease, v_item.lease), v_held.token, v_held.until,
-      coalesce(v_held.consumer, v_held.acked_by, v_kept.consumer), v_kept.created_at, coalesce(v_held.claimed_at, v_held.since), v_held.at, v_kept.error,
+      coalesce(v_held.consumer, v_held.acked_by, v_kept.consumer), v_kept.created_at, coalesce(v_held.claimed_at, v_held.since), v_held.at, coalesce(v_kept.error, v_held.error),
       octet_length(v_kept.body::text), case when v_state in ('dead', 'archived') then null else v_held.available_at end, v_kept.key,
       v_item.queue_id, p_group_id, v_item.segment, v_item.lane_id, v_item.seq;
   end loop;

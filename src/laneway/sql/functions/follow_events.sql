@@ -18,7 +18,7 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
            coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
       from (select l.* from late l union all select n.* from following n) f
       left join lateral unnest(f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) p (first_seq, last_seq, token, consumer, since) on true)
-  select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.reason, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
+  select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
          l.partition, l.priority, f.message_segment, f.lane_id, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
          h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes
     from found f

@@ -5,10 +5,12 @@
 -- the first of them, and all that the claim held from there on comes again, in order.
 -- The parts of an ordered group's claim are one hold on its lane: they go back together, whichever part is named,
 -- and do not expire before the last of them has.
+-- p_action is what is put on record: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. What only
+-- goes back because a message before it does is on record as released.
 -- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
 -- the claim's rows; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
 create or replace function laneway.give_back(
-  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
+  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_action text)
 returns table (seq bigint, outcome text)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -30,6 +32,9 @@ declare
   v_back int8multirange;
   v_delay interval;
   v_worst smallint := 0;
+  v_again int8multirange := '{}';        -- comes again though it did not fail
+  v_reason text := case when p_action = 'expired' then 'Timeout - requeued' else p_reason end;
+  v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' else p_reason end;
 begin
   select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part;
   if not found then
@@ -90,13 +95,12 @@ begin
     end if;
     if p_fate = 'dead' or (p_fate = 'retry' and v_attempt >= v_max) then
       v_dead := v_dead || v_seq;
-      perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt,
-                           case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end, v_claim.consumer);
+      perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt, v_dead_reason, v_claim.consumer);
       delete from laneway.retry where reader_id = v_claim.reader_id and seq = v_seq;
     elsif v_in_line then
       v_worst := greatest(v_worst, v_attempt);
       if p_fate = 'retry' then
-        insert into laneway.retry (reader_id, seq, attempt, error) values (v_claim.reader_id, v_seq, v_attempt, p_reason)
+        insert into laneway.retry (reader_id, seq, attempt, error) values (v_claim.reader_id, v_seq, v_attempt, v_reason)
           on conflict (reader_id, seq) do update set attempt = excluded.attempt, error = excluded.error;
       end if;
     else
@@ -104,7 +108,7 @@ begin
                       else coalesce(p_delay, laneway.backoff(v_queue.backoff, v_queue.backoff_factor, v_queue.backoff_limit, v_attempt)) end;
       insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
       select v_claim.reader_id, v_seq, v_claim.segment, v_claim.group_id, v_claim.lane_id, c.partition, c.priority,
-             v_now + v_delay, case when p_fate = 'release' then v_attempt - 1 else v_attempt end, p_reason
+             v_now + v_delay, case when p_fate = 'release' then v_attempt - 1 else v_attempt end, coalesce(v_reason, v_claim.error)
         from laneway.content(v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq) c;
     end if;
     seq := v_seq;
@@ -128,7 +132,8 @@ begin
     select v_claim.reader_id, d, d, false from unnest(v_dead) d where d > v_first on conflict do nothing;
     v_delay := case when p_fate = 'release' then coalesce(p_delay, interval '0')
                     else coalesce(p_delay, laneway.backoff(v_queue.backoff, v_queue.backoff_factor, v_queue.backoff_limit, v_worst)) end;
-    v_hit := v_hit + v_claim.pending * int8multirange(int8range(v_first, null));
+    v_again := v_claim.pending * int8multirange(int8range(v_first, null)) - v_hit;
+    v_hit := v_hit + v_again;
     delete from laneway.gap g using unnest(v_hit) r (range)
      where g.reader_id = v_claim.reader_id and g.first_seq >= lower(r.range) and g.first_seq < upper(r.range) and not g.gone and g.first_seq <> all (v_dead);
     insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
@@ -138,6 +143,17 @@ begin
     update laneway.reader set ready = true where reader_id = v_claim.reader_id and ready is distinct from true; -- not so that a partial index fits
   end if;
 
+  if v_queue.record_events then
+    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
+    select laneway.current_segment(true), v_now, e.action, v_queue.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
+           c.attempt, c.token, c.consumer, c.claimed_at, e.reason, case when p_action = 'expired' and e.action <> 'released' then json_build_object('until', c.until) end
+      from laneway.claim c
+      cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),
+                         ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), v_dead_reason)) e (action, seqs, reason)
+      cross join lateral unnest(e.seqs * c.pending) r (range)
+     where c.token = p_token and (v_in_line or c.part = p_part);
+  end if;
+
   if v_in_line then
     delete from laneway.claim where token = p_token and pending <@ v_hit;
     update laneway.claim set pending = pending - v_hit where token = p_token and pending && v_hit;
@@ -145,14 +161,5 @@ begin
     delete from laneway.claim where token = p_token and part = p_part;
   else
     update laneway.claim set pending = v_claim.pending - v_hit where token = p_token and part = p_part;
-  end if;
-
-  if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
-    select laneway.current_segment(true), v_now, e.action, v_queue.queue_id, v_claim.group_id, v_claim.lane_id, v_claim.segment, lower(r.range), upper(r.range) - 1,
-           v_claim.attempt, p_token, v_claim.consumer, v_claim.claimed_at, e.reason, case when p_action = 'expired' then json_build_object('until', v_claim.until) end
-      from (values (p_action, v_back, p_reason),
-                   ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), case when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end)) e (action, ranges, reason)
-      cross join lateral unnest(e.ranges) r (range);
   end if;
 end $$;

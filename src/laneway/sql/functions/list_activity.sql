@@ -17,7 +17,7 @@ language sql stable set search_path = '' set enable_seqscan = off set enable_bit
       left join lateral generate_series(v.first_seq, v.last_seq) s (seq) on true
      where v.at >= (select c.at from since c) and (p_to is null or v.at <= p_to)
        and (p_queue_ids is null or v.queue_id = any (p_queue_ids)) and (p_consumer is null or v.consumer = p_consumer)
-       and (p_kinds is null or laneway.event_kind(v.action, v.reason, v.detail) = any (p_kinds))
+       and (p_kinds is null or laneway.event_kind(v.action, v.detail) = any (p_kinds))
        and (p_anomalous is null or not exists (select from laneway.anomaly a where a.xid = v.xid and a.event_id = v.event_id and (a.seqs is null or a.seqs @> s.seq)))
      order by v.xid desc, v.event_id desc, v.first_seq limit greatest(p_bound, p_offset + p_limit)),
   anomalous as (
@@ -29,11 +29,11 @@ language sql stable set search_path = '' set enable_seqscan = off set enable_bit
       left join lateral generate_series(v.first_seq, v.last_seq) s (seq) on true
      where v.at >= (select c.at from since c) and (p_to is null or v.at <= p_to)
        and (p_queue_ids is null or v.queue_id = any (p_queue_ids)) and (p_consumer is null or v.consumer = p_consumer)
-       and (p_kinds is null or laneway.event_kind(v.action, v.reason, v.detail) = any (p_kinds)) and (a.seqs is null or s.seq is null or a.seqs @> s.seq)
+       and (p_kinds is null or laneway.event_kind(v.action, v.detail) = any (p_kinds)) and (a.seqs is null or s.seq is null or a.seqs @> s.seq)
      order by v.xid desc, v.event_id desc, s.seq limit greatest(p_bound, p_offset + p_limit)),
   entry as materialized (select n.* from plain n union all select m.* from anomalous m),
   page as (select y.* from entry y order by y.xid desc, y.event_id desc, y.seq limit p_limit offset p_offset)
-  select (select count(*)::int from entry), y.xid, y.event_id, y.at, laneway.event_kind(y.action, y.reason, y.detail), coalesce(q.name, y.detail ->> 'name'), g.name,
+  select (select count(*)::int from entry), y.xid, y.event_id, y.at, laneway.event_kind(y.action, y.detail), coalesce(q.name, y.detail ->> 'name'), g.name,
          l.partition, l.priority, y.message_segment, y.lane_id, y.seq, coalesce((case when y.action in ('moved', 'deleted') then y.detail ->> 'of' end)::bigint, y.last_seq - y.first_seq + 1),
          y.attempt, y.token, y.consumer, y.since, y.reason, y.detail
     from (select) one

@@ -30,7 +30,7 @@ begin
     select laneway.message_id(c.segment, c.lane_id, s.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
            'processing'::text as status, c.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
            c.token as lock_token, c.until as locked_until, c.consumer as consumer_id, x.created_at, c.claimed_at as dequeued_at, null::timestamptz as acknowledged_at,
-           null::text as last_error, octet_length(x.body::text) as payload_size, null::timestamptz as available_at, x.key, q.queue_id, g.group_id, c.segment, c.lane_id, s.seq
+           coalesce(c.error, (select t.error from laneway.retry t where not c.aside and t.reader_id = c.reader_id and t.seq = s.seq)) as last_error, octet_length(x.body::text) as payload_size, null::timestamptz as available_at, x.key, q.queue_id, g.group_id, c.segment, c.lane_id, s.seq
       from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id join laneway.reader r on r.group_id = g.group_id
       join laneway.claim c on c.reader_id = r.reader_id cross join lateral unnest(c.pending) p (range)
       cross join lateral generate_series(lower(p.range), upper(p.range) - 1) s (seq)

@@ -59,7 +59,7 @@ begin
         v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1;
       end if;
       if p_to = 'queued' then
-        perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
+        perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, 'moved');
         if not v_queue.ordered or v_claim.aside then
           update laneway.parked set attempt = v_attempt where reader_id = v_reader and seq = v_item.seq;
         end if;
@@ -94,9 +94,9 @@ begin
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'processing' then
       token := gen_random_uuid();
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error)
       select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, v_attempt + 1, true, v_now,
-             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer
+             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then
       perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt, p_reason, p_consumer);

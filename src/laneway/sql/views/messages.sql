@@ -10,7 +10,7 @@ create or replace view laneway.messages as
          coalesce(case when v.seq is null then m.max_attempts else v.max_attempts end, q.max_attempts) as max_attempts,
          coalesce(case when v.seq is null then m.lease else v.lease end, q.lease) as ack_timeout,
          c.token as lock_token, c.until as locked_until, coalesce(c.consumer, e.consumer) as consumer_id,
-         m.created_at, coalesce(c.claimed_at, e.since) as dequeued_at, e.at as acknowledged_at, coalesce(k.error, t.error) as last_error,
+         m.created_at, coalesce(c.claimed_at, e.since) as dequeued_at, e.at as acknowledged_at, coalesce(k.error, t.error, c.error) as last_error,
          octet_length(coalesce(v.body, m.body)::text) as payload_size, coalesce(k.available_at, m.deliver_at) as available_at, m.key,
          q.queue_id, g.group_id, m.segment, m.lane_id, m.seq
     from laneway.message m
@@ -32,7 +32,7 @@ create or replace view laneway.messages as
   -- put by or in hand, and no longer in the log
   select laneway.message_id(coalesce(k.segment, c.segment), r.lane_id, v.seq), q.name, g.name, v.partition, v.body, v.headers, coalesce(k.priority, v.priority),
          case when k.seq is not null then 'queued' else 'processing' end, coalesce(k.attempt, c.attempt), coalesce(v.max_attempts, q.max_attempts), coalesce(v.lease, q.lease),
-         c.token, c.until, c.consumer, v.created_at, c.claimed_at, null, k.error, octet_length(v.body::text), k.available_at, v.key,
+         c.token, c.until, c.consumer, v.created_at, c.claimed_at, null, coalesce(k.error, c.error), octet_length(v.body::text), k.available_at, v.key,
          q.queue_id, g.group_id, coalesce(k.segment, c.segment), r.lane_id, v.seq
     from laneway.revision v
     join laneway.reader r on r.reader_id = v.reader_id

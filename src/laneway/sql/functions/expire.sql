@@ -21,7 +21,7 @@ begin
       left join lateral (select o.queue_id from laneway.consumer_group o where o.group_id = c.group_id) g on true
   loop
     queue_id := v_claim.queue_id; group_id := v_claim.group_id;
-    messages := (select count(*) from laneway.give_back(v_claim.token, v_claim.part, v_claim.pending, 'retry', null, null, 'expired'));
+    messages := (select count(*) from laneway.give_back(v_claim.token, v_claim.part, v_claim.pending, 'retry', null, null, null, 'expired'));
     return next;
   end loop;
 end $$;

@@ -5,12 +5,12 @@
 -- the first of them, and all that the claim held from there on comes again, in order.
 -- The parts of an ordered group's claim are one hold on its lane: they go back together, whichever part is named,
 -- and do not expire before the last of them has.
--- p_action is what is put on record: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. What only
+-- p_dead_reason: why, where it is out of attempts; null: p_reason. p_action is what is put on record: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. What only
 -- goes back because a message before it does is on record as released.
 -- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
 -- the claim's rows; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
 create or replace function laneway.give_back(
-  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_action text)
+  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
 returns table (seq bigint, outcome text)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -34,7 +34,7 @@ declare
   v_worst smallint := 0;
   v_again int8multirange := '{}';        -- comes again though it did not fail
   v_reason text := case when p_action = 'expired' then 'Timeout - requeued' else p_reason end;
-  v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' else p_reason end;
+  v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end;
 begin
   select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part;
   if not found then

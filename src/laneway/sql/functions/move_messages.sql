@@ -59,7 +59,7 @@ begin
         v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1;
       end if;
       if p_to = 'queued' then
-        perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, 'moved');
+        perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
         if not v_queue.ordered or v_claim.aside then
           update laneway.parked set attempt = v_attempt where reader_id = v_reader and seq = v_item.seq;
         end if;

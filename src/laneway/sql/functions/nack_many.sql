@@ -26,7 +26,7 @@ begin
     if v_part is not null then
       select g.outcome into outcome
         from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case when v_item.dead then 'dead' else 'retry' end,
-                               v_item.delay, v_item.reason, 'nacked') g where g.seq = v_item.seq;
+                               v_item.delay, v_item.reason, null, 'nacked') g where g.seq = v_item.seq;
       outcome := coalesce(outcome, 'lost');
     end if;
     return next;

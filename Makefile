@@ -29,7 +29,8 @@ test: setup ## run every test on PostgreSQL 18, then those that touch a database
 
 test-15: setup ## run the tests that touch a database on PostgreSQL 15
 	tests/install-postgresql-15
-	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults
+	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults \
+		--ignore=tests/integration/test_benchmarks.py  # they run on the bundled one in any case
 
 check: setup ## format, lint, types, layers, and locks and generated files current
 	$(BIN)/ruff format --check .

@@ -1,10 +1,10 @@
-"""One server per session, one database per test, cloned from a template with the schema in it."""
+"""One server per process that runs tests, one database per test, cloned from a template with the schema in it."""
 
 from __future__ import annotations
 
 import itertools
 import signal
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -12,23 +12,22 @@ import pytest
 import pytest_asyncio
 
 from laneway.sql.migrate import install
-from tests.postgres import execute, name_database, run_server
+from tests.postgres import TEMPLATE, execute, make_database, name_database, run_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.postgres import Connect
 
-_TEMPLATE = "laneway_template"
 _numbers = itertools.count(1)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[str]:
-    """Yield the DSN of the session's server, which holds the template."""
+    """Yield the DSN of this process's server, which holds the template."""
     async with run_server() as running:
-        await execute(running.dsn, f"create database {_TEMPLATE}")
-        connection = await asyncpg.connect(name_database(running.dsn, _TEMPLATE))
+        await execute(running.dsn, f"create database {TEMPLATE}")
+        connection = await asyncpg.connect(name_database(running.dsn, TEMPLATE))
         await install(connection)
         await connection.close()
         yield running.dsn
@@ -43,14 +42,14 @@ def pytest_configure() -> None:
 @pytest.fixture
 async def database(server: str) -> AsyncIterator[str]:
     """Yield the DSN of a fresh database with the schema installed."""
-    async with _create_database(server, template=_TEMPLATE) as dsn:
+    async with make_database(server, f"test_{next(_numbers)}") as dsn:
         yield dsn
 
 
 @pytest.fixture
 async def blank_database(server: str) -> AsyncIterator[str]:
     """Yield the DSN of a fresh database with nothing in it."""
-    async with _create_database(server, template="template0") as dsn:
+    async with make_database(server, f"test_{next(_numbers)}", "template0") as dsn:
         yield dsn
 
 
@@ -65,13 +64,3 @@ async def connect(database: str) -> AsyncIterator[Connect]:
             return connection
 
         yield make
-
-
-@asynccontextmanager
-async def _create_database(server: str, *, template: str) -> AsyncIterator[str]:
-    name = f"test_{next(_numbers)}"
-    await execute(server, f"create database {name} template {template} strategy file_copy")
-    try:
-        yield name_database(server, name)
-    finally:
-        await execute(server, f"drop database {name} with (force)")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
+# The database of each server that has the schema in it and nothing else.
+TEMPLATE = "laneway_template"
+
 _DISK = Path("/tmp")  # noqa: S108 - each directory in it is made by mkdtemp
 _MEMORY = Path("/dev/shm")  # noqa: S108 - see _DISK
 # What one server may come to: its log of changes, and the databases of the tests under way.
@@ -65,6 +68,16 @@ async def run_server() -> AsyncIterator[EmbeddedPostgres]:
             folder / "data", settings=THROWAWAY, binaries=find_binaries()
         ) as server:
             yield server
+
+
+@asynccontextmanager
+async def make_database(server: str, name: str, template: str = TEMPLATE) -> AsyncIterator[str]:
+    """Yield the DSN of a database with the schema in it, dropped at the end."""
+    await execute(server, f"create database {name} template {template} strategy file_copy")
+    try:
+        yield name_database(server, name)
+    finally:
+        await execute(server, f"drop database {name} with (force)")
 
 
 def name_database(dsn: str, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import pytest_asyncio
 
-from tests.postgres import execute, name_database
+from tests.postgres import make_database
 from tests.protocol.servers import make_queue, run_laneway
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.protocol.servers import RunningServer
 
-_TEMPLATE = "laneway_template"
-_DATABASE = "laneway_protocol"
 _numbers = itertools.count(1)
 
 
@@ -32,11 +30,11 @@ class Shared(NamedTuple):
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared(server: str) -> AsyncIterator[Shared]:
-    await execute(server, f"create database {_DATABASE} template {_TEMPLATE} strategy file_copy")
-    dsn = name_database(server, _DATABASE)
-    async with run_laneway(dsn, "--overdue-check-interval-ms", "100") as running:
+    async with (
+        make_database(server, "laneway_protocol") as dsn,
+        run_laneway(dsn, "--overdue-check-interval-ms", "100") as running,
+    ):
         yield Shared(running, dsn)
-    await execute(server, f"drop database {_DATABASE} with (force)")
 
 
 @pytest.fixture

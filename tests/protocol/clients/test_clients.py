@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from tests.postgres import execute, name_database
+from tests.postgres import make_database
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ VIDEO = {"file": "movie.mp4", "quality": "1080p"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def running(server: str) -> AsyncIterator[RunningServer]:
-    await execute(server, "create database clients template laneway_template strategy file_copy")
-    async with run_laneway(name_database(server, "clients"), SECRET_KEY=SECRET) as running:
+    async with (
+        make_database(server, "clients") as dsn,
+        run_laneway(dsn, SECRET_KEY=SECRET) as running,
+    ):
         yield running
-    await execute(server, "drop database clients with (force)")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from laneway.server.operations import Media
 from laneway.server.rest import SURFACE
-from tests.postgres import execute, name_database
+from tests.postgres import make_database
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 # Values that mean something to the server, by the names they go under.
 Known: TypeAlias = dict[str, list[str]]
 
-_TEMPLATE = "laneway_template"
-_DATABASE = "laneway_contract"
 # A search for more than the suite has time for: LANEWAY_CONTRACT_EXAMPLES=500.
 EXAMPLES = int(os.environ.get("LANEWAY_CONTRACT_EXAMPLES", "8"))
 
@@ -65,14 +63,12 @@ class Contract(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def contract(server: str) -> AsyncIterator[Contract]:
-    await execute(server, f"create database {_DATABASE} template {_TEMPLATE} strategy file_copy")
-    async with run_laneway(name_database(server, _DATABASE)) as running:
+    async with make_database(server, "contract") as dsn, run_laneway(dsn) as running:
         with requests.Session() as session:
             yield Contract(
                 schemathesis.openapi.from_url(f"{running.url}/api/doc"), session, running.url
             )
         log = running.log
-    await execute(server, f"drop database {_DATABASE} with (force)")
     assert "Traceback" not in log
 
 

@@ -15,7 +15,7 @@ from laneway.domain.keys import Role
 from laneway.engine.procedures.keys import create_key
 from laneway.server.authentication import make_key
 from laneway.server.rest import SURFACE
-from tests.postgres import execute, name_database
+from tests.postgres import make_database
 from tests.protocol.rest.calls import NOBODY, add, take
 from tests.protocol.servers import LANEWAY, make_queue, run_laneway
 
@@ -74,14 +74,12 @@ def run_command(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def locked(server: str) -> AsyncIterator[Locked]:
-    await execute(server, "create database locked template laneway_template strategy file_copy")
-    dsn = name_database(server, "locked")
-    for name in ("mail-1", "fax"):
-        await make_queue(dsn, name)
-    keys = await make_keys(dsn)
-    async with run_laneway(dsn, SECRET_KEY=SECRET) as running:
-        yield Locked(running, dsn, keys)
-    await execute(server, "drop database locked with (force)")
+    async with make_database(server, "locked") as dsn:
+        for name in ("mail-1", "fax"):
+            await make_queue(dsn, name)
+        keys = await make_keys(dsn)
+        async with run_laneway(dsn, SECRET_KEY=SECRET) as running:
+            yield Locked(running, dsn, keys)
 
 
 async def test_without_a_key_only_open_paths_answer(locked: Locked) -> None:

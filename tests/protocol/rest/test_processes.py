@@ -11,7 +11,7 @@ import psutil
 import pytest_asyncio
 
 from laneway.embedded.postmaster import read_postmaster
-from tests.postgres import execute, name_database, open_directory
+from tests.postgres import execute, make_database, open_directory
 from tests.protocol.moments import block, wait_for_blocked, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, take
 from tests.protocol.rest.load import Load, check_account, drain
@@ -38,11 +38,12 @@ class Pair(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pair(server: str) -> AsyncIterator[Pair]:
-    await execute(server, "create database pair template laneway_template strategy file_copy")
-    dsn = name_database(server, "pair")
-    async with run_laneway(dsn) as one, run_laneway(dsn) as other:
+    async with (
+        make_database(server, "pair") as dsn,
+        run_laneway(dsn) as one,
+        run_laneway(dsn) as other,
+    ):
         yield Pair(dsn, one, other)
-    await execute(server, "drop database pair with (force)")
 
 
 async def test_push_to_one_server_wakes_a_long_poll_on_another(pair: Pair) -> None:

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from laneway.library.rate_limit import RateLimit as RateLimit
     from laneway.library.runs import Run as Run
     from laneway.library.validation import PayloadRules as PayloadRules
+    from laneway.worker.app import App as App
+    from laneway.worker.policies import PartialFailure as PartialFailure
+    from laneway.worker.policies import Reject as Reject
+    from laneway.worker.policies import Retry as Retry
+    from laneway.worker.policies import Snooze as Snooze
+    from laneway.worker.worker import Worker as Worker
+    from laneway.worker.worker import WorkerSettings as WorkerSettings
+    from laneway.worker.workflows import sleep as sleep
+    from laneway.worker.workflows import step as step
 
 _PLACES = {
     "MessageId": "laneway.domain.ids",
@@ -37,6 +46,15 @@ _PLACES = {
     "RateLimit": "laneway.library.rate_limit",
     "Run": "laneway.library.runs",
     "PayloadRules": "laneway.library.validation",
+    "App": "laneway.worker.app",
+    "PartialFailure": "laneway.worker.policies",
+    "Reject": "laneway.worker.policies",
+    "Retry": "laneway.worker.policies",
+    "Snooze": "laneway.worker.policies",
+    "sleep": "laneway.worker.workflows",
+    "step": "laneway.worker.workflows",
+    "Worker": "laneway.worker.worker",
+    "WorkerSettings": "laneway.worker.worker",
 }
 
 __all__ = sorted(_PLACES)  # noqa: PLE0605 - the table above is the list

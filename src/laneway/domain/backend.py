@@ -23,7 +23,7 @@ from laneway.domain.messages import (
     Token,
 )
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
-from laneway.domain.runs import JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
 from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.domain.statistics import QueueMetrics, SystemStats
 from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
@@ -151,9 +151,12 @@ class Backend(Protocol):
 
     async def load_steps(self, run_id: str) -> list[StepInfo]: ...
 
+    async def drive_run(self, run_id: str, driver: str) -> Drive: ...
+
     async def store_step(
         self,
         run_id: str,
+        driver: str,
         step: str,
         *,
         result: str | None = None,
@@ -161,7 +164,13 @@ class Backend(Protocol):
     ) -> Stored: ...
 
     async def end_run(
-        self, run_id: str, status: RunStatus, *, result: str | None, error: str | None
+        self,
+        run_id: str,
+        driver: str,
+        status: RunStatus,
+        *,
+        result: str | None = None,
+        error: str | None = None,
     ) -> RunStatus: ...
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...

@@ -50,11 +50,18 @@ class StepInfo(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is kept of a step, and how its run stands now."""
+    """What is kept of a step, and how its run stands now; superseded: another drives it."""
 
-    status: RunStatus
+    status: Literal["running", "paused", "completed", "failed", "cancelled", "superseded"]
     result: str | None
     remaining: timedelta | None
+
+
+class Drive(NamedTuple):
+    """A run as its driver finds it: its arguments as JSON text."""
+
+    status: RunStatus
+    arguments: str
 
 
 class JobResult(NamedTuple):

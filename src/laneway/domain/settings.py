@@ -134,7 +134,7 @@ class MaintenanceSettings:
     redrive_batch: int = 500
     outbox: timedelta = timedelta(milliseconds=100)
     outbox_batch: int = 1000
-    workers: timedelta = timedelta(seconds=5)
+    workers: timedelta = timedelta(seconds=1)
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)

@@ -11,7 +11,7 @@ from laneway.engine.procedures import runs as procedures
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from laneway.domain.runs import RunAsk, RunInfo, StepInfo, Stored
+    from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
     from laneway.engine.core import Core
 
 _LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
@@ -39,9 +39,15 @@ class Runs:
         async with self._core.pool.lend() as connection:
             return await procedures.load_steps(connection, run_id)
 
+    async def drive_run(self, run_id: str, driver: str) -> Drive:
+        """Take a run over from whoever drove it before; return how it stands."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.drive_workflow(connection, run_id, driver)
+
     async def store_step(
         self,
         run_id: str,
+        driver: str,
         step: str,
         *,
         result: str | None = None,
@@ -49,15 +55,29 @@ class Runs:
     ) -> Stored:
         """Keep a step's result or a timer once; return what is kept, whoever came first."""
         async with self._core.pool.lend() as connection:
-            return await procedures.store_step(connection, run_id, step, result=result, timer=timer)
+            return await procedures.store_step(
+                connection, run_id, driver, step, result=result, timer=timer
+            )
 
     async def end_run(
-        self, run_id: str, status: RunStatus, *, result: str | None, error: str | None
+        self,
+        run_id: str,
+        driver: str,
+        status: RunStatus,
+        *,
+        result: str | None = None,
+        error: str | None = None,
     ) -> RunStatus:
-        """End a run that has not ended; return the state it was in."""
+        """End a run that has not ended and is still this driver's; return the state it was in."""
         async with self._core.pool.lend() as connection:
             return await procedures.change_workflow(
-                connection, run_id, source=_LIVE, to=status, result=result, error=error
+                connection,
+                run_id,
+                source=_LIVE,
+                to=status,
+                result=result,
+                error=error,
+                driver=driver,
             )
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, RunNotFound
-from laneway.domain.runs import RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
 from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -51,9 +51,17 @@ async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     return [StepInfo(*row) for row in rows]
 
 
+async def drive_workflow(connection: Connection, run_id: str, driver: str) -> Drive:
+    (row,) = await fetch(
+        connection, "select * from laneway.drive_workflow($1, $2)", run_id, driver, means=_RUN
+    )
+    return Drive(RunStatus(row[0]), row[1])
+
+
 async def store_step(
     connection: Connection,
     run_id: str,
+    driver: str,
     step: str,
     *,
     result: str | None,
@@ -61,14 +69,15 @@ async def store_step(
 ) -> Stored:
     (row,) = await fetch(
         connection,
-        "select * from laneway.store_step($1, $2, $3, $4)",
+        "select * from laneway.store_step($1, $2, $3, $4, $5)",
         run_id,
+        driver,
         step,
         result,
         timer,
         means=_RUN,
     )
-    return Stored(RunStatus(row[0]), row[1], row[2])
+    return Stored(*row)
 
 
 async def change_workflow(
@@ -79,16 +88,18 @@ async def change_workflow(
     to: RunStatus,
     result: str | None = None,
     error: str | None = None,
+    driver: str | None = None,
 ) -> RunStatus:
     """Return the state it was in."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow($1, $2, $3, $4, $5)",
+        "select laneway.change_workflow($1, $2, $3, $4, $5, $6)",
         run_id,
         list(source),
         to,
         result,
         error,
+        driver,
         means=_RUN,
     )
     return RunStatus(was)

@@ -65,6 +65,7 @@ _BY_SECRET = frozenset(
         "step_worker",
         "load_run",
         "load_steps",
+        "drive_run",
         "store_step",
         "end_run",
     }

@@ -1,7 +1,8 @@
 -- Brings a run from one of the states p_from to p_to, with its result or error; a run that goes on running is pushed
--- again. Answers the state it was in: where that is not one of p_from, nothing changed.
+-- again. Answers the state it was in: where that is not one of p_from, or p_driver is given and drives it no more,
+-- nothing changed.
 -- Locks: the run's row, then those of push_many. Errors: LW404 no such run.
-create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null) returns text
+create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null) returns text
 language plpgsql set search_path = '' as $$
 declare
   v_run laneway.workflow;
@@ -10,7 +11,7 @@ begin
   if not found then
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
-  if v_run.status = any (p_from) then
+  if v_run.status = any (p_from) and (p_driver is null or p_driver = v_run.driver) then
     update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end
      where w.run_id = p_run_id;
     if p_to = 'running' then

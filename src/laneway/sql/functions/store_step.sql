@@ -1,15 +1,22 @@
 -- Keeps a step's result, or a timer's due time, once: where one is kept already, that stays. Answers what is kept, the
--- run's status, and how long the timer still has to go. Locks: the row. Errors: LW404 no such run.
-create or replace function laneway.store_step(p_run_id text, p_step text, p_result json default null, p_timer interval default null)
+-- run's status ('superseded' for a driver who is it no more: then nothing of his is kept), and how long the timer
+-- still has to go. Locks: the run's row, shared; the step's. Errors: LW404 no such run.
+create or replace function laneway.store_step(p_run_id text, p_driver text, p_step text, p_result json default null, p_timer interval default null)
 returns table (status text, result json, remaining interval)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
+declare
+  v_driver text;
 begin
-  select w.status into status from laneway.workflow w where w.run_id = p_run_id;
+  select w.status, w.driver into status, v_driver from laneway.workflow w where w.run_id = p_run_id for share;
   if not found then
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
-  insert into laneway.workflow_step (run_id, step, result, due_at) values (p_run_id, p_step, p_result, clock_timestamp() + p_timer) on conflict do nothing;
+  if v_driver is distinct from p_driver then
+    status := 'superseded';
+  else
+    insert into laneway.workflow_step (run_id, step, result, due_at) values (p_run_id, p_step, p_result, clock_timestamp() + p_timer) on conflict do nothing;
+  end if;
   select s.result, greatest(s.due_at - clock_timestamp(), interval '0') into result, remaining from laneway.workflow_step s where s.run_id = p_run_id and s.step = p_step;
   return next;
 end $$;

@@ -1,0 +1,245 @@
+"""What a worker program is made of: its handlers, periodic jobs and workflows."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from laneway.domain.errors import InvalidSetting
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.domain.settings import EngineSettings
+from laneway.library.connection import Connection, Target
+from laneway.worker.cron import Cron
+from laneway.worker.handlers import Handler, choose_executor
+from laneway.worker.schedules import Schedule
+from laneway.worker.worker import Duties, Worker, WorkerSettings
+from laneway.worker.workflows import Workflow, drive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from laneway.domain.backend import Backend
+    from laneway.library.messages import Message
+    from laneway.worker.handlers import Executor, Middleware
+    from laneway.worker.policies import Retry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class App:
+    """Handlers, periodic jobs and workflows on one database or server.
+
+    address and its options are those of `laneway.connect`; it may also be given when the app runs.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        name: str = "worker",
+        api_key: str | None = None,
+        pooled: bool = False,
+        direct_dsn: str | None = None,
+        settings: EngineSettings | None = None,
+        worker: WorkerSettings | None = None,
+    ) -> None:
+        self.name = name
+        self.address = address
+        self._options: dict[str, Any] = {
+            "api_key": api_key,
+            "pooled": pooled,
+            "direct_dsn": direct_dsn,
+            "settings": settings or EngineSettings(),
+        }
+        self._worker_settings = worker or WorkerSettings()
+        self._handlers: list[Handler] = []
+        self._schedules: dict[str, Schedule] = {}
+        self._workflows: dict[str, Workflow] = {}
+        self._middlewares: list[Middleware] = []
+        self._backend: Backend | None = None
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        concurrency: int = 10,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+        lock_time: timedelta | None = None,
+        prefetch: int | None = None,
+        batch: int | None = None,
+        executor: Executor | None = None,
+        keep_results: timedelta | None = None,
+        group: str = DEFAULT_GROUP,
+        partition: str | None = None,
+    ) -> Callable[[F], F]:
+        """Have a function handle a queue's messages: it returns, and the message is done.
+
+        concurrency: how many at once. timeout: longer, and the attempt has failed. retry: when it
+        is tried again; None: as the queue says. lock_time: extended for as long as the function
+        runs; None: the message's own, else the queue's. prefetch: messages taken ahead; None: as
+        many as will have begun within a tenth of a second. batch: the function takes a list of up
+        to so many. executor: where it runs; a function that is not asynchronous runs in a thread,
+        or with "process" in a process of its own. keep_results: for how long what it returns is
+        kept. group and partition: which reader of the queue it is, and of which part of it.
+        """
+
+        def decorate(function: F) -> F:
+            self._handlers.append(
+                Handler(
+                    queue=queue,
+                    function=function,
+                    concurrency=concurrency,
+                    timeout=timeout,
+                    retry=retry,
+                    lock_time=lock_time,
+                    prefetch=prefetch,
+                    batch=batch,
+                    executor=choose_executor(function, executor),
+                    keep_results=keep_results,
+                    group=group,
+                    partition=partition,
+                )
+            )
+            return function
+
+        return decorate
+
+    def schedule(
+        self,
+        name: str,
+        expression: str,
+        *,
+        queue: str,
+        payload: Any = None,
+        timezone: str = "UTC",
+        priority: int = 0,
+        partition: str = "",
+        headers: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Push a message at every time of a cron expression: once, however many workers there are.
+
+        expression: five fields, or six with seconds first. payload None: the name and the time.
+        """
+        if name in self._schedules:
+            raise InvalidSetting(f"there are two schedules called {name!r}: names tell them apart")
+        self._schedules[name] = Schedule(
+            name=name,
+            cron=Cron(expression, timezone),
+            queue=queue,
+            payload=payload,
+            priority=priority,
+            partition=partition,
+            headers=headers,
+        )
+
+    def cron(
+        self, expression: str, *, queue: str, timezone: str = "UTC", **options: Any
+    ) -> Callable[[F], F]:
+        """Have a function handle what a schedule of its own name pushes; options: of `handler`."""
+
+        def decorate(function: F) -> F:
+            name = function.__name__
+            self.schedule(name, expression, queue=queue, timezone=timezone, partition=name)
+            return self.handler(queue, partition=name, **options)(function)
+
+        return decorate
+
+    def workflow(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "workflows",
+        concurrency: int = 10,
+        lock_time: timedelta | None = None,
+    ) -> Callable[[F], F]:
+        """Make an asynchronous function a workflow; Connection.start begins a run of it.
+
+        What it does between its steps may be done again: it has to be the same every time.
+        """
+
+        def decorate(function: F) -> F:
+            label = name or function.__name__
+            if label in self._workflows:
+                raise InvalidSetting(f"there are two workflows called {label!r}")
+            workflow = self._workflows[label] = Workflow(label, queue, function)
+
+            async def advance(message: Message) -> None:
+                if self._backend is None:
+                    raise InvalidSetting("the app is not running")
+                await drive(workflow, self._backend, message)
+
+            self._handlers.append(
+                Handler(
+                    queue=queue,
+                    function=advance,
+                    concurrency=concurrency,
+                    lock_time=lock_time,
+                    partition=label,
+                )
+            )
+            return function
+
+        return decorate
+
+    def middleware(self, function: Middleware) -> Middleware:
+        """Call `function(message, proceed)` around every handler; it awaits `proceed(message)`.
+
+        The first one is the outermost. A batch handler's gets the list of messages.
+        """
+        self._middlewares.append(function)
+        return function
+
+    def connect(self, address: str | None = None) -> Connection:
+        """Return a connection to where the app works, to use in an `async with` statement."""
+        return Connection(self._find_target(address))
+
+    def worker(self, *, address: str | None = None, name: str | None = None) -> Worker:
+        """Return a worker to run; several may, in as many programs."""
+        return Worker(
+            self._find_target(address),
+            Duties(
+                handlers=tuple(self._handlers),
+                schedules=tuple(self._schedules.values()),
+                middlewares=list(self._middlewares),
+                durable_queues=list(dict.fromkeys(item.queue for item in self._workflows.values())),
+                bind=self._bind,
+            ),
+            name=name or self.name,
+            settings=self._worker_settings,
+        )
+
+    async def work(self, *, address: str | None = None, name: str | None = None) -> None:
+        """Run a worker until SIGTERM or Ctrl-C, then drain; a second signal ends it at once."""
+        worker = self.worker(address=address, name=name)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, worker.stop)
+        try:
+            await worker.run()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def run(self, *, address: str | None = None, name: str | None = None) -> None:
+        """Run a worker in this program, on an event loop of its own."""
+        work = partial(self.work, address=address, name=name)
+        try:
+            import uvloop  # noqa: PLC0415 - not on every system
+        except ImportError:
+            asyncio.run(work())
+        else:
+            uvloop.run(work())
+
+    def _bind(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def _find_target(self, address: str | None) -> Target:
+        chosen = address or self.address
+        if chosen is None:
+            raise InvalidSetting("the app has no address: give it one, or one when it runs")
+        return Target(address=chosen, **self._options)

@@ -1,0 +1,126 @@
+"""Heartbeats and lock extensions, from a thread of its own: also while a handler blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import LanewayError, WorkerNotFound
+from laneway.domain.workers import WorkerOrder, WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from laneway.domain.backend import Backend
+    from laneway.library.connection import Target
+    from laneway.library.messages import Message
+    from laneway.worker.runner import Counters
+    from laneway.worker.slots import Slot
+
+logger = logging.getLogger(__name__)
+
+# A lock is extended after this part of its time.
+PART = 3
+
+
+class Guard:
+    """Tells the database that the worker lives, and the worker what it is asked to do.
+
+    on_order and on_lost are called on the worker's loop.
+    """
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        worker_id: str,
+        heartbeat: timedelta,
+        shortest_lease: timedelta,
+        slots: Sequence[Slot],
+        counters: Counters,
+        on_order: Callable[[WorkerOrder], None],
+        on_lost: Callable[[Slot, Sequence[Message]], None],
+    ) -> None:
+        self._target = target
+        self._worker_id = worker_id
+        self._heartbeat = heartbeat.total_seconds()
+        self._pause = min(self._heartbeat, shortest_lease.total_seconds() / (2 * PART))
+        self._slots = slots
+        self._counters = counters
+        self._on_order = on_order
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run()), name="laneway guard", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._ended.set()
+        with suppress(RuntimeError):
+            if self._own_loop is not None:
+                self._own_loop.call_soon_threadsafe(self._woken.set)
+        await asyncio.to_thread(self._thread.join, 5)
+
+    async def _run(self) -> None:
+        self._own_loop = asyncio.get_running_loop()
+        async with self._target.open(aside=True) as backend:
+            next_beat = monotonic()
+            while not self._ended.is_set():
+                try:
+                    await self._extend(backend)
+                    if monotonic() >= next_beat:
+                        next_beat = monotonic() + self._heartbeat
+                        await self._beat(backend)
+                except LanewayError as error:
+                    logger.warning("no heartbeat: %s", error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._pause):
+                        await self._woken.wait()
+            with suppress(LanewayError):
+                await self._beat(backend)
+
+    async def _beat(self, backend: Backend) -> None:
+        counters = self._counters
+        try:
+            order = await backend.beat_worker(
+                self._worker_id, handled=counters.handled, failed=counters.failed
+            )
+        except WorkerNotFound:
+            order = WorkerOrder(WorkerState.STOPPED, None)
+        self._tell(self._on_order, order)
+
+    async def _extend(self, backend: Backend) -> None:
+        now = monotonic()
+        due: dict[float, list[tuple[Slot, Sequence[Message]]]] = {}
+        for slot in self._slots:
+            messages = slot.messages
+            if messages and now - slot.since > slot.lease / PART:
+                due.setdefault(slot.lease, []).append((slot, messages))
+        for lease, held in due.items():
+            receipts = [message.receipt for _, messages in held for message in messages]
+            untils = iter(await backend.extend(receipts, lease=timedelta(seconds=lease)))
+            for slot, messages in held:
+                if None in [next(untils) for _ in messages]:
+                    for message in messages:
+                        message.lost = True
+                    self._tell(self._on_lost, slot, messages)
+                elif slot.messages is messages:
+                    slot.since = now
+
+    def _tell(self, call: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            # The worker's loop is closed.
+            self._ended.set()

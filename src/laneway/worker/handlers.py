@@ -1,0 +1,79 @@
+"""What a handler is: a function for the messages of one queue, and how it is to be run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from laneway.domain.errors import InvalidSetting
+from laneway.domain.queues import DEFAULT_GROUP
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from laneway.library.messages import Message
+    from laneway.worker.policies import Retry
+
+# Where a handler runs: on the event loop, in a thread, or in a process of its own.
+Executor: TypeAlias = Literal["loop", "thread", "process"]
+
+# One message, or with a batch handler some.
+Work: TypeAlias = "Message | list[Message]"
+
+Proceed: TypeAlias = Callable[[Any], Awaitable[Any]]
+Middleware: TypeAlias = Callable[[Any, Proceed], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How a function handles the messages of a queue; App.handler says what each setting means."""
+
+    queue: str
+    function: Callable[..., Any]
+    concurrency: int = 10
+    timeout: timedelta | None = None
+    retry: Retry | None = None
+    lock_time: timedelta | None = None
+    prefetch: int | None = None
+    batch: int | None = None
+    executor: Executor = "loop"
+    keep_results: timedelta | None = None
+    group: str = DEFAULT_GROUP
+    partition: str | None = None
+
+    def __post_init__(self) -> None:
+        name = getattr(self.function, "__name__", repr(self.function))
+        for setting in ("concurrency", "batch"):
+            value = getattr(self, setting)
+            if value is not None and value < 1:
+                raise InvalidSetting(f"handler {name}: {setting} is {value}: set 1 or more")
+        if self.prefetch is not None and self.prefetch < 0:
+            raise InvalidSetting(f"handler {name}: prefetch is {self.prefetch}: set 0 or more")
+        if self.executor == "loop" and not inspect.iscoroutinefunction(self.function):
+            raise InvalidSetting(f"handler {name} is not asynchronous: run it in a thread")
+        if self.executor != "loop" and inspect.iscoroutinefunction(self.function):
+            raise InvalidSetting(f"handler {name} is asynchronous: it runs on the loop only")
+        if self.batch is not None and self.keep_results is not None:
+            raise InvalidSetting(f"handler {name}: a batch has no results of single messages")
+
+
+def choose_executor(function: Callable[..., Any], executor: Executor | None) -> Executor:
+    if executor is not None:
+        return executor
+    return "loop" if inspect.iscoroutinefunction(function) else "thread"
+
+
+def wrap(call: Proceed, middlewares: list[Middleware]) -> Proceed:
+    """Return the call with the middlewares around it, the first outermost."""
+    for middleware in reversed(middlewares):
+        call = _surround(middleware, call)
+    return call
+
+
+def _surround(middleware: Middleware, inner: Proceed) -> Proceed:
+    def proceed(work: Work) -> Awaitable[Any]:
+        return middleware(work, inner)
+
+    return proceed

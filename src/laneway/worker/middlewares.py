@@ -1,0 +1,96 @@
+"""Middlewares for tracing and metrics, to add with App.middleware."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from laneway.worker.handlers import Middleware, Proceed, Work
+
+# Upper bounds in seconds.
+BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, float("inf"))
+
+
+class Timing(NamedTuple):
+    """How often a queue's handlers ran, how often they raised, and how long they took."""
+
+    calls: int
+    failures: int
+    seconds: float
+    buckets: dict[float, int]
+
+
+class Metrics:
+    """Counts and times calls by queue; `show` gives them in Prometheus' text format."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._buckets: dict[str, Counter[float]] = {}
+
+    async def __call__(self, work: Work, proceed: Proceed) -> Any:
+        queue = _name_queue(work)
+        began = perf_counter()
+        try:
+            return await proceed(work)
+        except BaseException:
+            self._failures[queue] += 1
+            raise
+        finally:
+            spent = perf_counter() - began
+            self._calls[queue] += 1
+            self._seconds[queue] += spent  # type: ignore[assignment]
+            bound = next(bound for bound in BOUNDS if spent <= bound)
+            self._buckets.setdefault(queue, Counter())[bound] += 1
+
+    def timing(self, queue: str) -> Timing:
+        return Timing(
+            self._calls[queue],
+            self._failures[queue],
+            float(self._seconds[queue]),
+            dict(self._buckets.get(queue, {})),
+        )
+
+    def show(self) -> str:
+        lines = ["# TYPE laneway_handler_seconds histogram"]
+        for queue in sorted(self._calls):
+            below = 0
+            for bound in BOUNDS:
+                below += self._buckets[queue][bound]
+                edge = "+Inf" if bound == float("inf") else f"{bound:g}"
+                lines.append(
+                    f'laneway_handler_seconds_bucket{{queue="{queue}",le="{edge}"}} {below}'
+                )
+            lines.append(f'laneway_handler_seconds_sum{{queue="{queue}"}} {self._seconds[queue]}')
+            lines.append(f'laneway_handler_seconds_count{{queue="{queue}"}} {self._calls[queue]}')
+        lines.append("# TYPE laneway_handler_failures_total counter")
+        lines += [
+            f'laneway_handler_failures_total{{queue="{queue}"}} {self._failures[queue]}'
+            for queue in sorted(self._calls)
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def trace(tracer: Any) -> Middleware:
+    """Return a middleware that has a span for every call; tracer: OpenTelemetry's."""
+
+    async def middleware(work: Work, proceed: Proceed) -> Any:
+        queue = _name_queue(work)
+        with tracer.start_as_current_span(f"{queue} process") as span:
+            span.set_attribute("messaging.system", "laneway")
+            span.set_attribute("messaging.destination.name", queue)
+            if isinstance(work, list):
+                span.set_attribute("messaging.batch.message_count", len(work))
+            else:
+                span.set_attribute("messaging.message.id", str(work.id))
+                span.set_attribute("messaging.laneway.attempt", work.attempt)
+            return await proceed(work)
+
+    return middleware
+
+
+def _name_queue(work: Work) -> str:
+    return work[0].queue if isinstance(work, list) else work.queue

@@ -1,0 +1,85 @@
+"""What becomes of a message whose handler did not succeed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laneway.domain.ids import MessageId
+
+MOST_CHARACTERS = 2000
+
+
+class Reject(Exception):
+    """Raised by a handler: the message is dead at once, with this reason."""
+
+
+class Snooze(Exception):
+    """Raised by a handler: hand the message out again in `delay`, its attempt unspent."""
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"again in {delay}")
+        self.delay = delay
+
+
+class PartialFailure(Exception):
+    """Raised by a batch handler: only these messages failed, each with its reason."""
+
+    def __init__(self, failures: Mapping[MessageId, str]) -> None:
+        super().__init__(f"{len(failures)} of the batch failed")
+        self.failures = failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often, and after how long: backoff, backoff * factor, … up to limit.
+
+    max_attempts: hand-outs until the message is dead; None: as the queue says. jitter: each wait is
+    changed at random by up to this share of it, so that those who failed together do not all come
+    back together. on: the errors that are worth another try; others make the message dead at once.
+    """
+
+    max_attempts: int | None = None
+    backoff: timedelta = timedelta(seconds=1)
+    factor: float = 2.0
+    limit: timedelta = timedelta(hours=1)
+    jitter: float = 0.1
+    on: tuple[type[BaseException], ...] = (Exception,)
+
+    def __post_init__(self) -> None:
+        if self.max_attempts is not None and self.max_attempts < 1:
+            raise InvalidSetting(f"max_attempts is {self.max_attempts}: set 1 or more, or None")
+        if self.backoff < timedelta(0) or self.limit < timedelta(0) or self.factor < 1:
+            raise InvalidSetting("a retry waits no negative time, and its factor is 1 or more")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidSetting(f"jitter is {self.jitter}: set 0 to 1")
+
+    def wait(self, attempt: int) -> timedelta:
+        """Return how long to wait after so many attempts."""
+        wait = self.backoff
+        for _ in range(attempt - 1):
+            wait *= self.factor
+            if wait >= self.limit:
+                break
+        wait = min(wait, self.limit)
+        return wait * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load
+
+    def is_over(self, attempt: int, error: BaseException) -> bool:
+        """Tell whether there is no other try after this error."""
+        if not isinstance(error, self.on):
+            return True
+        return self.max_attempts is not None and attempt >= self.max_attempts
+
+
+def describe(error: BaseException) -> str:
+    """Return the reason that a failed message keeps."""
+    text = str(error)
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:MOST_CHARACTERS].replace("\x00", "\ufffd")

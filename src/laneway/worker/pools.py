@@ -1,0 +1,141 @@
+"""Where functions run that would block the loop: threads, or processes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import queue
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from laneway.worker.handlers import Executor
+
+
+class WorkerCrashed(Exception):
+    """The process that ran a handler ended."""
+
+
+class Pool(Protocol):
+    async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
+        """Return what the function returns; a caller that is cancelled does not wait for it."""
+
+    def close(self) -> None:
+        """Take nothing more, and wait for nothing."""
+
+
+def make_pool(executor: Executor, size: int) -> Pool | None:
+    match executor:
+        case "loop":
+            return None
+        case "thread":
+            return ThreadPool(size)
+        case "process":
+            return ProcessPool(size)
+
+
+class ThreadPool:
+    """Threads that do not keep a program from ending, however long a function takes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._idle = 0
+        self._threads = 0
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
+
+        def call() -> None:
+            result, failure = None, None
+            try:
+                result = function(work)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
+                failure = _wrap_stop(error)
+            try:
+                loop.call_soon_threadsafe(finish, result, failure)
+            except RuntimeError:
+                # The loop has closed meanwhile: nobody waits.
+                return
+
+        self._work.put(call)
+        if self._threads < self._size:
+            self._threads += 1
+            threading.Thread(target=self._serve, name="laneway handler", daemon=True).start()
+        return await answer
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        while (call := self._work.get()) is not None:
+            call()
+
+
+class ProcessPool:
+    """Processes with one function each at a time: one that is given up on is killed."""
+
+    def __init__(self, size: int) -> None:
+        self._free: list[ProcessPoolExecutor] = []
+        self._busy: set[ProcessPoolExecutor] = set()
+        self._size = size
+
+    async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
+        executor = self._free.pop() if self._free else _make_process()
+        self._busy.add(executor)
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(executor, function, work)
+        except BrokenProcessPool as error:
+            _kill(executor)
+            raise WorkerCrashed("the process that ran the handler ended") from error
+        except asyncio.CancelledError:
+            _kill(executor)
+            raise
+        except BaseException:
+            self._free.append(executor)
+            raise
+        else:
+            self._free.append(executor)
+            return answer
+        finally:
+            self._busy.discard(executor)
+
+    def close(self) -> None:
+        for executor in (*self._free, *self._busy):
+            _kill(executor)
+        self._free.clear()
+
+
+def _make_process() -> ProcessPoolExecutor:
+    # Not forked: the program has threads and connections that a child must not share.
+    return ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _kill(executor: ProcessPoolExecutor) -> None:
+    processes = dict(executor._processes or {})  # noqa: SLF001 - before 3.14 there is no other way
+    for process in processes.values():
+        process.kill()
+    executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _wrap_stop(error: BaseException) -> BaseException:
+    """Return an error that a future can hold."""
+    return (
+        RuntimeError("the handler raised StopIteration")
+        if isinstance(error, StopIteration)
+        else error
+    )

@@ -1,0 +1,362 @@
+"""Runs one handler: takes messages ahead, hands them to slots, settles what they did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from laneway.domain.errors import LanewayError, Retryable
+from laneway.domain.messages import Nack
+from laneway.library.messages import Message, encode_payload
+from laneway.worker.handlers import wrap
+from laneway.worker.policies import PartialFailure, Reject, Snooze, describe
+from laneway.worker.pools import make_pool
+from laneway.worker.slots import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.messages import Receipt
+    from laneway.worker.handlers import Handler, Middleware, Proceed
+    from laneway.worker.settling import Settler
+
+logger = logging.getLogger(__name__)
+
+LONG_POLL = timedelta(seconds=30)
+PAUSE = timedelta(milliseconds=200)
+
+# Messages are taken so far ahead as all slots will have begun within this time.
+AHEAD = 0.1
+MOST_AHEAD = 1000
+
+# A slot lets others have the loop at least so often.
+SLICE = 0.02
+
+
+class Counters:
+    """What a worker has done since it began."""
+
+    __slots__ = ("failed", "handled")
+
+    def __init__(self) -> None:
+        self.handled = 0
+        self.failed = 0
+
+
+class Runner:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        backend: Backend,
+        settler: Settler,
+        counters: Counters,
+        consumer: str,
+        lease: timedelta,
+        middlewares: list[Middleware],
+    ) -> None:
+        self.handler = handler
+        self.slots = [Slot() for _ in range(handler.concurrency)]
+        self._backend = backend
+        self._settler = settler
+        self._counters = counters
+        self._consumer = consumer
+        self._lease = lease.total_seconds()
+        self._pool = make_pool(handler.executor, handler.concurrency)
+        self._call = wrap(self._make_call(), middlewares)
+        # With when each becomes stale: half its lock is over, and it was not begun.
+        self._waiting: deque[tuple[Message, float]] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._hungry = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._pace = 0.0
+        self._taking = False
+        self._claimer: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Run the slots; nothing is taken before `resume`."""
+        for slot in self.slots:
+            slot.task = asyncio.create_task(self._work(slot), name=f"laneway {self.handler.queue}")
+
+    def resume(self) -> None:
+        if not self._taking:
+            self._taking = True
+            self._claimer = asyncio.create_task(self._claim(), name="laneway claim")
+            self._watch = asyncio.create_task(self._return_stale(), name="laneway stale")
+
+    async def suspend(self) -> None:
+        """Take nothing more, and give back what was taken and not begun."""
+        self._taking = False
+        for task in (self._claimer, self._watch):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._claimer = self._watch = None
+        waiting = [message.receipt for message, _ in self._waiting]
+        self._waiting.clear()
+        await self._release(waiting)
+
+    async def finish(self) -> None:
+        """Return once no handler runs."""
+        while any(slot.messages for slot in self.slots):
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    async def stop(self) -> None:
+        """End the slots; handlers that still run are given up, and their messages go back."""
+        left = [message.receipt for slot in self.slots for message in slot.messages]
+        for slot in self.slots:
+            slot.given_up = True
+            if slot.task is not None:
+                slot.task.cancel()
+        tasks = [slot.task for slot in self.slots if slot.task is not None]
+        if tasks:
+            # One that does not let itself be cancelled is left behind.
+            await asyncio.wait(tasks, timeout=1)
+        if self._pool is not None:
+            self._pool.close()
+        if left:
+            logger.warning("%d handlers did not end in time: their messages come again", len(left))
+        await self._release(left)
+
+    def _make_call(self) -> Proceed:
+        """Return what runs the handler's function on a message, or on a list of them."""
+        function, pool, timeout = self.handler.function, self._pool, self.handler.timeout
+        call: Callable[[Any], Awaitable[Any]] = function
+        if pool is not None:
+
+            def call_in_pool(work: Any) -> Awaitable[Any]:
+                return pool.run(function, work)
+
+            call = call_in_pool
+        if timeout is None:
+            return call
+        seconds = timeout.total_seconds()
+        plain = call
+
+        async def call_in_time(work: Any) -> Any:
+            limit = asyncio.timeout(seconds)
+            try:
+                async with limit:
+                    return await plain(work)
+            except TimeoutError:
+                if limit.expired():
+                    raise TimeoutError(f"the handler took longer than {seconds:g} s") from None
+                raise
+
+        return call_in_time
+
+    async def _claim(self) -> None:
+        """Take messages for the slots that are idle, and some ahead."""
+        handler = self.handler
+        lock_time = handler.lock_time
+        while True:
+            free = len(self._idle) * (handler.batch or 1)
+            ahead = self._look_ahead()
+            want = free + ahead - len(self._waiting)
+            if want <= ahead // 2:
+                self._hungry.clear()
+                await self._hungry.wait()
+                continue
+            try:
+                deliveries = await self._backend.claim(
+                    handler.queue,
+                    want,
+                    group=handler.group,
+                    wait=LONG_POLL,
+                    lease=lock_time,
+                    consumer=self._consumer,
+                    partition=handler.partition,
+                )
+            except Retryable as error:
+                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+                continue
+            except LanewayError as error:
+                logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
+                await asyncio.sleep(1)
+                continue
+            stale = monotonic() + self._lease / 2
+            queue = handler.queue
+            self._waiting.extend((Message(queue, delivery), stale) for delivery in deliveries)
+            self._rouse(len(deliveries))
+
+    def _look_ahead(self) -> int:
+        prefetch = self.handler.prefetch
+        if prefetch is not None:
+            return prefetch
+        if not self._pace:
+            return 0
+        # A slot that is never done in time for another within the horizon takes none ahead.
+        return min(int(AHEAD / self._pace) * self.handler.concurrency, MOST_AHEAD)
+
+    def _rouse(self, n: int) -> None:
+        while n > 0 and self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                n -= self.handler.batch or 1
+
+    async def _work(self, slot: Slot) -> None:
+        batch = self.handler.batch
+        began = monotonic()
+        while True:
+            if not self._waiting:
+                await self._wait_for_work()
+                began = monotonic()
+                continue
+            if batch is None:
+                message, stale = self._waiting.popleft()
+                work: Any = message
+                messages: Sequence[Message] = (message,)
+            else:
+                taken = [self._waiting.popleft() for _ in range(min(batch, len(self._waiting)))]
+                messages = work = [message for message, _ in taken]
+                stale = taken[0][1]
+            if self._taking and not self._hungry.is_set():
+                self._hungry.set()
+            now = monotonic()
+            if now > stale:
+                await self._release([message.receipt for message in messages])
+                continue
+            slot.since = stale - self._lease / 2
+            own = messages[0].lease if batch is None and self.handler.lock_time is None else None
+            slot.lease = self._lease if own is None else own.total_seconds()
+            slot.messages = messages
+            try:
+                await self._handle(slot, work)
+            finally:
+                slot.messages = ()
+                self._quiet.set()
+            end = monotonic()
+            # The newest weigh most; a burst of quick ones is soon believed, and so is a slow one.
+            self._pace += (end - now - self._pace) * 0.1 if self._pace else end - now
+            if end - began > SLICE:
+                await asyncio.sleep(0)
+                began = monotonic()
+
+    async def _handle(self, slot: Slot, work: Any) -> None:
+        """Run the handler and settle; whatever it raises, the slot goes on."""
+        messages = slot.messages
+        try:
+            result = await self._call(work)
+        except asyncio.CancelledError:
+            if slot.given_up or not slot.lost:
+                raise
+            # Its lock ended: another has the message, or will. There is nothing to settle.
+            slot.lost = False
+            if slot.task is not None:
+                slot.task.uncancel()
+            self._counters.failed += len(messages)
+            logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
+        except Exception as error:  # noqa: BLE001 - a failing handler never ends the loop
+            await self._settle_failure(messages, error)
+        else:
+            self._counters.handled += len(messages)
+            if self.handler.keep_results is None:
+                for message in messages:
+                    self._settler.ack(message.receipt)
+            else:
+                await self._keep(messages[0], result, self.handler.keep_results)
+
+    async def _keep(self, message: Message, result: Any, keep: timedelta) -> None:
+        try:
+            text = encode_payload(result)
+        except LanewayError as error:
+            await self._nack([message], error, dead=True)
+        else:
+            self._settler.ack_result(message.receipt, text, keep)
+
+    async def _settle_failure(self, messages: Sequence[Message], error: Exception) -> None:
+        match error:
+            case Snooze(delay=delay):
+                await self._release([message.receipt for message in messages], delay=delay)
+            case Reject():
+                await self._nack(messages, error, dead=True)
+            case PartialFailure(failures=failures):
+                bad = [message for message in messages if message.id in failures]
+                self._counters.handled += len(messages) - len(bad)
+                for message in messages:
+                    if message.id not in failures:
+                        self._settler.ack(message.receipt)
+                await self._nack(bad, error, reasons=[failures[message.id] for message in bad])
+            case _:
+                logger.warning(
+                    "handler of %r failed for %s: %s",
+                    self.handler.queue,
+                    ", ".join(str(message.id) for message in messages[:3]),
+                    describe(error),
+                    exc_info=error if logger.isEnabledFor(logging.DEBUG) else None,
+                )
+                await self._nack(messages, error)
+
+    async def _nack(
+        self,
+        messages: Sequence[Message],
+        error: Exception,
+        *,
+        reasons: Sequence[str] | None = None,
+        dead: bool = False,
+    ) -> None:
+        self._counters.failed += len(messages)
+        reason = (str(error) or "rejected") if isinstance(error, Reject) else describe(error)
+        retry = self.handler.retry
+        nacks = [
+            Nack(
+                *message.receipt,
+                reasons[n] if reasons is not None else reason,
+                None if retry is None else retry.wait(message.attempt),
+                dead or (retry is not None and retry.is_over(message.attempt, error)),
+            )
+            for n, message in enumerate(messages)
+        ]
+        await self._persist(lambda: self._backend.nack(nacks))
+
+    async def _release(
+        self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
+    ) -> None:
+        if receipts:
+            await self._persist(lambda: self._backend.release(receipts, delay=delay))
+
+    async def _persist(self, send: Callable[[], Awaitable[Any]]) -> None:
+        """Send again while the database is away, for as long as the lock may last."""
+        end = monotonic() + self._lease
+        while True:
+            try:
+                await send()
+            except Retryable as error:
+                if monotonic() > end:
+                    return
+                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+            except LanewayError:
+                logger.exception("a message could not be given back; it comes when its lock ends")
+                return
+            else:
+                return
+
+    async def _wait_for_work(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        self._hungry.set()
+        try:
+            await waiter
+        finally:
+            with suppress(ValueError):
+                self._idle.remove(waiter)
+
+    async def _return_stale(self) -> None:
+        """Give back what was taken ahead and could not be begun: the handlers hang."""
+        while True:
+            await asyncio.sleep(self._lease / 4)
+            now = monotonic()
+            stale = []
+            while self._waiting and self._waiting[0][1] < now:
+                stale.append(self._waiting.popleft()[0].receipt)
+            await self._release(stale)

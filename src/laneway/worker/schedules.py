@@ -1,0 +1,78 @@
+"""Fires periodic jobs: every worker tries, and the database lets one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from laneway.domain.errors import LanewayError, Retryable
+from laneway.domain.messages import OutgoingMessage
+from laneway.library.messages import encode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from laneway.domain.backend import Backend
+    from laneway.worker.cron import Cron
+
+logger = logging.getLogger(__name__)
+
+# The database's clock is asked for at least so often: the two may drift apart.
+LONGEST_SLEEP = timedelta(minutes=1)
+PAUSE = timedelta(milliseconds=200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A message to push at every time of `cron`. payload None: the schedule's name and the time."""
+
+    name: str
+    cron: Cron
+    queue: str
+    payload: Any = None
+    priority: int = 0
+    partition: str = ""
+    headers: Mapping[str, Any] | None = None
+
+    def make_message(self, due: datetime) -> OutgoingMessage:
+        payload = self.payload
+        if payload is None:
+            payload = {"schedule": self.name, "due": due.isoformat()}
+        headers = None if self.headers is None else encode_payload(dict(self.headers))
+        return OutgoingMessage(
+            encode_payload(payload), self.partition, self.priority, headers=headers
+        )
+
+
+async def keep_firing(schedule: Schedule, backend: Backend) -> None:
+    """Fire at each time, by the database's clock, until cancelled.
+
+    Times at which no worker ran are not made up for.
+    """
+    due: datetime | None = None
+    while True:
+        try:
+            now = await backend.ping()
+            if due is None:
+                due = schedule.cron.next_after(now)
+            if due > now:
+                await asyncio.sleep(min(due - now, LONGEST_SLEEP).total_seconds())
+                continue
+            await backend.fire_schedule(
+                schedule.name,
+                schedule.cron.expression,
+                due,
+                queue=schedule.queue,
+                message=schedule.make_message(due),
+            )
+            due = schedule.cron.next_after(max(due, now))
+        except Retryable as error:
+            await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+        except LanewayError:
+            logger.exception("schedule %r did not fire", schedule.name)
+            due = None
+            await asyncio.sleep(1)

@@ -1,0 +1,272 @@
+"""One worker program: registered, heard of, told what to do, and drained at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+from uuid import uuid4
+
+from laneway.domain.errors import (
+    InvalidStateTransition,
+    LanewayError,
+    QueueExists,
+    QueueNotFound,
+    WorkerBusy,
+)
+from laneway.domain.settings import QueueSettings
+from laneway.domain.workers import WorkerIdentity, WorkerState
+from laneway.worker.guard import Guard
+from laneway.worker.runner import Counters, Runner
+from laneway.worker.schedules import keep_firing
+from laneway.worker.settling import Settler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from laneway.domain.backend import Backend
+    from laneway.domain.workers import WorkerOrder
+    from laneway.library.connection import Target
+    from laneway.library.messages import Message
+    from laneway.worker.handlers import Handler, Middleware
+    from laneway.worker.schedules import Schedule
+    from laneway.worker.slots import Slot
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """heartbeat: how often the worker is heard of, and hears what it is asked to do.
+
+    timeout: not heard of for so long, it counts as dead, and its messages go to others. drain: how
+    long a stop waits for handlers; what is not done then is given up, and comes again.
+    """
+
+    heartbeat: timedelta = timedelta(seconds=2)
+    timeout: timedelta = timedelta(seconds=30)
+    drain: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duties:
+    """What a worker does. durable_queues: made where they are missing, without end of attempts."""
+
+    handlers: Sequence[Handler]
+    schedules: Sequence[Schedule]
+    middlewares: list[Middleware]
+    durable_queues: Sequence[str]
+    bind: Callable[[Backend], None]
+
+
+class Worker:
+    """Runs an app's handlers until it is stopped; `state` is what others see of it."""
+
+    def __init__(
+        self, target: Target, duties: Duties, *, name: str, settings: WorkerSettings
+    ) -> None:
+        self.worker_id = f"{name}.{uuid4().hex[:8]}"
+        self.name = name
+        self.state = WorkerState.READY
+        self.running = asyncio.Event()
+        self._target = target
+        self._duties = duties
+        self._settings = settings
+        self._counters = Counters()
+        self._runners: list[Runner] = []
+        self._schedules: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+        self._abandoned = asyncio.Event()
+        self._suspension: asyncio.Task[None] | None = None
+
+    @property
+    def handled(self) -> int:
+        """How many messages its handlers have handled."""
+        return self._counters.handled
+
+    @property
+    def holding(self) -> int:
+        """How many messages its handlers have in hand."""
+        return sum(len(slot.messages) for runner in self._runners for slot in runner.slots)
+
+    async def run(self) -> None:
+        """Work until stopped, then drain."""
+        async with self._target.open() as backend:
+            self._duties.bind(backend)
+            settler = Settler(backend)
+            await self._prepare(backend, settler)
+            settling = asyncio.create_task(settler.run(), name="laneway settle")
+            guard = self._make_guard()
+            guard.start()
+            try:
+                await self._poll(backend)
+                await self._stopping.wait()
+                await self._drain(settler)
+            finally:
+                for task in (*self._schedules, self._suspension):
+                    if task is not None:
+                        task.cancel()
+                for runner in self._runners:
+                    await runner.stop()
+                settling.cancel()
+                await asyncio.gather(settling, *self._schedules, return_exceptions=True)
+                await guard.stop()
+                await self._step(backend, WorkerState.STOPPED)
+
+    def stop(self) -> None:
+        """Have the worker drain and end; called again, have it end at once."""
+        if self._stopping.is_set():
+            self._abandoned.set()
+        self._stopping.set()
+
+    def shutdown(self, *, release: bool = False) -> None:
+        """End the worker; WorkerBusy while messages are in hand, unless they are released."""
+        if self.holding and not release:
+            raise WorkerBusy(
+                f'worker "{self.worker_id}" has {self.holding} messages in hand: wait until it is '
+                "done, or have them released"
+            )
+        self._abandoned.set()
+        self._stopping.set()
+
+    async def _prepare(self, backend: Backend, settler: Settler) -> None:
+        duties = self._duties
+        for queue in duties.durable_queues:
+            try:
+                await backend.get_queue(queue)
+            except QueueNotFound:
+                with suppress(QueueExists):
+                    await backend.create_queue(queue, QueueSettings(max_attempts=None))
+        queues = list(dict.fromkeys(handler.queue for handler in duties.handlers))
+        leases = {name: (await backend.get_queue(name)).settings.lease for name in queues}
+        await backend.register_worker(
+            WorkerIdentity(
+                self.worker_id,
+                self.name,
+                socket.gethostname(),
+                os.getpid(),
+                queues,
+                self._settings.timeout,
+            )
+        )
+        self._runners = [
+            Runner(
+                handler,
+                backend=backend,
+                settler=settler,
+                counters=self._counters,
+                consumer=self.worker_id,
+                lease=handler.lock_time or leases[handler.queue],
+                middlewares=duties.middlewares,
+            )
+            for handler in duties.handlers
+        ]
+        for runner in self._runners:
+            runner.start()
+        self._schedules = [
+            asyncio.create_task(keep_firing(schedule, backend), name="laneway schedule")
+            for schedule in duties.schedules
+        ]
+        self._backend = backend
+        self._leases = [
+            handler.lock_time or leases[handler.queue] for handler in duties.handlers
+        ] or [self._settings.timeout]
+
+    def _make_guard(self) -> Guard:
+        return Guard(
+            target=self._target,
+            worker_id=self.worker_id,
+            heartbeat=self._settings.heartbeat,
+            shortest_lease=min(self._leases),
+            slots=[slot for runner in self._runners for slot in runner.slots],
+            counters=self._counters,
+            on_order=self._obey,
+            on_lost=self._lose,
+        )
+
+    async def _poll(self, backend: Backend) -> None:
+        if await self._step(backend, WorkerState.POLLING):
+            for runner in self._runners:
+                runner.resume()
+            self.running.set()
+
+    def _obey(self, order: WorkerOrder) -> None:
+        """Follow what was asked for from outside."""
+        match order.state:
+            case WorkerState.STOPPED:
+                if not self._stopping.is_set():
+                    logger.warning("worker %s was stopped from outside", self.worker_id)
+                    self._abandoned.set()
+                    self._stopping.set()
+            case WorkerState.INTERRUPTED if order.asked is WorkerState.STOPPED:
+                self._stopping.set()
+            case WorkerState.INTERRUPTED | WorkerState.SUSPENDED:
+                if self.state is WorkerState.POLLING:
+                    self.state = WorkerState.INTERRUPTED
+                    self._suspension = asyncio.create_task(self._suspend(), name="laneway suspend")
+                elif self.state is WorkerState.READY:
+                    self.state = WorkerState.SUSPENDED
+            case WorkerState.READY:
+                if self.state is WorkerState.SUSPENDED:
+                    self.state = WorkerState.READY
+                    self._suspension = asyncio.create_task(
+                        self._poll(self._backend), name="laneway resume"
+                    )
+            case WorkerState.POLLING:
+                pass
+            case _:
+                assert_never(order.state)
+
+    async def _suspend(self) -> None:
+        self.running.clear()
+        for runner in self._runners:
+            await runner.suspend()
+        for runner in self._runners:
+            await runner.finish()
+        await self._step(self._backend, WorkerState.SUSPENDED)
+
+    def _lose(self, slot: Slot, messages: Sequence[Message]) -> None:
+        slot.lose(messages)
+
+    async def _drain(self, settler: Settler) -> None:
+        """Take nothing more and finish what is in hand, for as long as the settings allow."""
+        self.running.clear()
+        for runner in self._runners:
+            await runner.suspend()
+        ended = asyncio.ensure_future(self._abandoned.wait())
+        finished = asyncio.ensure_future(self._finish(settler))
+        try:
+            await asyncio.wait(
+                {ended, finished},
+                timeout=self._settings.drain.total_seconds(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            for task in (ended, finished):
+                task.cancel()
+            await asyncio.gather(ended, finished, return_exceptions=True)
+
+    async def _finish(self, settler: Settler) -> None:
+        for runner in self._runners:
+            await runner.finish()
+        await settler.drain()
+
+    async def _step(self, backend: Backend, to: WorkerState) -> bool:
+        """Tell the database what the worker does now; return whether it may."""
+        try:
+            await backend.step_worker(self.worker_id, to)
+        except InvalidStateTransition as error:
+            # Asked to be something else meanwhile: the next heartbeat says what.
+            logger.info("%s", error)
+            if to is not WorkerState.STOPPED:
+                self.state = WorkerState(error.source)
+                return False
+        except LanewayError as error:
+            logger.warning("worker %s could not say that it is %s: %s", self.worker_id, to, error)
+        self.state = to
+        return True

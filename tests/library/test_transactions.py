@@ -1,0 +1,168 @@
+"""Pushes inside the caller's own transaction, on every kind of connection."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+import laneway.sync
+from laneway import PayloadRules
+from laneway.domain.errors import InvalidPayload, InvalidRequest, MessageTooLarge, QueueNotFound
+from tests.library.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from laneway import Connection, Message
+    from tests.library.conftest import Place
+
+LONG = timedelta(seconds=20)
+
+
+@asynccontextmanager
+async def of_asyncpg(dsn: str) -> AsyncIterator[tuple[Any, Any]]:
+    connection = await asyncpg.connect(dsn)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield connection, transaction
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def of_psycopg(dsn: str) -> AsyncIterator[tuple[Any, Any]]:
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        yield connection, connection
+
+
+@asynccontextmanager
+async def of_sqlalchemy(dsn: str) -> AsyncIterator[tuple[Any, Any]]:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    try:
+        async with engine.connect() as connection:
+            yield connection, connection
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def of_sqlalchemy_psycopg(dsn: str) -> AsyncIterator[tuple[Any, Any]]:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        async with AsyncSession(engine) as session:
+            yield session, session
+    finally:
+        await engine.dispose()
+
+
+@contextmanager
+def of_psycopg_sync(dsn: str) -> Iterator[tuple[Any, Any]]:
+    with psycopg.connect(dsn) as connection:
+        yield connection, connection
+
+
+@contextmanager
+def of_sqlalchemy_sync(dsn: str) -> Iterator[tuple[Any, Any]]:
+    engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with engine.connect() as connection:
+            yield connection, connection
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def of_session_sync(dsn: str) -> Iterator[tuple[Any, Any]]:
+    engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with Session(engine) as session:
+            yield session, session
+    finally:
+        engine.dispose()
+
+
+ASYNC = [of_asyncpg, of_psycopg, of_sqlalchemy, of_sqlalchemy_psycopg]
+SYNC = [of_psycopg_sync, of_sqlalchemy_sync, of_session_sync]
+
+
+@pytest.mark.parametrize("opened", ASYNC)
+async def test_message_exists_exactly_when_the_caller_commits(
+    lane: Connection, place: Place, queue: str, opened: Any
+) -> None:
+    producer, consumer = lane.producer(queue), lane.consumer(queue)
+    async with opened(place.dsn) as (connection, transaction):
+        await producer.enqueue_in(connection, "rolled back")
+        await transaction.rollback()
+    async with opened(place.dsn) as (connection, transaction):
+        await producer.enqueue_in(
+            connection, {"n": 1}, priority=3, partition="p", headers={"h": 1}, dedup_key="k"
+        )
+        await producer.batch_enqueue_in(connection, [2, 3])
+        # A long transaction holds nobody else up: others push, and are served, meanwhile.
+        await producer.enqueue("other", priority=9)
+        first = await consumer.dequeue(wait=LONG)
+        assert first is not None
+        assert first.payload == "other"
+        assert await consumer.dequeue() is None
+        await transaction.commit()
+    taken: list[Message] = []
+    while len(taken) < 3:
+        taken += await consumer.dequeue_many(3, wait=LONG)
+    assert [message.payload for message in taken] == [{"n": 1}, 2, 3]
+    assert (taken[0].priority, taken[0].partition, taken[0].headers) == (3, "p", {"h": 1})
+    assert await consumer.dequeue() is None
+
+
+@pytest.mark.parametrize("opened", SYNC)
+def test_without_an_event_loop_too(place: Place, queue: str, opened: Any) -> None:
+    with laneway.sync.connect(place.dsn, settings=QUIET) as lane:
+        producer, consumer = lane.producer(queue), lane.consumer(queue)
+        with opened(place.dsn) as (connection, transaction):
+            producer.enqueue_in(connection, "rolled back")
+            transaction.rollback()
+        with opened(place.dsn) as (connection, transaction):
+            producer.enqueue_in(connection, 1, priority=2)
+            producer.batch_enqueue_in(connection, [2, 3])
+            assert consumer.dequeue() is None
+            transaction.commit()
+        taken: list[Message] = []
+        while len(taken) < 3:
+            taken += consumer.dequeue_many(3, wait=LONG)
+        assert [message.payload for message in taken] == [1, 2, 3]
+
+
+async def test_rules_hold_here_too(place: Place, lane: Connection, queue: str) -> None:
+    async with of_psycopg(place.dsn) as (connection, _):
+        with pytest.raises(InvalidPayload, match="payload 1 of the batch"):
+            await lane.producer(queue, rules=PayloadRules(max_string=2)).batch_enqueue_in(
+                connection, ["ok", "too long"]
+            )
+
+
+@pytest.mark.parametrize("opened", ASYNC)
+async def test_unknown_queue_and_too_large_a_body_are_told(
+    place: Place, lane: Connection, queue: str, opened: Any
+) -> None:
+    await lane.admin.update_queue(queue, {"max_bytes": 100})
+    async with opened(place.dsn) as (connection, transaction):
+        with pytest.raises(QueueNotFound, match="nowhere"):
+            await lane.producer("nowhere").enqueue_in(connection, 1)
+        await transaction.rollback()
+    async with opened(place.dsn) as (connection, transaction):
+        with pytest.raises(MessageTooLarge):
+            await lane.producer(queue).enqueue_in(connection, "x" * 200)
+        await transaction.rollback()
+
+
+async def test_something_else_is_no_connection(lane: Connection, queue: str) -> None:
+    with pytest.raises(InvalidRequest, match="cannot push on a str"):
+        await lane.producer(queue).enqueue_in("postgresql://", 1)

@@ -1,0 +1,545 @@
+"""What a worker does with handlers that succeed, fail, hang, block and batch, on both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from laneway import PartialFailure, Reject, Retry, Snooze, Status, WorkerSettings
+from laneway.domain.errors import InvalidSetting, QueueNotFound, WorkerBusy
+from laneway.domain.workers import WorkerState
+from laneway.worker.middlewares import Metrics, trace
+from tests.library.workers import QUICK, make_app, running, until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from laneway import Connection, Message
+
+MOMENT = timedelta(milliseconds=200)
+SECOND = timedelta(seconds=1)
+
+
+def double(message: Message) -> int:
+    """Double a number, in a process: found there by name."""
+    elsewhere: bool = os.getpid() != message.headers["pid"]
+    return int(message.payload) * 2 + elsewhere * 1000
+
+
+def hang(message: Message) -> None:
+    del message
+    time.sleep(60)
+
+
+async def test_success_acknowledges(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+    seen = []
+
+    @app.handler(queue)
+    async def handle(message: Message) -> None:
+        seen.append(message.payload)
+
+    await lane.producer(queue).batch_enqueue(range(200))
+    async with running(app) as worker:
+        await until(lambda: settled(lane, queue, 200))
+        assert worker.handled == 200
+    assert sorted(seen) == list(range(200))
+    (info,) = await lane.admin.list_workers(queue)
+    assert (info.state, info.handled, info.failed) == (WorkerState.STOPPED, 200, 0)
+
+
+async def test_failure_gives_back_with_the_reason_and_never_ends_the_loop(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=Retry(max_attempts=2, backoff=timedelta(0)))
+    async def handle(message: Message) -> None:
+        if message.payload == "bad":
+            raise ValueError("no such thing")
+
+    await lane.producer(queue).batch_enqueue(["bad", "good", "bad", "good"])
+    async with running(app):
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 2))
+        await until(lambda: settled(lane, queue, 2))
+    assert {item.error for item in dead} == {"ValueError: no such thing"}
+    assert {item.attempt for item in dead} == {2}
+
+
+async def test_reject_is_dead_at_once(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        raise Reject("not ours")
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert (dead.error, dead.attempt) == ("not ours", 1)
+
+
+async def test_error_not_worth_a_retry_is_dead_at_once(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=Retry(max_attempts=9, on=(ConnectionError,)))
+    async def handle(_: Message) -> None:
+        raise KeyError("x")
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.attempt == 1
+
+
+async def test_snoozed_message_comes_again_unspent(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    attempts = []
+
+    @app.handler(queue)
+    async def handle(message: Message) -> None:
+        attempts.append(message.attempt)
+        if len(attempts) < 4:
+            raise Snooze(timedelta(milliseconds=20))
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert attempts == [1, 1, 1, 1]
+
+
+async def test_handler_that_takes_too_long_has_failed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, timeout=MOMENT, retry=Retry(max_attempts=1))
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(60)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
+
+
+async def test_lock_is_extended_while_the_handler_runs(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    attempts = []
+
+    @app.handler(queue, lock_time=MOMENT)
+    async def handle(message: Message) -> None:
+        attempts.append(message.attempt)
+        await asyncio.sleep(1)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert attempts == [1]
+
+
+async def test_handler_that_blocks_the_loop_keeps_lock_and_heartbeat(
+    lane: Connection, address: str, queue: str
+) -> None:
+    """Blocked in a thread of its own, so that the test's loop can look on."""
+    app = make_app(address)
+    attempts = []
+
+    @app.handler(queue, lock_time=MOMENT)
+    async def handle(message: Message) -> None:
+        attempts.append(message.attempt)
+        time.sleep(1.5)
+
+    await lane.producer(queue).enqueue(1)
+    worker = app.worker()
+    thread = threading.Thread(target=lambda: asyncio.run(worker.run()))
+    thread.start()
+    try:
+        await until(lambda: look(lambda: bool(attempts)))
+        before = await lane.admin.get_worker(worker.worker_id)
+        await until(lambda: beaten(lane, worker.worker_id, before.heartbeat_at), within=1)
+        await until(lambda: settled(lane, queue, 1))
+    finally:
+        worker.stop()
+        await asyncio.to_thread(thread.join)
+    assert attempts == [1]
+
+
+async def test_worker_that_lost_its_lock_learns_it_and_its_late_ack_changes_nothing(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    ended = asyncio.Event()
+    messages = []
+
+    @app.handler(queue, lock_time=MOMENT, concurrency=1, prefetch=0)
+    async def handle(message: Message) -> None:
+        messages.append(message)
+        if len(messages) > 1:
+            return
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: look(lambda: bool(messages)))
+        # Taken from it, as when its lock had ended, and not to be had for an hour.
+        assert await lane.backend.release([messages[0].receipt], delay=SECOND * 3600) == []
+        async with asyncio.timeout(10):
+            await ended.wait()
+        assert messages[0].lost
+        # It goes on with others.
+        await lane.producer(queue).enqueue(2)
+        await until(lambda: settled(lane, queue, 1))
+    assert await lane.consumer(queue).delete(messages[0]) is False
+    assert (await lane.admin.queue_metrics(queue)).pending == 1
+
+
+async def test_blocking_handler_runs_in_a_thread(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    threads = set()
+
+    @app.handler(queue, concurrency=3)
+    def handle(message: Message) -> None:
+        threads.add(threading.current_thread())
+        if message.payload == 0:
+            raise StopIteration
+        time.sleep(0.05)
+
+    await lane.producer(queue).batch_enqueue(range(6))
+    async with running(app):
+        await until(lambda: settled(lane, queue, 5))
+    assert threading.main_thread() not in threads
+    assert 1 <= len(threads) <= 3
+
+
+async def test_handler_in_a_process_of_its_own(place: Any, lane: Connection, queue: str) -> None:
+    app = make_app(place.dsn)
+    app.handler(queue, executor="process", concurrency=1, keep_results=SECOND * 60)(double)
+    message = await lane.producer(queue).enqueue(21, headers={"pid": os.getpid()})
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert await lane.job_result(message) == 1042
+
+
+async def test_process_that_hangs_is_killed(place: Any, lane: Connection, queue: str) -> None:
+    app = make_app(place.dsn)
+    app.handler(
+        queue, executor="process", concurrency=1, timeout=SECOND * 3, retry=Retry(max_attempts=1)
+    )(hang)
+    await lane.producer(queue).enqueue(1)
+    began = time.monotonic()
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert "longer than 3 s" in str(dead.error)
+    assert time.monotonic() - began < 40
+
+
+async def test_batch_handler_takes_lists(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+    sizes = []
+
+    @app.handler(queue, batch=20, concurrency=1, prefetch=40)
+    async def handle(messages: list[Message]) -> None:
+        sizes.append(len(messages))
+
+    await lane.producer(queue).batch_enqueue(range(50))
+    async with running(app):
+        await until(lambda: settled(lane, queue, 50))
+    assert sum(sizes) == 50
+    assert max(sizes) == 20
+
+
+async def test_batch_may_fail_in_part(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, batch=10, concurrency=1, retry=Retry(max_attempts=1))
+    async def handle(messages: list[Message]) -> None:
+        odd = {message.id: f"odd {message.payload}" for message in messages if message.payload % 2}
+        if odd:
+            raise PartialFailure(odd)
+
+    await lane.producer(queue).batch_enqueue(range(6))
+    async with running(app):
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 3))
+        await until(lambda: settled(lane, queue, 3))
+    assert sorted(item.error for item in dead) == ["odd 1", "odd 3", "odd 5"]
+
+
+async def test_results_are_kept_where_asked(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, keep_results=SECOND * 60)
+    async def handle(message: Message) -> dict[str, int]:
+        return {"square": message.payload**2}
+
+    ids = await lane.producer(queue).batch_enqueue([3, 4])
+    with pytest.raises(KeyError):
+        await lane.job_result(ids[0])
+    async with running(app):
+        await until(lambda: settled(lane, queue, 2))
+    assert [await lane.job_result(item) for item in ids] == [{"square": 9}, {"square": 16}]
+
+
+async def test_middlewares_wrap_every_call_in_order(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    log: list[str] = []
+    metrics = Metrics()
+    app.middleware(metrics)
+
+    def note(name: str) -> None:
+        @app.middleware
+        async def middleware(message: Message, proceed: Callable[[Any], Awaitable[Any]]) -> Any:
+            log.append(f"{name} before {message.payload}")
+            result = await proceed(message)
+            log.append(f"{name} after")
+            return result
+
+    note("outer")
+    note("inner")
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        log.append("handler")
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert log == ["outer before 1", "inner before 1", "handler", "inner after", "outer after"]
+    assert metrics.timing(queue).calls == 1
+    assert f'laneway_handler_seconds_count{{queue="{queue}"}} 1' in metrics.show()
+
+
+async def test_spans_name_the_message(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+    spans: list[dict[str, Any]] = []
+
+    class Span(dict[str, Any]):
+        set_attribute = dict.__setitem__
+
+        def __enter__(self) -> Self:
+            spans.append(self)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self["ended"] = True
+
+    class Tracer:
+        def start_as_current_span(self, name: str) -> Span:
+            return Span(name=name)
+
+    app.middleware(trace(Tracer()))
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    message = await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert spans[0]["name"] == f"{queue} process"
+    assert spans[0]["messaging.message.id"] == str(message)
+    assert spans[0]["ended"]
+
+
+async def test_suspended_worker_takes_nothing_until_resumed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    async with running(app) as worker:
+        assert await lane.admin.suspend_worker(worker.worker_id) is WorkerState.INTERRUPTED
+        await until(lambda: in_state(lane, worker.worker_id, WorkerState.SUSPENDED))
+        await lane.producer(queue).enqueue(1)
+        await asyncio.sleep(0.2)
+        assert (await lane.admin.queue_metrics(queue)).pending == 1
+        await lane.admin.resume_worker(worker.worker_id)
+        await until(lambda: settled(lane, queue, 1))
+        assert worker.state is WorkerState.POLLING
+
+
+async def test_shutdown_from_outside_drains(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    worker = app.worker()
+    task = asyncio.create_task(worker.run())
+    await worker.running.wait()
+    assert await lane.admin.shutdown_worker(worker.worker_id) is WorkerState.INTERRUPTED
+    async with asyncio.timeout(20):
+        await task
+    assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
+
+
+async def test_drain_finishes_what_is_in_hand_and_gives_back_the_rest(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    begun = asyncio.Event()
+
+    @app.handler(queue, concurrency=2, prefetch=10)
+    async def handle(_: Message) -> None:
+        begun.set()
+        await asyncio.sleep(0.3)
+
+    await lane.producer(queue).batch_enqueue(range(8))
+    async with running(app) as worker:
+        await begun.wait()
+        with pytest.raises(WorkerBusy):
+            worker.shutdown()
+    metrics = await lane.admin.queue_metrics(queue)
+    assert metrics.locked == 0
+    assert metrics.acknowledged + metrics.pending == 8
+    assert metrics.acknowledged >= 2
+    rest = await lane.consumer(queue).dequeue_many(8)
+    assert {message.attempt for message in rest} == {1}
+
+
+async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(
+        address, worker=WorkerSettings(heartbeat=QUICK.heartbeat, drain=timedelta(seconds=0.3))
+    )
+    begun = asyncio.Event()
+    stubborn = threading.Event()
+
+    @app.handler(queue, partition="loop")
+    async def handle(_: Message) -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    @app.handler(queue, partition="thread")
+    def block(_: Message) -> None:
+        stubborn.wait(60)
+
+    await lane.producer(queue).enqueue(1, partition="loop")
+    await lane.producer(queue).enqueue(2, partition="thread")
+    began = time.monotonic()
+    async with running(app) as worker:
+        await until(lambda: look(lambda: worker.holding == 2))
+    assert time.monotonic() - began < 20
+    again = await lane.consumer(queue).dequeue_many(2, wait=SECOND * 10)
+    assert [message.attempt for message in again] == [1, 1]
+    stubborn.set()
+
+
+async def test_hanging_handlers_hold_no_more_than_they_run(
+    lane: Connection, address: str, queue: str
+) -> None:
+    """What was taken ahead and cannot be begun goes to others before its lock ends."""
+    app = make_app(address)
+
+    @app.handler(queue, concurrency=1, prefetch=5, lock_time=timedelta(seconds=1))
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(20)
+
+    await lane.producer(queue).batch_enqueue(range(3))
+    async with running(app) as worker:
+        await until(lambda: look(lambda: worker.holding == 1))
+        other = lane.consumer(queue)
+        taken = await other.dequeue_many(1, wait=SECOND * 10)
+        assert [message.attempt for message in taken] == [1]
+        worker.shutdown(release=True)
+
+
+async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
+    del lane
+    app = make_app(address)
+
+    @app.handler("nowhere")
+    async def handle(_: Message) -> None:
+        pass
+
+    with pytest.raises(QueueNotFound):
+        await app.worker().run()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 0},
+        {"batch": 0},
+        {"prefetch": -1},
+        {"executor": "process"},
+        {"batch": 2, "keep_results": SECOND},
+    ],
+)
+def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
+    app = make_app("postgresql://nowhere/x")
+
+    async def handle(_: Message) -> None:
+        pass
+
+    with pytest.raises(InvalidSetting):
+        app.handler("jobs", **options)(handle)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_attempts": 0}, {"backoff": -SECOND}, {"factor": 0.5}, {"jitter": 2.0}]
+)
+def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting):
+        Retry(**options)
+
+
+def test_waits_grow_up_to_the_limit() -> None:
+    retry = Retry(backoff=SECOND, factor=3, limit=SECOND * 20, jitter=0)
+    assert [retry.wait(n) for n in (1, 2, 3, 4, 5, 5000)] == [
+        SECOND,
+        SECOND * 3,
+        SECOND * 9,
+        SECOND * 20,
+        SECOND * 20,
+        SECOND * 20,
+    ]
+    spread = {Retry(backoff=SECOND, jitter=0.5).wait(1) for _ in range(50)}
+    assert len(spread) > 10
+    assert min(spread) >= SECOND / 2
+    assert max(spread) <= SECOND * 1.5
+
+
+async def settled(lane: Connection, queue: str, n: int) -> bool:
+    return (await lane.admin.queue_metrics(queue)).acknowledged >= n
+
+
+async def listed(lane: Connection, queue: str, status: Status, n: int) -> list[Any]:
+    found = await lane.admin.messages(queue, status)
+    return found if len(found) >= n else []
+
+
+async def in_state(lane: Connection, worker_id: str, state: WorkerState) -> bool:
+    return (await lane.admin.get_worker(worker_id)).state is state
+
+
+async def beaten(lane: Connection, worker_id: str, since: datetime) -> bool:
+    return (await lane.admin.get_worker(worker_id)).heartbeat_at > since
+
+
+async def look(what: Callable[[], bool]) -> bool:
+    return what()

@@ -1,0 +1,112 @@
+"""Workers as programs of their own: killed in the middle, told to stop, many with one schedule."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway.domain.workers import WorkerState
+from tests.library.workers import make_app, program, running, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from laneway import Connection, Message
+    from tests.library.conftest import Place
+
+# Begins every message, says so, and never ends one.
+STUCK = """
+import asyncio, sys
+from datetime import timedelta
+import laneway
+app = laneway.App(sys.argv[1], worker=laneway.WorkerSettings(
+    heartbeat=timedelta(seconds=0.1), timeout=timedelta(seconds=1), drain=timedelta(seconds=10)))
+
+@app.handler(sys.argv[2], concurrency=3, prefetch=0)
+async def handle(message):
+    print(message.payload, flush=True)
+    await asyncio.sleep(float(sys.argv[3]))
+
+app.run()
+"""
+
+
+async def test_killed_worker_s_messages_are_finished_elsewhere_with_attempts_kept(
+    lane: Connection, address: str, queue: str, tmp_path: Path
+) -> None:
+    await lane.producer(queue).batch_enqueue(range(3))
+    async with program(STUCK, address, queue, "60", folder=tmp_path) as dying:
+        assert dying.stdout is not None
+        begun = {await dying.stdout.readline() for _ in range(3)}
+        assert begun == {b"0\n", b"1\n", b"2\n"}
+        dying.kill()
+        await dying.wait()
+    (dead,) = await lane.admin.list_workers(queue)
+    assert (dead.state, dead.held) == (WorkerState.POLLING, 3)
+    attempts: dict[int, int] = {}
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(message: Message) -> None:
+        attempts[message.payload] = message.attempt
+
+    async with running(app):
+        await until(lambda: settled(lane, queue, 3))
+    # Its locks would have lasted for half a minute: it was not heard of, and reclaimed.
+    assert attempts == {0: 2, 1: 2, 2: 2}
+    states = {worker.worker_id: worker.state for worker in await lane.admin.list_workers(queue)}
+    assert states[dead.worker_id] is WorkerState.STOPPED
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+async def test_signal_drains(
+    lane: Connection, place: Place, queue: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    await lane.producer(queue).batch_enqueue(range(3))
+    async with program(STUCK, place.dsn, queue, "0.5", folder=tmp_path) as draining:
+        assert draining.stdout is not None
+        for _ in range(3):
+            await draining.stdout.readline()
+        draining.send_signal(number)
+        async with asyncio.timeout(20):
+            assert await draining.wait() == 0
+    metrics = await lane.admin.queue_metrics(queue)
+    assert (metrics.acknowledged, metrics.locked) == (3, 0)
+    (worker,) = await lane.admin.list_workers(queue)
+    assert (worker.state, worker.handled) == (WorkerState.STOPPED, 3)
+
+
+async def test_ten_workers_fire_a_schedule_once_each_time(
+    lane: Connection, address: str, queue: str
+) -> None:
+    due: Counter[str] = Counter()
+    workers = []
+    for _ in range(10):
+        app = make_app(address)
+        app.schedule(f"tick of {queue}", "* * * * * *", queue=queue)
+
+        @app.handler(queue)
+        async def handle(message: Message) -> None:
+            due[message.payload["due"]] += 1
+
+        workers.append(app.worker())
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        async with asyncio.timeout(30):
+            while len(due) < 3:
+                await asyncio.sleep(0.05)
+    finally:
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*tasks)
+    assert set(due.values()) == {1}
+    pushed = await lane.admin.queue_metrics(queue)
+    assert pushed.acknowledged == len(due)
+
+
+async def settled(lane: Connection, queue: str, n: int) -> bool:
+    return (await lane.admin.queue_metrics(queue)).acknowledged >= n

@@ -1,0 +1,73 @@
+"""Workers in the test's own loop, and as programs that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import laneway
+from laneway import WorkerSettings
+from tests.library.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+QUICK = WorkerSettings(
+    heartbeat=timedelta(milliseconds=50),
+    timeout=timedelta(seconds=30),
+    drain=timedelta(seconds=20),
+)
+
+
+def make_app(address: str, *, worker: WorkerSettings = QUICK) -> laneway.App:
+    return laneway.App(address, settings=QUIET, worker=worker)
+
+
+@asynccontextmanager
+async def running(app: laneway.App) -> AsyncIterator[laneway.Worker]:
+    """Run a worker of the app, and drain it at the end."""
+    worker = app.worker()
+    task = asyncio.create_task(worker.run())
+    try:
+        ready = asyncio.ensure_future(worker.running.wait())
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if task.done():
+            task.result()
+        yield worker
+    finally:
+        worker.stop()
+        async with asyncio.timeout(30):
+            await task
+
+
+async def until(look: Callable[[], Awaitable[Any]], *, within: float = 30) -> Any:
+    """Return what `look` finds, once it finds something."""
+    async with asyncio.timeout(within):
+        while not (found := await look()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+@asynccontextmanager
+async def program(
+    source: str, *arguments: str, folder: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a program of the text given; killed at the end where it still runs."""
+    file = folder / "program.py"
+    file.write_text(source)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(file), *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        # Its transport is closed here, not whenever the collector comes by.
+        process._transport.close()  # type: ignore[attr-defined]

@@ -1,0 +1,93 @@
+"""When periodic jobs are due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from laneway.domain.errors import InvalidSetting
+from laneway.worker.cron import Cron
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("expression", "after", "due"),
+    [
+        ("* * * * *", "2026-01-01 00:00:00", "2026-01-01 00:01:00"),
+        ("*/15 * * * *", "2026-01-01 00:15:00", "2026-01-01 00:30:00"),
+        ("0 9-17/4 * * *", "2026-01-01 13:00:00", "2026-01-01 17:00:00"),
+        ("30 4 1,15 * *", "2026-01-01 04:30:00", "2026-01-15 04:30:00"),
+        ("0 0 29 2 *", "2026-01-01 00:00:00", "2028-02-29 00:00:00"),
+        ("0 0 * * mon", "2026-01-01 00:00:00", "2026-01-05 00:00:00"),
+        ("0 0 * * 7", "2026-01-01 00:00:00", "2026-01-04 00:00:00"),
+        ("0 0 13 * fri", "2026-01-03 00:00:00", "2026-01-09 00:00:00"),
+        ("0 12 * jan-mar *", "2026-03-31 12:00:00", "2027-01-01 12:00:00"),
+        ("@hourly", "2026-12-31 23:10:00", "2027-01-01 00:00:00"),
+        ("*/20 * * * * *", "2026-01-01 00:00:21", "2026-01-01 00:00:40"),
+        ("0 0 1 1 *", "2026-01-01 00:00:00", "2027-01-01 00:00:00"),
+    ],
+)
+def test_next_time(expression: str, after: str, due: str) -> None:
+    assert Cron(expression).next_after(at(after)) == at(due)
+
+
+def test_every_time_of_a_day_comes_once() -> None:
+    cron, now, seen = Cron("*/7 */5 * * *"), at("2026-05-05 00:00:00") - timedelta(seconds=1), []
+    while (now := cron.next_after(now)) < at("2026-05-06 00:00:00"):
+        seen.append(now)
+    expected = [
+        at("2026-05-05 00:00:00") + timedelta(hours=hour, minutes=minute)
+        for hour in range(0, 24, 5)
+        for minute in range(0, 60, 7)
+    ]
+    assert seen == expected
+
+
+def test_clock_changes_neither_double_nor_drop_a_day() -> None:
+    cron = Cron("30 2 * * *", "Europe/Berlin")
+    now, seen = at("2026-03-27 12:00:00"), []
+    for _ in range(4):
+        now = cron.next_after(now)
+        seen.append(now)
+    # On the 29th, 02:30 does not exist; it fires an hour after 01:30.
+    assert [moment.strftime("%d %H:%M") for moment in seen] == [
+        "28 01:30",
+        "29 01:30",
+        "30 00:30",
+        "31 00:30",
+    ]
+    now = cron.next_after(at("2026-10-24 12:00:00"))
+    assert (now, cron.next_after(now)) == (at("2026-10-25 00:30:00"), at("2026-10-26 01:30:00"))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "* * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "a * * * *",
+        "*/0 * * * *",
+        "5-2 * * * *",
+        "* * * * * * *",
+    ],
+)
+def test_nonsense_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidSetting):
+        Cron(expression)
+
+
+def test_day_that_never_comes_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="never comes"):
+        Cron("0 0 31 2 *").next_after(at("2026-01-01 00:00:00"))
+
+
+def test_unknown_time_zone_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="Mars"):
+        Cron("* * * * *", "Mars/Base")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,21 @@ BACKLOG = 2048
 async def run_server(settings: Settings) -> None:
     server = settings.server
     set_up_logs(server.log_level)
-    with listen(server.host, server.port) as listener:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(listen(server.host, server.port))]
+        if server.sqs.port is not None:
+            listeners.append(stack.enter_context(listen(server.host, server.sqs.port)))
         async with open_database(settings.environment, settings.data_dir) as dsn:
             await prepare(dsn, server)
-            greeting = f"Laneway listens on {name_place(listener)}"
+            places = " and ".join(map(name_place, listeners))
+            greeting = f"Laneway listens on {places}"
 
             def greet() -> None:
                 typer.echo(greeting, err=True)
 
             run = serve if server.workers == 1 else supervise
             with Sheet.make(workers=server.workers) as sheet:
-                await run(dsn, server, listener=listener, sheet=sheet, ready=greet)
+                await run(dsn, server, listeners=listeners, sheet=sheet, ready=greet)
 
 
 async def prepare(dsn: str, server: ServerSettings) -> None:

@@ -22,7 +22,7 @@ from laneway.cli.environment import read_environment
 from laneway.cli.errors import SettingInvalid
 from laneway.domain.settings import EngineSettings
 from laneway.server.logs import LEVELS
-from laneway.server.settings import Limits, ServerSettings
+from laneway.server.settings import Limits, ServerSettings, SqsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,6 +137,27 @@ SETTINGS = (
     Setting("activity_burst_threshold_count", int, 50, "So many taken by one consumer …", 1),
     Setting("activity_burst_threshold_seconds", float, 5, "… in so long are remarkable.", 0),
     Setting("activity_bulk_operation_threshold", int, 10, "So many at once are remarkable.", 1),
+    Setting(
+        "sqs_port",
+        int,
+        None,
+        "A second port, for SQS clients that are set to another; 0 takes a free one.",
+        0,
+        65535,
+    ),
+    Setting("sqs_host", str, None, "Host and port in queue URLs. None: as the client called us."),
+    Setting(
+        "sqs_url_style",
+        str,
+        "path",
+        "Queue URLs: /account/queue, /queue/region/account/queue, or the region in the host.",
+        choices=("region", "host", "path"),
+    ),
+    Setting("sqs_region", str, "us-east-1", "The region of callers that name none."),
+    Setting("sqs_account", str, "000000000000", "The account of callers that name none."),
+    Setting("sqs_in_flight", int, 120_000, "Messages of a queue that may be in flight.", 1),
+    Setting("sqs_recreate_seconds", float, 60, "How long a deleted queue's name rests.", 0, 86_400),
+    Setting("sqs_purge_seconds", float, 60, "How long a queue rests after a purge.", 0, 86_400),
     Setting("max_body_bytes", int, 16 * 1024 * 1024, "The largest body of a request.", 1024),
     Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
 )
@@ -208,6 +229,16 @@ class Settings:
             manual_actor=self["manual_operation_actor"],
             shutdown=timedelta(seconds=self["shutdown_seconds"]),
             limits=Limits(body=self["max_body_bytes"]),
+            sqs=SqsSettings(
+                port=self["sqs_port"],
+                host=self["sqs_host"],
+                url_style=self["sqs_url_style"],
+                region=self["sqs_region"],
+                account=self["sqs_account"],
+                in_flight=self["sqs_in_flight"],
+                recreate_after=timedelta(seconds=self["sqs_recreate_seconds"]),
+                purge_after=timedelta(seconds=self["sqs_purge_seconds"]),
+            ),
             activity=ActivitySettings(
                 enabled=self["activity_log_enabled"],
                 retention=timedelta(hours=self["activity_log_retention_hours"]),

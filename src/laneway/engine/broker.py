@@ -278,6 +278,10 @@ class Broker(
         """
         self._deadlines.note(lease)
 
+    async def end_expired(self) -> None:
+        """End the locks whose time was up lately, now."""
+        await self._deadlines.end_locks()
+
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]
     ) -> list[Pushed]:

@@ -67,10 +67,11 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         while self._order and self._order[0] * GRAIN <= loop.time():
             self._grains.discard(heappop(self._order))
-        self._tasks.start(self._end_locks(), name="deadlines")
+        self._tasks.start(self.end_locks(), name="deadlines")
         self._set_timer(loop)
 
-    async def _end_locks(self) -> None:
+    async def end_locks(self) -> None:
+        """End those whose time was up lately."""
         try:
             async with self._pool.lend() as connection:
                 since = await read_clock(connection) - MEMORY

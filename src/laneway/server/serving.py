@@ -1,4 +1,4 @@
-"""Runs one process of the server on a socket that is open already, until told to stop."""
+"""Runs one process of the server on sockets that are open already, until told to stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from laneway.server.sqs import make_surface as make_sqs
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from laneway.server.settings import ServerSettings
     from laneway.server.sheet import Sheet
@@ -61,7 +61,7 @@ async def serve(
     dsn: str,
     settings: ServerSettings,
     *,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     sheet: Sheet,
     worker: int = 0,
     ready: Callable[[], None] = lambda: None,
@@ -124,7 +124,7 @@ async def serve(
         watches = [asyncio.ensure_future(guard.run()), asyncio.ensure_future(_publish(service))]
         _spare_collections()
         try:
-            await server.serve(sockets=[listener])
+            await server.serve(sockets=list(listeners))
         finally:
             for watch in watches:
                 watch.cancel()

@@ -1,4 +1,4 @@
-"""Keeps worker processes running on one socket, and stops them together."""
+"""Keeps worker processes running on the same sockets, and stops them together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laneway.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from laneway.server.sheet import Sheet
 
@@ -35,7 +35,7 @@ class Orders:
 
     dsn: str
     settings: ServerSettings
-    listener: int
+    listeners: tuple[int, ...]
     sheet: int
     worker: int
 
@@ -44,7 +44,7 @@ async def supervise(
     dsn: str,
     settings: ServerSettings,
     *,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     sheet: Sheet,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
@@ -58,22 +58,23 @@ async def supervise(
         loop.add_signal_handler(number, stopping.set)
     ready()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_close_when(stopping, listener), name="listener")
+        group.create_task(_close_when(stopping, listeners), name="listeners")
         for worker in range(settings.workers):
             orders = Orders(
                 dsn=dsn,
                 settings=settings,
-                listener=listener.fileno(),
+                listeners=tuple(listener.fileno() for listener in listeners),
                 sheet=sheet.file.fileno(),
                 worker=worker,
             )
             group.create_task(_keep(orders, stopping), name=f"worker {worker}")
 
 
-async def _close_when(stopping: asyncio.Event, listener: socket.socket) -> None:
+async def _close_when(stopping: asyncio.Event, listeners: Sequence[socket.socket]) -> None:
     """Take no more connections once the workers are to stop: nobody would answer them."""
     await stopping.wait()
-    listener.close()
+    for listener in listeners:
+        listener.close()
 
 
 async def _keep(orders: Orders, stopping: asyncio.Event) -> None:
@@ -100,7 +101,7 @@ async def _start(orders: Orders) -> asyncio.subprocess.Process:
         "-m",
         "laneway.server.worker",
         stdin=asyncio.subprocess.PIPE,
-        pass_fds=(orders.listener, orders.sheet),
+        pass_fds=(*orders.listeners, orders.sheet),
         # A terminal's Ctrl-C reaches the parent alone, which then stops the workers.
         start_new_session=True,
     )

@@ -25,11 +25,11 @@ def main() -> None:
 
 async def _work(orders: Orders) -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
-    listener = socket.socket(fileno=orders.listener)
+    listeners = [socket.socket(fileno=number) for number in orders.listeners]
     file = os.fdopen(orders.sheet, "r+b", buffering=0)
     with Sheet(file, workers=orders.settings.workers) as sheet:
         await serve(
-            orders.dsn, orders.settings, listener=listener, sheet=sheet, worker=orders.worker
+            orders.dsn, orders.settings, listeners=listeners, sheet=sheet, worker=orders.worker
         )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from botocore.loaders import Loader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
@@ -18,8 +20,19 @@ REGION = "eu-west-1"
 ACCOUNT = "123456789012"
 
 
-def connect(url: str, *, key: str = ACCOUNT, secret: str = "any", **options: Any) -> SQSClient:  # noqa: S107 - none
-    return boto3.client(
+def connect(
+    url: str,
+    *,
+    key: str = ACCOUNT,
+    secret: str = "any",  # noqa: S107 - none is asked for
+    models: Path | None = None,
+    **options: Any,
+) -> SQSClient:
+    """Return a client; models: a folder of service models that go before boto3's own."""
+    session = botocore.session.Session()
+    if models is not None:
+        session.register_component("data_loader", Loader(extra_search_paths=[str(models)]))
+    return boto3.Session(botocore_session=session).client(
         "sqs",
         endpoint_url=url,
         region_name=REGION,
@@ -62,7 +75,3 @@ class Refusal:
         self.status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         self.name = type(error).__name__
         return True
-
-
-def number(texts: int) -> Iterator[str]:
-    return (f"m{n}" for n in range(texts))

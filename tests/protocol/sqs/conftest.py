@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.protocol.sqs.clients import connect
+from tests.protocol.sqs.query_model import write_query_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from mypy_boto3_sqs import SQSClient
 
@@ -19,9 +21,18 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
-def sqs(shared: Shared) -> Iterator[SQSClient]:
-    client = connect(shared.server.url)
+@pytest.fixture(scope="session")
+def query_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_query_model(folder)
+    return folder
+
+
+@pytest.fixture(scope="session", params=["json", "query"])
+def sqs(request: pytest.FixtureRequest, shared: Shared, query_models: Path) -> Iterator[SQSClient]:
+    """Yield a client of each wire protocol in turn."""
+    client = connect(shared.server.url, models=query_models if request.param == "query" else None)
+    assert client.meta.service_model.metadata["protocol"] == request.param
     yield client
     client.close()
 

@@ -160,7 +160,7 @@ def _plant(tree: dict[str, Any], path: list[str], value: str) -> None:
 def _shape(member: str, value: Any) -> Any:
     if not isinstance(value, dict):
         # An empty list is sent as an empty field.
-        return [] if member in _LISTS and not value else value
+        return [] if (member in _LISTS or member == _ENTRIES) and not value else value
     for wrapper in ("member", "entry"):
         if set(value) == {wrapper} and isinstance(value[wrapper], dict):
             value = value[wrapper]

@@ -177,7 +177,10 @@ async def _hold(
         # An ordered group lets go of a message when it lets go of all that was handed out with it.
         lease = timedelta(seconds=seconds)
         untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
-        broker.expect_expiry(lease)
+        if seconds:
+            broker.expect_expiry(lease)
+        else:
+            await broker.end_expired()
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and "dead_letter_queue" in read_options(queue):

@@ -1,0 +1,205 @@
+"""Dead-letter queues, and moving what is in them back or elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.protocol.sqs.clients import Refusal, bodies, drain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import ListMessageMoveTasksResultEntryTypeDef
+
+
+class Pair(NamedTuple):
+    source: str
+    dead: str
+    source_arn: str
+    dead_arn: str
+
+
+def arn_of(sqs: SQSClient, url: str) -> str:
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    return answer["Attributes"]["QueueArn"]
+
+
+def policy(arn: str, most: int | str) -> str:
+    return json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": most})
+
+
+@pytest.fixture(params=[False, True], ids=["standard", "fifo"])
+def pair(request: pytest.FixtureRequest, sqs: SQSClient, make: Callable[..., str]) -> Pair:
+    """Return a queue and the one for its dead letters, of each kind in turn."""
+    more = {"ContentBasedDeduplication": "true"} if request.param else {}
+    dead = make(fifo=request.param, **more)
+    dead_arn = arn_of(sqs, dead)
+    source = make(fifo=request.param, RedrivePolicy=policy(dead_arn, "2"), **more)
+    return Pair(source, dead, arn_of(sqs, source), dead_arn)
+
+
+def send(sqs: SQSClient, url: str, body: str) -> str:
+    more: Any = {"MessageGroupId": "g"} if url.endswith(".fifo") else {}
+    attributes: Any = {"kind": {"DataType": "String", "StringValue": body}}
+    sent = sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes, **more)
+    return sent["MessageId"]
+
+
+def fail(sqs: SQSClient, url: str, times: int = 2) -> None:
+    """Receive what is there and let it go at once, so many times."""
+    for _ in range(times):
+        for message in drain(sqs, url, 1):
+            sqs.change_message_visibility(
+                QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+            )
+
+
+def watch(
+    sqs: SQSClient, arn: str, until: Callable[[Any], bool]
+) -> ListMessageMoveTasksResultEntryTypeDef:
+    """Return the newest task once it is as wanted; the test's time limit ends the wait."""
+    while True:
+        task = sqs.list_message_move_tasks(SourceArn=arn)["Results"][0]
+        if until(task):
+            return task
+        time.sleep(0.05)
+
+
+def test_message_received_too_often_goes_to_its_dead_letter_queue(
+    sqs: SQSClient, pair: Pair
+) -> None:
+    sent = send(sqs, pair.source, "poison")
+    fail(sqs, pair.source)
+    message = drain(sqs, pair.dead, 1, AttributeNames=["All"], MessageAttributeNames=["All"])[0]
+    assert message["MessageId"] == sent
+    assert message["Body"] == "poison"
+    assert message["MessageAttributes"]["kind"]["StringValue"] == "poison"
+    attributes = message["Attributes"]
+    assert attributes["DeadLetterQueueSourceArn"] == pair.source_arn
+    if pair.dead.endswith(".fifo"):
+        assert attributes["MessageGroupId"] == "g"
+        assert len(attributes["MessageDeduplicationId"]) == 64
+    assert "Messages" not in sqs.receive_message(QueueUrl=pair.source)
+    counted = sqs.get_queue_attributes(QueueUrl=pair.source, AttributeNames=["All"])["Attributes"]
+    assert counted["ApproximateNumberOfMessages"] == "0"
+    assert sqs.list_dead_letter_source_queues(QueueUrl=pair.dead)["queueUrls"] == [pair.source]
+
+
+def test_message_whose_time_ran_out_too_often_goes_there_too(sqs: SQSClient, pair: Pair) -> None:
+    sent = send(sqs, pair.source, "slow")
+    for _ in range(2):
+        drain(sqs, pair.source, 1, VisibilityTimeout=1)
+    assert drain(sqs, pair.dead, 1)[0]["MessageId"] == sent
+
+
+def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -> None:
+    sent = send(sqs, pair.source, "retry me")
+    fail(sqs, pair.source)
+    handle = drain(sqs, pair.dead, 1)[0]["ReceiptHandle"]
+    sqs.change_message_visibility(QueueUrl=pair.dead, ReceiptHandle=handle, VisibilityTimeout=0)
+    task = sqs.start_message_move_task(SourceArn=pair.dead_arn)
+    assert json.loads(b64decode(task["TaskHandle"]))["sourceArn"] == pair.dead_arn
+    message = drain(sqs, pair.source, 1, AttributeNames=["All"], MessageAttributeNames=["All"])[0]
+    assert message["Body"] == "retry me"
+    assert message["MessageAttributes"]["kind"]["StringValue"] == "retry me"
+    # A message that is moved by a task starts anew.
+    assert message["MessageId"] != sent
+    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+    assert "DeadLetterQueueSourceArn" not in message["Attributes"]
+    ended = watch(sqs, pair.dead_arn, lambda each: each["Status"] == "COMPLETED")
+    assert ended["ApproximateNumberOfMessagesMoved"] == 1
+    assert ended["ApproximateNumberOfMessagesToMove"] == 1
+    assert "TaskHandle" not in ended
+    with Refusal() as refusal:
+        sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])
+    assert (refusal.code, refusal.status) == ("ResourceNotFoundException", 404)
+
+
+def test_dead_letters_go_elsewhere(sqs: SQSClient, pair: Pair, make: Callable[..., str]) -> None:
+    other = make(fifo=pair.dead.endswith(".fifo"))
+    send(sqs, pair.dead, "sent directly")
+    sqs.start_message_move_task(SourceArn=pair.dead_arn, DestinationArn=arn_of(sqs, other))
+    assert bodies(drain(sqs, other, 1)) == ["sent directly"]
+    task = watch(sqs, pair.dead_arn, lambda each: each["Status"] == "COMPLETED")
+    assert task["DestinationArn"] == arn_of(sqs, other)
+    # Without a destination, one that has no source has nowhere to go.
+    send(sqs, pair.dead, "sent directly again")
+    sqs.start_message_move_task(SourceArn=pair.dead_arn)
+    task = watch(sqs, pair.dead_arn, lambda each: each["Status"] == "FAILED")
+    assert task["FailureReason"] == "CouldNotDetermineMessageSource"
+    assert bodies(drain(sqs, pair.dead, 1)) == ["sent directly again"]
+
+
+def test_move_keeps_its_pace_and_can_be_cancelled(sqs: SQSClient, make: Callable[..., str]) -> None:
+    dead, other = make(), make()
+    make(RedrivePolicy=policy(arn_of(sqs, dead), 1))
+    for _ in range(3):
+        sqs.send_message_batch(
+            QueueUrl=dead, Entries=[{"Id": str(n), "MessageBody": "x"} for n in range(10)]
+        )
+    arn = arn_of(sqs, dead)
+    task = sqs.start_message_move_task(
+        SourceArn=arn, DestinationArn=arn_of(sqs, other), MaxNumberOfMessagesPerSecond=5
+    )
+    with Refusal() as refusal:
+        sqs.start_message_move_task(SourceArn=arn)
+    assert refusal.code == "AWS.SimpleQueueService.UnsupportedOperation"
+    running = watch(sqs, arn, lambda each: each["ApproximateNumberOfMessagesMoved"] > 0)
+    assert running["Status"] == "RUNNING"
+    assert running["MaxNumberOfMessagesPerSecond"] == 5
+    assert running["TaskHandle"] == task["TaskHandle"]
+    moved = sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])
+    assert 0 < moved["ApproximateNumberOfMessagesMoved"] < 30
+    ended = watch(sqs, arn, lambda each: each["Status"] == "CANCELLED")
+    count = ended["ApproximateNumberOfMessagesMoved"]
+    assert len(drain(sqs, other, count)) == count
+    assert len(drain(sqs, dead, 30 - count)) == 30 - count
+
+
+def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:
+    arn = arn_of(sqs, url)
+    with Refusal() as refusal:
+        sqs.start_message_move_task(SourceArn=arn)
+    assert refusal.code == "InvalidParameterValue"
+    for missing in (f"{arn}-none", "arn:aws:sqs:x:1:none"):
+        with Refusal() as refusal:
+            sqs.list_message_move_tasks(SourceArn=missing)
+        assert (refusal.code, refusal.status) == ("ResourceNotFoundException", 404)
+    with Refusal() as refusal:
+        sqs.cancel_message_move_task(TaskHandle="nothing")
+    assert refusal.code == "InvalidParameterValue"
+    assert "Results" not in sqs.list_message_move_tasks(SourceArn=arn)
+
+
+def test_redrive_policy_is_held_to_its_target(
+    sqs: SQSClient, url: str, make: Callable[..., str]
+) -> None:
+    arn = arn_of(sqs, url)
+    closed = make(RedriveAllowPolicy='{"redrivePermission": "denyAll"}')
+    fifo = make(fifo=True)
+    for text in (
+        policy(f"{arn}-none", 1),
+        policy(arn_of(sqs, fifo), 1),
+        policy(arn_of(sqs, closed), 1),
+        policy(arn, 0),
+        policy(arn, 1001),
+        policy(arn, "many"),
+    ):
+        with Refusal() as refusal:
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": text})
+        assert refusal.code == "InvalidParameterValue"
+    only = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [arn]})
+    chosen = make(RedriveAllowPolicy=only)
+    wanted = policy(arn_of(sqs, chosen), 5)
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": wanted})
+    shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])
+    assert shown["Attributes"] == {"RedrivePolicy": wanted}
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": ""})
+    # In XML, an empty list is none.
+    assert not sqs.list_dead_letter_source_queues(QueueUrl=chosen).get("queueUrls")

@@ -1,0 +1,235 @@
+"""Queues: made, found, listed, set, tagged, purged, deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.protocol.sqs.clients import ACCOUNT, REGION, Refusal, bodies, connect, drain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_sqs import SQSClient
+
+    from tests.protocol.conftest import Shared
+
+DEFAULTS = {
+    "VisibilityTimeout": "30",
+    "DelaySeconds": "0",
+    "MessageRetentionPeriod": "345600",
+    "ReceiveMessageWaitTimeSeconds": "0",
+    "MaximumMessageSize": "1048576",
+    "SqsManagedSseEnabled": "true",
+}
+
+
+def look(sqs: SQSClient, url: str) -> dict[str, str]:
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    return {str(name): value for name, value in answer["Attributes"].items()}
+
+
+def test_queue_is_made_and_found(shared: Shared, sqs: SQSClient, name: str) -> None:
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    assert url == f"{shared.server.url}/{ACCOUNT}/{name}"
+    assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
+    shown = look(sqs, url)
+    assert shown.items() >= DEFAULTS.items()
+    assert shown["QueueArn"] == f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+    assert {"CreatedTimestamp", "LastModifiedTimestamp"} <= set(shown)
+    assert "FifoQueue" not in shown
+    assert "Attributes" not in sqs.get_queue_attributes(QueueUrl=url)
+    some = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["DelaySeconds"])
+    assert some["Attributes"] == {"DelaySeconds": "0"}
+
+
+def test_queue_made_again_is_the_same_unless_it_differs(sqs: SQSClient, name: str) -> None:
+    url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5"})["QueueUrl"]
+    assert sqs.create_queue(QueueName=name)["QueueUrl"] == url
+    assert sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5"})["QueueUrl"] == url
+    with Refusal() as refusal:
+        sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "6"})
+    assert refusal.code == "QueueAlreadyExists"
+
+
+def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
+    policy = json.dumps({"Version": "2012-10-17", "Statement": []})
+    wanted: dict[Any, str] = {
+        "VisibilityTimeout": "0",
+        "DelaySeconds": "7",
+        "MessageRetentionPeriod": "60",
+        "ReceiveMessageWaitTimeSeconds": "3",
+        "MaximumMessageSize": "1024",
+        "SqsManagedSseEnabled": "false",
+        "KmsMasterKeyId": "alias/mine",
+        "KmsDataKeyReusePeriodSeconds": "600",
+        "Policy": policy,
+        "RedriveAllowPolicy": '{"redrivePermission": "denyAll"}',
+    }
+    sqs.set_queue_attributes(QueueUrl=url, Attributes=wanted)
+    assert look(sqs, url).items() >= wanted.items()
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": "", "VisibilityTimeout": "9"})
+    shown = look(sqs, url)
+    assert "Policy" not in shown
+    assert shown["VisibilityTimeout"] == "9"
+    assert shown["KmsMasterKeyId"] == "alias/mine"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code"),
+    [
+        ({"VisibilityTimeout": "43201"}, "InvalidAttributeValue"),
+        ({"VisibilityTimeout": "-1"}, "InvalidAttributeValue"),
+        ({"DelaySeconds": "901"}, "InvalidAttributeValue"),
+        ({"MessageRetentionPeriod": "59"}, "InvalidAttributeValue"),
+        ({"MessageRetentionPeriod": "1209601"}, "InvalidAttributeValue"),
+        ({"ReceiveMessageWaitTimeSeconds": "21"}, "InvalidAttributeValue"),
+        ({"MaximumMessageSize": "1023"}, "InvalidAttributeValue"),
+        ({"MaximumMessageSize": "1048577"}, "InvalidAttributeValue"),
+        ({"SqsManagedSseEnabled": "yes"}, "InvalidAttributeValue"),
+        ({"Policy": "no json"}, "InvalidAttributeValue"),
+        ({"Nonsense": "1"}, "InvalidAttributeName"),
+        ({"QueueArn": "x"}, "InvalidAttributeName"),
+        ({"FifoQueue": "false"}, "InvalidAttributeName"),
+        ({"ContentBasedDeduplication": "true"}, "InvalidAttributeName"),
+        ({"RedrivePolicy": "no json"}, "InvalidParameterValue"),
+        ({"RedrivePolicy": '{"maxReceiveCount": 1}'}, "InvalidParameterValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission": "some"}'}, "InvalidParameterValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission": "byQueue"}'}, "InvalidParameterValue"),
+    ],
+)
+def test_attributes_that_cannot_be_are_refused(
+    sqs: SQSClient, name: str, url: str, attributes: dict[Any, str], code: str
+) -> None:
+    with Refusal() as refusal:
+        sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
+    assert refusal.code == code
+    assert refusal.status == 400
+    with Refusal() as refusal:
+        sqs.create_queue(QueueName=f"{name}-other", Attributes=attributes)
+    assert refusal.code == code
+    assert look(sqs, url).items() >= DEFAULTS.items()
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "a.b", "a" * 81, "x.fifo", "ä"])
+def test_name_that_cannot_be_is_refused(sqs: SQSClient, wrong: str) -> None:
+    with Refusal() as refusal:
+        sqs.create_queue(QueueName=wrong)
+    assert refusal.code in {"InvalidParameterValue", "MissingParameter"}
+
+
+def test_unknown_queue_is_named_so(sqs: SQSClient, name: str) -> None:
+    with Refusal() as refusal:
+        sqs.get_queue_url(QueueName=name)
+    assert refusal.code == "AWS.SimpleQueueService.NonExistentQueue"
+    assert refusal.name == "QueueDoesNotExist"
+    assert refusal.message.startswith("The specified queue does not exist")
+    with Refusal() as refusal:
+        sqs.send_message(QueueUrl=f"http://localhost/{ACCOUNT}/{name}", MessageBody="x")
+    assert refusal.code == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def test_queues_are_listed_in_pages(sqs: SQSClient, name: str) -> None:
+    urls = [sqs.create_queue(QueueName=f"{name}-{n}")["QueueUrl"] for n in range(3)]
+    assert sqs.list_queues(QueueNamePrefix=f"{name}-")["QueueUrls"] == urls
+    first = sqs.list_queues(QueueNamePrefix=f"{name}-", MaxResults=2)
+    assert first["QueueUrls"] == urls[:2]
+    rest = sqs.list_queues(QueueNamePrefix=f"{name}-", MaxResults=2, NextToken=first["NextToken"])
+    assert rest["QueueUrls"] == urls[2:]
+    assert "NextToken" not in rest
+    assert "QueueUrls" not in sqs.list_queues(QueueNamePrefix=f"{name}-none")
+    with Refusal() as refusal:
+        sqs.list_queues(MaxResults=1001)
+    assert refusal.code == "InvalidParameterValue"
+
+
+def test_tags_are_kept(sqs: SQSClient, name: str) -> None:
+    url = sqs.create_queue(QueueName=name, tags={"team": "a"})["QueueUrl"]
+    sqs.tag_queue(QueueUrl=url, Tags={"cost": "low", "team": "b"})
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"team": "b", "cost": "low"}
+    sqs.untag_queue(QueueUrl=url, TagKeys=["team", "none"])
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"cost": "low"}
+    with Refusal() as refusal:
+        sqs.tag_queue(QueueUrl=url, Tags={f"t{n}": "" for n in range(50)})
+    assert refusal.code == "InvalidParameterValue"
+
+
+def test_permissions_are_statements_of_the_policy(sqs: SQSClient, url: str) -> None:
+    sqs.add_permission(
+        QueueUrl=url, Label="readers", AWSAccountIds=[ACCOUNT], Actions=["ReceiveMessage"]
+    )
+    statement = json.loads(look(sqs, url)["Policy"])["Statement"][0]
+    assert statement["Sid"] == "readers"
+    assert statement["Action"] == ["SQS:ReceiveMessage"]
+    with Refusal() as refusal:
+        sqs.add_permission(
+            QueueUrl=url, Label="readers", AWSAccountIds=[ACCOUNT], Actions=["SendMessage"]
+        )
+    assert refusal.code == "InvalidParameterValue"
+    with Refusal() as refusal:
+        sqs.add_permission(
+            QueueUrl=url, Label="all", AWSAccountIds=[ACCOUNT], Actions=["SendMessage"] * 8
+        )
+    assert (refusal.code, refusal.status) == ("OverLimit", 403)
+    sqs.remove_permission(QueueUrl=url, Label="readers")
+    assert "Policy" not in look(sqs, url)
+    with Refusal() as refusal:
+        sqs.remove_permission(QueueUrl=url, Label="readers")
+    assert refusal.code == "InvalidParameterValue"
+
+
+def test_purge_empties_a_queue_once_a_minute(sqs: SQSClient, url: str) -> None:
+    for body in ("waiting", "flying"):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    sqs.send_message(QueueUrl=url, MessageBody="late", DelaySeconds=900)
+    flying = sqs.receive_message(QueueUrl=url)["Messages"]
+    sqs.purge_queue(QueueUrl=url)
+    shown = look(sqs, url)
+    assert shown["ApproximateNumberOfMessages"] == "0"
+    assert shown["ApproximateNumberOfMessagesNotVisible"] == "0"
+    assert shown["ApproximateNumberOfMessagesDelayed"] == "0"
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=flying[0]["ReceiptHandle"])
+    with Refusal() as refusal:
+        sqs.purge_queue(QueueUrl=url)
+    assert refusal.code == "AWS.SimpleQueueService.PurgeQueueInProgress"
+    assert refusal.status == 403
+    sqs.send_message(QueueUrl=url, MessageBody="new")
+    assert bodies(drain(sqs, url, 1)) == ["new"]
+
+
+def test_deleted_queue_is_gone_and_its_name_rests(sqs: SQSClient, name: str, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    sqs.delete_queue(QueueUrl=url)
+    with Refusal() as refusal:
+        sqs.receive_message(QueueUrl=url)
+    assert refusal.code == "AWS.SimpleQueueService.NonExistentQueue"
+    with Refusal() as refusal:
+        sqs.delete_queue(QueueUrl=url)
+    assert refusal.code == "AWS.SimpleQueueService.NonExistentQueue"
+    with Refusal() as refusal:
+        sqs.create_queue(QueueName=name)
+    assert refusal.code == "AWS.SimpleQueueService.QueueDeletedRecently"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "http://localhost/{account}/{name}",
+        "http://localhost/queue/eu-west-1/{account}/{name}",
+        "http://sqs.eu-west-1.localhost.localstack.cloud:4566/{account}/{name}",
+        "https://eu-west-1.queue.localhost/{account}/{name}",
+        "/{account}/{name}",
+        "{name}",
+    ],
+)
+def test_every_form_of_a_url_is_understood(
+    shared: Shared, make: Callable[..., str], sqs: SQSClient, form: str
+) -> None:
+    name = make().rpartition("/")[2]
+    url = form.format(account=ACCOUNT, name=name)
+    if not url.startswith("http"):
+        # botocore's query protocol sends to the URL itself.
+        sqs = connect(shared.server.url)
+    assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]

@@ -1,0 +1,148 @@
+"""Signatures: asked for once there are keys, in headers and in URLs, and refused when wrong."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+import asyncpg
+import httpx
+import pytest
+import pytest_asyncio
+from botocore.auth import SigV4Auth, SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from laneway.server.authentication import make_key
+from tests.postgres import execute, name_database
+from tests.protocol.servers import run_laneway
+from tests.protocol.sqs.clients import REGION, Refusal, bodies, connect, drain
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mypy_boto3_sqs import SQSClient
+
+SECRET = "correct horse battery staple"  # noqa: S105 - what is tested
+
+
+class Key(NamedTuple):
+    id: str
+    secret: str
+
+
+class Locked(NamedTuple):
+    """A server that wants keys, and one of each kind."""
+
+    url: str
+    owner: Key
+    writer: Key
+    reader: Key
+
+    def connect(self, key: Key) -> SQSClient:
+        return connect(self.url, key=key.id, secret=key.secret)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def locked(server: str) -> AsyncIterator[Locked]:
+    await execute(server, "create database signed template laneway_template strategy file_copy")
+    dsn = name_database(server, "signed")
+    connection = await asyncpg.connect(dsn)
+    made = []
+    for role, pattern in (("write", "mine-*"), ("read", None)):
+        key = make_key()
+        await connection.execute(
+            "select laneway.create_key($1, $2, $3, $4, $5)",
+            key.key_id,
+            role,
+            role,
+            pattern,
+            key.digest,
+        )
+        made.append(Key(f"lw_{key.key_id}", sha256(key.text.encode()).hexdigest()))
+    await connection.close()
+    async with run_laneway(dsn, SECRET_KEY=SECRET) as running:
+        owner = Key("SECRET_KEY", sha256(SECRET.encode()).hexdigest())
+        yield Locked(running.url, owner, *made)
+    await execute(server, "drop database signed with (force)")
+
+
+@pytest.fixture
+def url(locked: Locked) -> str:
+    return locked.connect(locked.owner).create_queue(QueueName="mine-own")["QueueUrl"]
+
+
+def test_signed_request_is_let_in(locked: Locked, url: str) -> None:
+    sqs = locked.connect(locked.writer)
+    sqs.send_message(QueueUrl=url, MessageBody="signed")
+    assert bodies(drain(sqs, url, 1)) == ["signed"]
+
+
+def test_wrong_signature_is_refused(locked: Locked) -> None:
+    for key, code in (
+        (Key(locked.owner.id, "wrong"), "SignatureDoesNotMatch"),
+        (Key(locked.owner.id, SECRET), "SignatureDoesNotMatch"),
+        (Key("lw_00000000", "x"), "InvalidClientTokenId"),
+    ):
+        with Refusal() as refusal:
+            locked.connect(key).list_queues()
+        assert (refusal.code, refusal.status) == (code, 403)
+
+
+def test_unsigned_request_is_refused(locked: Locked) -> None:
+    answer = httpx.post(locked.url, data={"Action": "ListQueues"})
+    assert answer.status_code == 403
+    assert "<Code>MissingAuthenticationToken</Code>" in answer.text
+
+
+def test_changed_body_is_refused(locked: Locked, url: str) -> None:
+    request = AWSRequest("POST", locked.url + "/", data=b"Action=ListQueues")
+    credentials = Credentials(*locked.owner)
+    SigV4Auth(credentials, "sqs", REGION).add_auth(request)
+    headers = dict(request.headers.items())
+    good = httpx.post(locked.url, content=b"Action=ListQueues", headers=headers)
+    assert url in good.text
+    changed = httpx.post(locked.url, content=b"Action=ListQueues&x=1", headers=headers)
+    assert "<Code>SignatureDoesNotMatch</Code>" in changed.text
+
+
+def test_key_is_held_to_its_role_and_queues(locked: Locked, url: str) -> None:
+    owner = locked.connect(locked.owner)
+    other = owner.create_queue(QueueName="others")["QueueUrl"]
+    writer, reader = locked.connect(locked.writer), locked.connect(locked.reader)
+    with Refusal() as refusal:
+        writer.send_message(QueueUrl=other, MessageBody="x")
+    assert (refusal.code, refusal.status) == ("AccessDenied", 403)
+    with Refusal() as refusal:
+        writer.create_queue(QueueName="mine-new")
+    assert refusal.code == "AccessDenied"
+    with Refusal() as refusal:
+        reader.send_message(QueueUrl=url, MessageBody="x")
+    assert refusal.code == "AccessDenied"
+    assert writer.list_queues()["QueueUrls"] == [url]
+    assert other in reader.list_queues()["QueueUrls"]
+
+
+def test_presigned_url_is_let_in_until_it_expires(locked: Locked, url: str) -> None:
+    def presign(key: Key, *, lasts: int = 60, **parameters: str) -> str:
+        query = urlencode({"Action": "SendMessage", "QueueUrl": url, **parameters})
+        request = AWSRequest("GET", f"{locked.url}/?{query}")
+        SigV4QueryAuth(Credentials(*key), "sqs", REGION, expires=lasts).add_auth(request)
+        assert request.url is not None
+        return request.url
+
+    good = presign(locked.writer, MessageBody="by URL")
+    assert httpx.get(good).status_code == 200
+    assert bodies(drain(locked.connect(locked.writer), url, 1)) == ["by URL"]
+    changed = httpx.get(good.replace("by+URL", "else").replace("by%20URL", "else"))
+    assert "<Code>SignatureDoesNotMatch</Code>" in changed.text
+    late = httpx.get(good.replace("X-Amz-Expires=60", "X-Amz-Expires=61"))
+    assert "<Code>SignatureDoesNotMatch</Code>" in late.text
+    past = httpx.get(presign(locked.writer, MessageBody="x", lasts=0))
+    assert past.status_code == 403
+
+
+def test_key_in_a_header_will_do_too(locked: Locked) -> None:
+    answer = httpx.post(locked.url, data={"Action": "ListQueues"}, headers={"X-API-KEY": SECRET})
+    assert answer.status_code == 200

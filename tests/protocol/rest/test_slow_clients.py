@@ -73,7 +73,7 @@ async def run_impatient(dsn: str) -> AsyncIterator[Impatient]:
         orders = Orders(
             dsn=dsn,
             settings=ServerSettings(limits=LIMITS),
-            listener=listener.fileno(),
+            listeners=(listener.fileno(),),
             sheet=sheet.file.fileno(),
             worker=0,
         )
@@ -82,7 +82,7 @@ async def run_impatient(dsn: str) -> AsyncIterator[Impatient]:
             "-m",
             "laneway.server.worker",
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=(orders.listener, orders.sheet),
+            pass_fds=(*orders.listeners, orders.sheet),
         )
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(orders) + b"\n")

@@ -144,7 +144,7 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
 def test_other_paths_are_left_to_other_protocols(http: httpx.Client) -> None:
     for path in (f"/{ACCOUNT[:-1]}/queue", "/api/queue/none", "/x/y/z"):
         assert http.get(path).status_code == 404
-        assert http.get(path).json() == {"message": f"Not Found - {path}"}
+        assert f"Not Found - {path}" in http.get(path).text
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,10 @@ class Shared(NamedTuple):
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared(server: str) -> AsyncIterator[Shared]:
+    key = "ab" * 32
     async with (
         make_database(server, "laneway_protocol") as dsn,
-        run_laneway(dsn, "--overdue-check-interval-ms", "100") as running,
+        run_laneway(dsn, "--overdue-check-interval-ms", "100", QUEEN_ENCRYPTION_KEY=key) as running,
     ):
         yield Shared(running, dsn)
 

@@ -6,24 +6,31 @@ import asyncio
 import logging
 import socket
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from laneway.cli.database import open_connection, open_database
-from laneway.cli.errors import AddressUnusable, DatabaseUnreachable
+from laneway.cli.errors import AddressUnusable, DatabaseUnreachable, SettingInvalid
 from laneway.engine.procedures.keys import list_keys
 from laneway.server.logs import set_up_logs
+from laneway.server.queen.vault import KeyUnusable as EncryptionKeyUnusable
+from laneway.server.queen.vault import Vault
 from laneway.server.serving import serve
 from laneway.server.settings import is_loopback
 from laneway.server.sheet import Sheet
 from laneway.server.supervision import supervise
+from laneway.server.tokens import KeyUnusable as TokenKeyUnusable
+from laneway.server.tokens import Tokens
 from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
     from laneway.cli.settings import Settings
     from laneway.server.settings import ServerSettings
+    from laneway.server.tokens import TokenSettings
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +42,7 @@ BACKLOG = 2048
 
 
 async def run_server(settings: Settings) -> None:
-    server = settings.server
+    server = read_keys(settings.server)
     set_up_logs(server.log_level)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listen(server.host, server.port))]
@@ -54,6 +61,33 @@ async def run_server(settings: Settings) -> None:
                 await run(dsn, server, listeners=listeners, sheet=sheet, ready=greet)
 
 
+def read_keys(server: ServerSettings) -> ServerSettings:
+    """Read a key that is in a file, and refuse those that cannot be used before anything starts."""
+    server = replace(server, tokens=_read_public_key(server.tokens))
+    for name, check in (
+        ("QUEEN_ENCRYPTION_KEY", lambda: Vault.from_text(server.encryption_key)),
+        ("JWT_SECRET and JWT_PUBLIC_KEY", lambda: Tokens.make(server.tokens)),
+    ):
+        try:
+            check()
+        except (EncryptionKeyUnusable, TokenKeyUnusable) as error:
+            raise SettingInvalid(name, f"cannot be used: {error}") from error
+    return server
+
+
+def _read_public_key(tokens: TokenSettings) -> TokenSettings:
+    """Take the key as it is given, its line breaks perhaps as backslashes, or from the file named."""
+    key = tokens.public_key
+    if key is None:
+        return tokens
+    if key.startswith("-----BEGIN"):
+        return replace(tokens, public_key=key.replace("\\n", "\n"))
+    try:
+        return replace(tokens, public_key=Path(key).read_text())
+    except (OSError, ValueError) as error:
+        raise SettingInvalid("JWT_PUBLIC_KEY", f"cannot be read: {error}") from error
+
+
 async def prepare(dsn: str, server: ServerSettings) -> None:
     """Install the schema, and make sure that strangers find a locked door."""
     deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
@@ -70,7 +104,8 @@ async def prepare(dsn: str, server: ServerSettings) -> None:
                 patience = PATIENCE.total_seconds()
                 logger.warning("waiting for the database for up to %g s: %s", patience, said)
             await asyncio.sleep(PAUSE.total_seconds())
-    if not (locked or server.secret_key or server.insecure or is_loopback(server.host)):
+    locked = locked or bool(server.secret_key or server.tokens.secret or server.tokens.public_key)
+    if not (locked or server.insecure or is_loopback(server.host)):
         raise AddressUnusable(
             f"{server.host} can be reached from elsewhere and no key is asked for: make one with "
             "`laneway key create`, set SECRET_KEY, or say --insecure"

@@ -23,6 +23,7 @@ from laneway.cli.errors import SettingInvalid
 from laneway.domain.settings import EngineSettings
 from laneway.server.logs import LEVELS
 from laneway.server.settings import Limits, ServerSettings, SqsSettings
+from laneway.server.tokens import TokenSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +83,22 @@ SETTINGS = (
         "Key of encrypted queues: 64 hexadecimal digits, 32 bytes.",
         secret=True,
     ),
+    Setting(
+        "jwt_secret",
+        str,
+        None,
+        "Secret of signed tokens (JWT, HS256): 32 bytes or more. With it, a token or key is needed.",
+        secret=True,
+    ),
+    Setting(
+        "jwt_public_key",
+        str,
+        None,
+        "Public key of signed tokens (JWT, RS256 or EdDSA): PEM, or a file with it.",
+    ),
+    Setting("jwt_issuer", str, None, "Who must have issued a token."),
+    Setting("jwt_audience", str, None, "Whom a token must be for."),
+    Setting("jwt_roles_claim", str, "role", "Where a token says read-only, read-write or admin."),
     Setting("log_level", str, "info", "The least important lines to log.", choices=LEVELS),
     Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives.", short="--data"),
     Setting(
@@ -220,6 +237,13 @@ class Settings:
             insecure=self["insecure"],
             secret_key=self["secret_key"],
             encryption_key=self["queen_encryption_key"],
+            tokens=TokenSettings(
+                secret=self["jwt_secret"],
+                public_key=self["jwt_public_key"],
+                issuer=self["jwt_issuer"],
+                audience=self["jwt_audience"],
+                roles_claim=self["jwt_roles_claim"],
+            ),
             log_level=self["log_level"],
             queue=self["queue_name"],
             ack_timeout=timedelta(seconds=self["ack_timeout_seconds"]),

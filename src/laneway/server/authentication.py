@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from laneway.domain.keys import ApiKey
+    from laneway.server.tokens import Tokens
 
 # What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
 PREFIX = "lw"
+
+# A signed token is three parts with dots between; a key has none.
+TOKEN_DOTS = 2
 # The id of the server's own secret where keys are called by ids.
 OWNER = "SECRET_KEY"
 
@@ -64,7 +68,7 @@ class Credential(NamedTuple):
 class Keyring:
     """Knows the keys in force, as they were at most `age` ago.
 
-    load returns all keys, those revoked too. Until there is a secret or a key, everybody is let in;
+    load returns all keys, those revoked too. tokens: checks signed tokens, which count beside keys. Until there is a secret or a key, everybody is let in;
     a key that is revoked locks the door still, unless `insecure`. While the database is away, the
     keys known last count.
     """
@@ -76,13 +80,15 @@ class Keyring:
         load: Callable[[], Awaitable[Sequence[ApiKey]]],
         age: timedelta,
         insecure: bool = False,
+        tokens: Tokens | None = None,
     ) -> None:
         self._secret = digest_key(secret.encode()) if secret else None
         self._load = load
         self._age = age.total_seconds()
         self._insecure = insecure
         self._keys: dict[str, ApiKey] = {}
-        self._locked = self._secret is not None
+        self._tokens = tokens
+        self._locked = self._secret is not None or tokens is not None
         self._fresh_until = float("-inf")
         self._known = False
         self._loading: asyncio.Task[None] | None = None
@@ -102,7 +108,12 @@ class Keyring:
             return None
         if not self.required:
             return self._anyone
-        return self._accepted.get(key) if key else None
+        if not key:
+            return None
+        accepted = self._accepted.get(key)
+        if accepted is None and self._tokens is not None:
+            return self._tokens.recall(key)
+        return accepted
 
     async def identify(self, key: bytes | None) -> Identity:
         """Return who sent the key; the keys are looked up first if they were not lately."""
@@ -111,6 +122,8 @@ class Keyring:
             return self._anyone
         if not key:
             raise Unauthenticated("Missing X-API-KEY header")
+        if self._tokens is not None and key.count(b".") == TOKEN_DOTS:
+            return self._tokens.verify(key)
         identity = self._verify(key)
         if identity is None:
             raise Unauthenticated("Invalid API key")
@@ -153,7 +166,8 @@ class Keyring:
             return
         self._keys = {key.key_id: key for key in keys if key.revoked_at is None}
         counting: Sized = self._keys if self._insecure else keys
-        self._locked = self._secret is not None or len(counting) > 0
+        unlocked = self._secret is None and self._tokens is None
+        self._locked = not unlocked or len(counting) > 0
         self._accepted.clear()
         self._known = True
         self._fresh_until = monotonic() + self._age

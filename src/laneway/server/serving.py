@@ -26,6 +26,7 @@ from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
 from laneway.server.service import Service
 from laneway.server.sqs import make_surface as make_sqs
+from laneway.server.tokens import Tokens
 
 if TYPE_CHECKING:
     import socket
@@ -83,6 +84,7 @@ async def serve(
                 load=partial(broker.list_keys, revoked=True),
                 age=KEYS_AGE,
                 insecure=settings.insecure,
+                tokens=Tokens.make(settings.tokens),
             ),
             metrics=Metrics(sheet, worker),
         )

@@ -9,9 +9,11 @@ from typing import Literal
 
 from laneway.activity.settings import ActivitySettings
 from laneway.domain.settings import EngineSettings
+from laneway.server.tokens import TokenSettings
 
 _ACTIVITY = ActivitySettings()
 _ENGINE = EngineSettings()
+_TOKENS = TokenSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class ServerSettings:
     insecure: bool = False
     secret_key: str | None = field(default=None, repr=False)
     encryption_key: str | None = field(default=None, repr=False)
+    tokens: TokenSettings = _TOKENS
     log_level: str = "info"
     queue: str = "default"
     ack_timeout: timedelta = timedelta(seconds=30)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import signal
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from queen import Queen
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.protocol.conftest import Shared
 
@@ -24,17 +25,32 @@ def name() -> str:
     return f"stream-{next(_numbers)}"
 
 
-@pytest.fixture
-async def queen(shared: Shared) -> AsyncIterator[Queen]:
-    # The client takes over the signals that pytest has its own use for.
+@contextmanager
+def keep_signals() -> Iterator[None]:
+    """Leave the signals to pytest: the client takes them over, and later gives them to nobody."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    client = Queen(shared.server.url, retry_attempts=1)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+@asynccontextmanager
+async def open_client(url: str | list[str], **options: Any) -> AsyncIterator[Queen]:
+    with keep_signals():
+        client = Queen(url, retry_attempts=1, **options)
     try:
         yield client
     finally:
-        await client.close()
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+        with keep_signals():
+            await client.close()
+
+
+@pytest.fixture
+async def queen(shared: Shared) -> AsyncIterator[Queen]:
+    async with open_client(shared.server.url) as client:
+        yield client
 
 
 @pytest.fixture

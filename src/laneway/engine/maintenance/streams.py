@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
 
+# Rounds: looking at every lane whose messages expire costs more than the rest.
+TRIM_EVERY = 5
+
 
 class Streams:
     name = "streams"
@@ -18,8 +21,11 @@ class Streams:
     def __init__(self, settings: MaintenanceSettings, wakeups: Wakeups) -> None:
         self.interval = settings.streams
         self._wakeups = wakeups
+        self._rounds = 0
 
     async def run(self, connection: Connection) -> bool:
-        for queue_id in set(await tend_streams(connection)):
+        self._rounds += 1
+        trim = self._rounds % TRIM_EVERY == 0
+        for queue_id in set(await tend_streams(connection, trim=trim)):
             self._wakeups.wake(queue_id)
         return False

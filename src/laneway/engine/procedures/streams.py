@@ -125,9 +125,10 @@ async def push_guarded(
     )
 
 
-async def tend_streams(connection: Connection) -> list[int]:
+async def tend_streams(connection: Connection, *, trim: bool) -> list[int]:
     """Return the queues in which something died."""
-    return [row[0] for row in await fetch(connection, "select * from laneway.tend_streams()")]
+    rows = await fetch(connection, "select * from laneway.tend_streams(p_trim => $1)", trim)
+    return [row[0] for row in rows]
 
 
 async def stream_places(

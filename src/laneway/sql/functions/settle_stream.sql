@@ -3,7 +3,8 @@
 -- 'dead'. Answers each item's outcome: 'completed', 'requeued', 'dead'; 'noop' (an ack of what the group has passed
 -- already), 'committed' (anything else of it); 'unresolved' (there is no such message), 'unleased' (nobody holds it, and no
 -- lease was named), 'lease' (the lease does not hold it in time). One item that its lease does not hold has all items of
--- that lease refused. What is refused changes nothing. released: nothing is left of the claim.
+-- that lease refused. What is refused changes nothing. With a message that is given back goes what the claim holds
+-- behind it, its attempt unspent. released: nothing is left of the claim.
 -- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action.
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[])
@@ -77,6 +78,17 @@ begin
         array(select p_actions[u.n] = 'dead' from unnest(v_nacks) u (n))) a
     loop
       v_outcomes[v_nacks[v_item.idx + 1]] := case v_item.outcome when 'lost' then 'lease' else v_item.outcome end;
+    end loop;
+    -- Whoever gives a message back is done with what came after it too, also where that message is dead now.
+    for v_item in
+      select c.token, c.lane_id, array_agg(s.s order by s.s) as seqs
+        from (select v_tokens[u.n] as token, min(v_places[u.n]) as first from unnest(v_nacks) u (n)
+               where v_outcomes[u.n] = 'dead' and p_actions[u.n] = 'retry' group by 1) d
+        cross join lateral (select o.token, o.lane_id, o.pending from laneway.claim o where o.token = d.token offset 0) c
+        cross join lateral unnest(c.pending) r (range) cross join lateral generate_series(lower(r.range), upper(r.range) - 1) s (s)
+       where s.s > d.first group by c.token, c.lane_id order by c.lane_id
+    loop
+      perform laneway.release_many(array_fill(v_item.token, array[cardinality(v_item.seqs)]), array_fill(v_item.lane_id, array[cardinality(v_item.seqs)]), v_item.seqs);
     end loop;
   end if;
   return query

@@ -1,8 +1,9 @@
 -- What streams need from time to time: messages that waited longer than their queue's maxWaitTimeSeconds become dead
 -- letters, at most p_limit; dead letters of queues that keep none go; so do leases that hold nothing any more, and traces
--- that are older than events are kept. Answers the queues in which something died.
+-- that are older than events are kept. p_trim: queues whose messages expire are shortened too, which costs a look at every
+-- lane of theirs. Answers the queues in which something died.
 -- Locks: the readers' advisory locks, never waiting for one. Errors: none.
-create or replace function laneway.tend_streams(p_limit int default 1000) returns setof int
+create or replace function laneway.tend_streams(p_limit int default 1000, p_trim boolean default false) returns setof int
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_queue record;
@@ -14,6 +15,9 @@ declare
   v_dead int8multirange;
   v_left int := p_limit;
 begin
+  if p_trim then
+    perform laneway.trim_queue(q.queue_id) from laneway.queue q where q.message_ttl is not null and q.options -> 'queen' is not null;
+  end if;
   for v_queue in
     select q.queue_id, q.record_events, q.kind <> 'unlogged' as logged, make_interval(secs => (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8) as longest
       from laneway.queue q where (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8 > 0 order by q.queue_id

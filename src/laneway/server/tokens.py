@@ -1,0 +1,123 @@
+"""Signed tokens (JWT): who calls, and what for, said by somebody whose key the server knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import time
+from typing import TYPE_CHECKING, Any, Self
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from laneway.domain.errors import LanewayError
+from laneway.domain.keys import Role
+from laneway.server.calls import Identity
+from laneway.server.errors import Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROLES = {"read-only": Role.READ, "read-write": Role.WRITE, "admin": Role.ADMIN}
+
+# A secret shorter than the hash it goes into is too easy to guess.
+SHORTEST_SECRET = 32
+# Tokens found good are remembered; beyond so many, all are forgotten.
+_MOST_KNOWN = 10_000
+
+
+class KeyUnusable(LanewayError):
+    """A key that tokens are checked with cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSettings:
+    """Whose tokens count.
+
+    secret: of HS256. public_key: PEM, of RS256 or EdDSA (Ed25519). roles_claim: where a token says
+    its role, as a text or a list of them. leeway: seconds that clocks may differ by.
+    """
+
+    secret: str | None = field(default=None, repr=False)
+    public_key: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    roles_claim: str = "role"
+    leeway: float = 30
+
+
+class Tokens:
+    """Checks tokens against the keys that are set; a kind without a key is refused."""
+
+    def __init__(self, settings: TokenSettings) -> None:
+        self._settings = settings
+        self._keys = read_keys(settings)
+        self._known: dict[bytes, tuple[Identity, float]] = {}
+
+    @classmethod
+    def make(cls, settings: TokenSettings) -> Self | None:
+        """Return None where no key is set: then tokens are not looked at."""
+        return cls(settings) if settings.secret or settings.public_key else None
+
+    def recall(self, token: bytes) -> Identity | None:
+        """Return whom a token names that was found good before and has not expired since."""
+        known = self._known.get(token)
+        if known is None or known[1] < time():
+            return None
+        return known[0]
+
+    def verify(self, token: bytes) -> Identity:
+        settings = self._settings
+        try:
+            kind = jwt.get_unverified_header(token).get("alg")
+            key = self._keys.get(str(kind))
+            if key is None:
+                raise Unauthenticated(f"Invalid token: {kind} is not accepted here")
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[str(kind)],
+                issuer=settings.issuer,
+                audience=settings.audience,
+                leeway=settings.leeway,
+                options={"verify_aud": settings.audience is not None},
+            )
+        except jwt.PyJWTError as error:
+            raise Unauthenticated(f"Invalid token: {error}") from None
+        identity = self._read(claims)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[token] = (identity, claims.get("exp", float("inf")))
+        return identity
+
+    def _read(self, claims: Mapping[str, Any]) -> Identity:
+        """Return whom the claims name; without a role that is known, somebody who may only look."""
+        said = claims.get(self._settings.roles_claim)
+        names = said if isinstance(said, list) else [said]
+        role = max((ROLES[name] for name in names if name in ROLES), default=Role.READ)
+        subject = claims.get("sub")
+        name = subject if isinstance(subject, str) else "token"
+        return Identity(name, role, subject=name if isinstance(subject, str) else None)
+
+
+def read_keys(settings: TokenSettings) -> dict[str, Any]:
+    """Return the key of each kind of signature that is accepted."""
+    keys: dict[str, Any] = {}
+    if settings.secret:
+        if len(settings.secret.encode()) < SHORTEST_SECRET:
+            raise KeyUnusable(f"the secret of tokens has fewer than {SHORTEST_SECRET} bytes")
+        keys["HS256"] = settings.secret
+    if settings.public_key:
+        try:
+            key = load_pem_public_key(settings.public_key.encode())
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise KeyUnusable(f"the public key of tokens cannot be read: {error}") from error
+        if isinstance(key, RSAPublicKey):
+            keys["RS256"] = key
+        elif isinstance(key, Ed25519PublicKey):
+            keys["EdDSA"] = key
+        else:
+            raise KeyUnusable("the public key of tokens is neither RSA nor Ed25519")
+    return keys

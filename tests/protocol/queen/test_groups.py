@@ -1,0 +1,150 @@
+"""Consumer groups: where they begin, how far they are, and how they are moved."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.protocol.queen.calls import ack, data_of, pop, push
+
+if TYPE_CHECKING:
+    import httpx
+    from queen import Queen
+
+
+async def test_each_group_reads_everything_at_its_own_place(queen: Queen, name: str) -> None:
+    await push(queen, name, range(4))
+    quick = await pop(queen, name, 4, group="quick")
+    slow = await pop(queen, name, 1, group="slow")
+    assert (data_of(quick), data_of(slow)) == ([0, 1, 2, 3], [0])
+    assert (await ack(queen, quick, group="quick"))["success"]
+    assert await pop(queen, name, 4, group="slow") == []
+    assert (await ack(queen, slow, group="slow"))["success"]
+    assert data_of(await pop(queen, name, 9, group="slow")) == [1, 2, 3]
+    assert data_of(await pop(queen, name, 9)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["new", "new-only"])
+async def test_a_group_may_begin_with_what_is_new(queen: Queen, name: str, mode: str) -> None:
+    await push(queen, name, ["old"])
+    assert await pop(queen, name, group="late", mode=mode) == []
+    await push(queen, name, ["new"])
+    await push(queen, name, ["first"], partition="another")
+    found = await pop(queen, name, group="late") + await pop(queen, name, group="late")
+    assert sorted(data_of(found)) == ["first", "new"]
+
+
+async def test_a_group_of_new_messages_may_wait_for_a_queue_that_is_yet_to_come(
+    queen: Queen, name: str
+) -> None:
+    waiting = asyncio.ensure_future(pop(queen, name, group="early", mode="new", wait=True))
+    await asyncio.sleep(0.1)
+    await push(queen, name, ["hello"])
+    assert data_of(await waiting) == ["hello"]
+
+
+async def test_a_group_may_begin_at_a_moment_and_remembers_it(queen: Queen, name: str) -> None:
+    await push(queen, name, ["before"])
+    moment = datetime.now(UTC).isoformat()
+    await push(queen, name, ["after"])
+    found = await pop(queen, name, group="since", since=moment)
+    assert data_of(found) == ["after"]
+    await ack(queen, found, group="since")
+    # Said again, it changes nothing: the group is where it is.
+    assert await pop(queen, name, group="since", mode="all") == []
+
+
+async def test_a_group_is_put_elsewhere(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+    await push(queen, name, [1], partition="a")
+    await push(queen, name, [1], partition="b")
+    moment = datetime.now(UTC).isoformat()
+    await push(queen, name, [2], partition="a")
+    for partition in "ab":
+        await pop(queen, name, group="g", partition=partition)
+    sought = await queen.admin.seek_consumer_group("g", name, {"timestamp": moment})
+    assert (sought["success"], sought["partitions"]) == (True, 2)
+    assert data_of(await pop(queen, name, group="g")) == [2]
+    path = f"/consumer-groups/g/queues/{name}/partitions/b/seek"
+    assert (await http.post(path, json={"timestamp": "2020-01-01"})).json()["partitions"] == 1
+    assert data_of(await pop(queen, name, group="g", partition="b")) == [1]
+    await queen.admin.seek_consumer_group("g", name, {"toEnd": True})
+    assert await pop(queen, name, group="g") == []
+    for wrong in ({}, {"toEnd": True, "timestamp": moment}, {"timestamp": "soon"}):
+        assert (await http.post(path, json=wrong)).status_code == 400
+
+
+async def test_lag_is_told_in_messages_and_in_time(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await push(queen, name, range(5))
+    messages = await pop(queen, name, 2, group="behind")
+    listed: Any = await queen.admin.list_consumer_groups()
+    groups = {group["name"]: group for group in listed}
+    [lag] = [queue for queue in groups["behind"]["queues"] if queue["queueName"] == name]
+    assert (lag["pending"], lag["processing"]) == (3, 2)
+    await ack(queen, messages, group="behind")
+    shown = await queen.admin.get_consumer_group("behind")
+    [partition] = [p for q in shown["queues"] if q["queueName"] == name for p in q["partitions"]]
+    assert (partition["pending"], partition["position"], partition["end"]) == (3, 2, 5)
+    behind: Any = await queen.admin.get_lagging_consumers(0)
+    assert ("behind", name) in {(item["consumerGroup"], item["queueName"]) for item in behind}
+    behind = await queen.admin.get_lagging_consumers()
+    assert name not in {item["queueName"] for item in behind}
+    depth = await queen.admin.get_queue_depth(name, "behind")
+    assert (depth["pending"], depth["partitionsPending"]) == (3, 1)
+    assert (await http.get("/consumer-groups/nobody")).status_code == 404
+
+
+@pytest.mark.parametrize("forget", [True, False])
+async def test_a_deleted_group_begins_anew_or_where_it_began(
+    queen: Queen, name: str, *, forget: bool
+) -> None:
+    group = f"gone-{name}"
+    await push(queen, name, ["old"])
+    assert await pop(queen, name, group=group, mode="new") == []
+    await push(queen, name, ["new"])
+    await queen.delete_consumer_group(group, forget)
+    found = await pop(queen, name, group=group)
+    assert data_of(found) == (["old", "new"] if forget else ["new"])
+
+
+async def test_a_subscription_is_set_for_queues_read_and_yet_to_be_read(
+    queen: Queen, name: str
+) -> None:
+    group = f"set-{name}"
+    await push(queen, name, ["old"])
+    await push(queen, f"{name}-b", ["old"])
+    await ack(queen, await pop(queen, name, group=group), group=group)
+    moment = datetime.now(UTC).isoformat()
+    await push(queen, name, ["new"])
+    await push(queen, f"{name}-b", ["new"])
+    answer = await queen.update_consumer_group_timestamp(group, moment)
+    assert answer["queues"] == [name]
+    assert data_of(await pop(queen, name, group=group)) == ["new"]
+    assert data_of(await pop(queen, f"{name}-b", group=group)) == ["new"]
+
+
+async def test_the_queues_own_group_is_not_deleted(http: httpx.AsyncClient) -> None:
+    answer = await http.delete("/consumer-groups/__QUEUE_MODE__")
+    assert answer.status_code == 400
+    assert "own group" in answer.json()["error"]
+
+
+async def test_one_queue_has_ordered_and_shared_groups(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await push(queen, name, range(4))
+    made = await http.post(f"/consumer-groups/pool/queues/{name}", json={"ordered": False})
+    assert (made.status_code, made.json()["ordered"]) == (201, False)
+    # Workers of a shared group hold messages of one partition at the same time …
+    first = await pop(queen, name, 2, group="pool")
+    second = await pop(queen, name, 2, group="pool")
+    assert (data_of(first), data_of(second)) == ([0, 1], [2, 3])
+    # … those of an ordered one do not.
+    assert data_of(await pop(queen, name, 2, group="line")) == [0, 1]
+    assert await pop(queen, name, 2, group="line") == []
+    assert (await ack(queen, second, group="pool"))["success"]
+    assert (await ack(queen, first, group="pool"))["success"]

@@ -1,0 +1,133 @@
+"""Leases: over several partitions, renewed, and left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.protocol.queen.calls import ack, data_of, pop, push, until
+from tests.protocol.servers import run_laneway
+
+if TYPE_CHECKING:
+    import httpx
+    from queen import Queen
+
+    from tests.protocol.conftest import Shared
+
+
+async def test_one_lease_spans_partitions_within_one_budget(queen: Queen, name: str) -> None:
+    for partition in "abcd":
+        await push(queen, name, [f"{partition}{n}" for n in range(3)], partition=partition)
+    messages = await queen.queue(name).batch(7).partitions(3).wait(False).pop()
+    assert len(messages) <= 7
+    held = {message["partition"] for message in messages}
+    assert 1 < len(held) <= 3
+    assert len({message["leaseId"] for message in messages}) == 1
+    for partition in held:
+        got = [m["data"] for m in messages if m["partition"] == partition]
+        assert got == [f"{partition}{n}" for n in range(len(got))]
+    # Nobody else gets what is held; all of it is settled under the one lease.
+    rest = await queen.queue(name).batch(100).partitions(10).wait(False).pop()
+    assert held.isdisjoint({message["partition"] for message in rest})
+    assert (await queen.ack([*messages[::-1]]))["success"]
+    assert (await queen.ack(rest))["success"]
+    left = []
+    while more := await queen.queue(name).batch(100).partitions(10).wait(False).pop():
+        left += data_of(more)
+        assert (await queen.ack(more))["success"]
+    assert len(left) + len(messages) + len(rest) == 12
+
+
+async def test_one_renewal_extends_every_partition_of_a_lease(queen: Queen, name: str) -> None:
+    for partition in "abc":
+        await push(queen, name, [partition], partition=partition)
+    messages = await queen.queue(name).batch(10).partitions(3).wait(False).pop()
+    assert len(messages) == 3
+    answer: Any = await queen.renew(messages)
+    [renewed] = answer
+    assert (renewed["success"], renewed["renewed"]) == (True, 3)
+    until_then = datetime.fromisoformat(renewed["newExpiresAt"])
+    assert abs(until_then - datetime.now(UTC) - timedelta(seconds=60)) < timedelta(seconds=30)
+    await ack(queen, messages)
+    gone: Any = await queen.renew(messages[0])
+    assert not gone["success"]
+    assert gone["error"]
+
+
+async def test_a_renewed_lease_outlives_its_first_end(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await push(queen, name, ["long"])
+    [message] = (await http.get(f"/pop/queue/{name}", params={"leaseSeconds": 0.5})).json()[
+        "messages"
+    ]
+    answer = await http.post(f"/lease/{message['leaseId']}/extend", json={"seconds": 60})
+    [extended] = answer.json()
+    assert (extended["success"], extended["renewed"], extended["leaseId"]) == (
+        True,
+        1,
+        message["leaseId"],
+    )
+    await asyncio.sleep(0.7)
+    assert await pop(queen, name) == []
+    assert (await ack(queen, message))["success"]
+    for wrong in ({"seconds": 0}, {"seconds": "long"}, {"seconds": -1}):
+        path = f"/lease/{message['leaseId']}/extend"
+        assert (await http.post(path, json=wrong)).status_code == 400
+    [unknown] = (await http.post("/lease/nonsense/extend")).json()
+    assert not unknown["success"]
+
+
+async def test_a_stalled_lease_moves_on_after_its_end(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).config({"retryDelay": 0}).create()
+    await push(queen, name, range(3))
+    parameters: dict[str, Any] = {"leaseSeconds": 0.1, "batch": 2}
+    stalled = (await http.get(f"/pop/queue/{name}", params=parameters)).json()["messages"]
+    # Who waits gets it as soon as it is free, in order.
+    async with asyncio.timeout(5):
+        found = await pop(queen, name, 3, wait=True)
+    assert data_of(found) == [0, 1, 2]
+    assert [message["retryCount"] for message in found] == [1, 1, 0]
+    assert not (await ack(queen, stalled))["success"]
+
+
+async def test_another_process_knows_what_was_handed_out_here(
+    queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
+    for partition in "ab":
+        await push(queen, name, [1, 2], partition=partition)
+    messages = await queen.queue(name).batch(10).partitions(2).wait(False).pop()
+    assert len(messages) == 4
+    async with run_laneway(shared.dsn) as other:
+        url = f"{other.url}/api/v1"
+        answer = await http.post(f"{url}/lease/{messages[0]['leaseId']}/extend", json={})
+        assert answer.json()[0]["renewed"] == 2
+        keys = ("transactionId", "partitionId", "leaseId")
+        acks = [{key: message[key] for key in keys} for message in messages]
+        answer = await http.post(f"{url}/ack/batch", json={"acknowledgments": acks})
+        assert [verdict["success"] for verdict in answer.json()] == [True] * 4
+        # A long poll here wakes for what is pushed there.
+        waiting = asyncio.ensure_future(pop(queen, name, wait=True))
+        await asyncio.sleep(0.1)
+        item = {"queue": name, "partition": "c", "payload": "from there"}
+        await http.post(f"{url}/push", json={"items": [item]})
+        async with asyncio.timeout(5):
+            assert data_of(await waiting) == ["from there"]
+
+
+async def test_what_a_client_does_not_wait_for_goes_back_unspent(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).create()
+    waiting = asyncio.ensure_future(
+        http.get(f"/pop/queue/{name}", params={"wait": "true", "timeout": 20_000})
+    )
+    await asyncio.sleep(0.1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await push(queen, name, ["kept"])
+    [message] = await until(lambda: pop(queen, name))
+    assert (message["data"], message["retryCount"]) == ("kept", 0)

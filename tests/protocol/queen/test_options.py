@@ -1,0 +1,307 @@
+"""Every option of a queue has its effect."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from laneway.server.queen.options import DEFAULTS
+from tests.protocol.queen.calls import ack, data_of, pop, push, until
+from tests.protocol.servers import run_laneway
+
+if TYPE_CHECKING:
+    import httpx
+    from queen import Queen
+
+    from tests.protocol.conftest import Shared
+
+
+async def configure(http: httpx.AsyncClient, name: str, **options: Any) -> dict[str, Any]:
+    answer = await http.post("/configure", json={"queue": name, "options": options})
+    assert answer.status_code == 201, answer.text
+    configured: dict[str, Any] = answer.json()
+    return configured
+
+
+async def test_options_that_are_not_named_keep_their_values(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    first = await configure(http, name, leaseTime=7, retryLimit=5)
+    assert first["options"] == {**DEFAULTS, "leaseTime": 7, "retryLimit": 5}
+    second = await configure(http, name, retryDelay=20, retryLimit=None)
+    assert second["options"] == {**first["options"], "retryDelay": 20}
+    assert (second["configured"], second["queue"]) == (True, name)
+    created = await queen.queue(name).namespace("n").task("t").config({"leaseTime": 9}).create()
+    assert (created["namespace"], created["task"]) == ("n", "t")
+    assert created["options"]["retryDelay"] == 20
+    assert created["options"]["leaseTime"] == 9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"leaseTime": 0},
+        {"leaseTime": "long"},
+        {"retryLimit": -1},
+        {"retryLimit": 1.5},
+        {"encryptionEnabled": "yes"},
+        {"unheardOf": 1},
+        {"windowBuffer": 1e12},
+    ],
+)
+async def test_options_that_cannot_be_are_refused(
+    http: httpx.AsyncClient, name: str, options: dict[str, Any]
+) -> None:
+    answer = await http.post("/configure", json={"queue": name, "options": options})
+    assert answer.status_code == 400
+    assert next(iter(options)) in answer.json()["error"]
+    assert (await http.get(f"/resources/queues/{name}")).status_code == 404
+
+
+async def test_lease_time(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+    await configure(http, name, leaseTime=0.1, retryDelay=0)
+    await push(queen, name, ["x"])
+    assert await pop(queen, name)
+    [again] = await until(lambda: pop(queen, name))
+    assert again["retryCount"] == 1
+
+
+async def test_retry_limit_zero(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+    await configure(http, name, retryLimit=0)
+    await push(queen, name, ["x"])
+    assert (await ack(queen, (await pop(queen, name))[0], False))["dlq"]
+
+
+async def test_max_size(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+    await configure(http, name, maxSize=3)
+    items = [{"queue": name, "payload": n} for n in range(4)]
+    results = (await http.post("/push", json={"items": items})).json()
+    assert [result["status"] for result in results] == ["queued"] * 3 + ["failed"]
+    assert "full" in results[3]["error"]
+    with pytest.raises(Exception, match="full"):
+        await queen.queue(name).push([{"data": "more"}])
+    with pytest.raises(Exception, match="full"):
+        await queen.transaction().queue(name).push([{"data": "more"}]).commit()
+    await ack(queen, await pop(queen, name, 2))
+    await push(queen, name, ["one", "two"])
+    # However many push at once, no more fit than there is room for.
+    await ack(queen, await pop(queen, name, 3))
+    answers = await asyncio.gather(
+        *(http.post("/push", json={"items": items[:1]}) for _ in range(8))
+    )
+    statuses = [answer.json()[0]["status"] for answer in answers]
+    assert statuses.count("queued") == 3
+
+
+async def test_ttl(queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient) -> None:
+    await configure(http, name, ttl=0.05)
+    await push(queen, name, ["stale"])
+    await asyncio.sleep(0.1)
+    await retain(shared)
+    assert await pop(queen, name) == []
+    await configure(http, name, ttl=0)
+    await push(queen, name, ["kept"])
+    await asyncio.sleep(0.1)
+    await retain(shared)
+    assert data_of(await pop(queen, name)) == ["kept"]
+
+
+async def test_retention(queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient) -> None:
+    async def kept() -> list[Any]:
+        await retain(shared)
+        listed = await queen.admin.list_messages(queue=name)
+        return sorted(data_of(listed["messages"]))
+
+    options = {"retentionSeconds": 30, "completedRetentionSeconds": 0.05}
+    await configure(http, name, **options)
+    await push(queen, name, ["done", "waiting"])
+    await ack(queen, await pop(queen, name, 1))
+    await asyncio.sleep(0.1)
+    # Not before it is enabled.
+    assert await kept() == ["done", "waiting"]
+    await configure(http, name, retentionEnabled=True)
+    assert await kept() == ["waiting"]
+    await configure(http, name, retentionSeconds=0.05)
+    assert await kept() == []
+
+
+async def test_priority_goes_before_in_a_namespace(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    for suffix, priority in (("low", 1), ("high", 5), ("middle", 3)):
+        await (
+            queen.queue(f"{name}-{suffix}")
+            .namespace(name)
+            .task(suffix)
+            .config({"priority": priority})
+            .create()
+        )
+        await push(queen, f"{name}-{suffix}", [suffix])
+    seen = []
+    for _ in range(3):
+        [message] = await queen.queue().namespace(name).batch(1).wait(False).pop()
+        seen.append((message["data"], message["queue"]))
+        await ack(queen, message)
+    assert seen == [(word, f"{name}-{word}") for word in ("high", "middle", "low")]
+    await push(queen, f"{name}-low", ["again"])
+    of_task = queen.queue().namespace(name).task("low").batch(1).wait(False)
+    assert data_of(await of_task.pop()) == ["again"]
+    assert (await http.get("/pop")).status_code == 400
+
+
+async def test_a_namespace_is_waited_in_as_a_whole(queen: Queen, name: str) -> None:
+    await push(queen, f"{name}.first", ["x"])
+    await ack(queen, await pop(queen, f"{name}.first"))
+    waiting = asyncio.ensure_future(
+        queen.queue().namespace(name).batch(1).timeout_millis(10_000).pop()
+    )
+    await asyncio.sleep(0.1)
+    # In a queue that comes only now.
+    await push(queen, f"{name}.second", ["y"])
+    async with asyncio.timeout(5):
+        assert data_of(await waiting) == ["y"]
+
+
+async def test_delayed_processing(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+    await configure(http, name, delayedProcessing=0.3)
+    await push(queen, name, ["later"])
+    assert await pop(queen, name) == []
+    async with asyncio.timeout(5):
+        [message] = await pop(queen, name, wait=True)
+    assert message["data"] == "later"
+
+
+async def test_window_buffer_hides_a_partition_until_it_is_quiet(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, windowBuffer=0.5)
+    loop = asyncio.get_running_loop()
+    last = loop.time()
+    for n in range(3):
+        last = loop.time()
+        await push(queen, name, [n])
+        assert await pop(queen, name) == []
+        await asyncio.sleep(0.2)
+    async with asyncio.timeout(5):
+        messages = await pop(queen, name, wait=True)
+    assert data_of(messages) == [0, 1, 2]
+    assert loop.time() - last >= 0.5
+    await ack(queen, messages)
+    await queen.transaction().queue(name).push([{"data": "by transaction"}]).commit()
+    assert await pop(queen, name) == []
+    async with asyncio.timeout(5):
+        assert data_of(await pop(queen, name, wait=True)) == ["by transaction"]
+
+
+async def test_max_wait_time_makes_dead_letters_of_what_waited_too_long(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, maxWaitTimeSeconds=0.2)
+    await push(queen, name, ["a", "b"])
+
+    async def buried() -> Any:
+        dead = await queen.queue(name).dlq().get()
+        return dead if len(dead["messages"]) == 2 else None
+
+    dead = await until(buried)
+    assert {letter["data"] for letter in dead["messages"]} == {"a", "b"}
+    assert "maxWaitTimeSeconds" in dead["messages"][0]["errorMessage"]
+    assert await pop(queen, name) == []
+    await configure(http, name, maxWaitTimeSeconds=0)
+    await push(queen, name, ["c"])
+    assert data_of(await pop(queen, name)) == ["c"]
+
+
+async def test_a_queue_may_keep_no_dead_letters(
+    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
+) -> None:
+    await configure(http, name, deadLetterQueue=False, retryLimit=0)
+    await push(queen, name, ["bad", "good"])
+    await ack(queen, (await pop(queen, name, 1))[0], False)
+    assert data_of(await pop(queen, name)) == ["good"]
+    assert (await queen.queue(name).dlq().get())["total"] == 0
+    connection = await asyncpg.connect(shared.dsn)
+    query = (
+        "select count(*) = 0 from laneway.dead_letter d join laneway.lane l using (lane_id) "
+        "join laneway.queue q using (queue_id) where q.name = $1"
+    )
+    await until(lambda: connection.fetchval(query, name))
+    await connection.close()
+
+
+async def test_a_queue_may_retry_without_end(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, dlqAfterMaxRetries=False, retryLimit=0, retryDelay=0)
+    await push(queen, name, ["again"])
+    for retry in range(4):
+        [message] = await pop(queen, name)
+        assert message["retryCount"] == retry
+        assert not (await ack(queen, message, False))["dlq"]
+
+
+async def test_a_transaction_id_counts_once_within_its_window_and_partition(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, dedupWindowSeconds=0.3)
+    once = [{"transactionId": "once", "data": 1}]
+    [first] = await queen.queue(name).push(once)
+    [second] = await queen.queue(name).push(once)
+    assert (first["status"], second["status"]) == ("queued", "duplicate")
+    assert first["message_id"] == second["message_id"]
+    [elsewhere] = await queen.queue(name).partition("p").push(once)
+    assert elsewhere["status"] == "queued"
+    await asyncio.sleep(0.35)
+    [later] = await queen.queue(name).push(once)
+    assert later["status"] == "queued"
+
+
+async def test_encrypted_queues_store_nothing_that_can_be_read(
+    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
+) -> None:
+    await configure(http, name, encryptionEnabled=True, retryLimit=0)
+    secret = {"word": "open sesame"}
+    await push(queen, name, [secret, "next"])
+    connection = await asyncpg.connect(shared.dsn)
+    stored = await connection.fetchval(
+        "select string_agg(m.body::text, '') from laneway.message m join laneway.lane l using (lane_id) "
+        "join laneway.queue q using (queue_id) where q.name = $1",
+        name,
+    )
+    await connection.close()
+    assert "sesame" not in stored
+    assert "authTag" in stored
+    messages = await pop(queen, name, 2)
+    assert data_of(messages) == [secret, "next"]
+    await ack(queen, messages[0], False)
+    assert data_of((await queen.queue(name).dlq().get())["messages"]) == [secret]
+    listed = (await queen.admin.list_messages(queue=name, status="pending"))["messages"]
+    assert data_of(listed) == ["next"]
+
+
+async def test_without_a_key_nothing_is_encrypted_and_nothing_stored(
+    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
+) -> None:
+    await configure(http, f"{name}-sealed", encryptionEnabled=True)
+    async with run_laneway(shared.dsn) as keyless:
+        url = f"{keyless.url}/api/v1"
+        body: dict[str, Any] = {"queue": name, "options": {"encryptionEnabled": True}}
+        answer = await http.post(f"{url}/configure", json=body)
+        assert answer.status_code == 400
+        assert "QUEEN_ENCRYPTION_KEY" in answer.json()["error"]
+        item = {"queue": f"{name}-sealed", "payload": "plain"}
+        answer = await http.post(f"{url}/push", json={"items": [item]})
+        assert answer.status_code == 503
+        assert "QUEEN_ENCRYPTION_KEY" in answer.json()["error"]
+    assert await pop(queen, f"{name}-sealed") == []
+
+
+async def retain(shared: Shared) -> None:
+    connection = await asyncpg.connect(shared.dsn)
+    try:
+        await connection.execute("select laneway.retain()")
+    finally:
+        await connection.close()

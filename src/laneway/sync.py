@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, Self
 
+    from laneway.domain.activity import Snapshot
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import Outcome, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
     from laneway.domain.settings import EngineSettings, QueueChanges, QueueSettings
-    from laneway.domain.statistics import QueueMetrics, SystemStats
+    from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
     from laneway.domain.workers import WorkerInfo, WorkerState, WorkerStats
     from laneway.library.admin import Admin as _Admin
     from laneway.library.connection import Connection as _Connection
@@ -298,6 +299,10 @@ class Admin:
 
     def all_queues_metrics(self) -> list[QueueMetrics]:
         return self._portal.call(self._inner.all_queues_metrics())
+
+    def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
+        """Return what happened in a queue since `seen`; the first look only marks the place."""
+        return self._portal.call(self._inner.follow(queue, seen))
 
     def system_stats(self) -> SystemStats:
         return self._portal.call(self._inner.system_stats())

@@ -11,7 +11,7 @@ import asyncpg
 import typer
 import uvloop
 
-from laneway.domain.errors import LanewayError
+from laneway.domain.errors import Conflict, LanewayError, NotFound, Retryable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _ENDED_BY_SIGNAL = 128
+
+# Everything else that goes wrong exits with 1, and a call that cannot be understood with 2.
+CODES: dict[type[Exception], int] = {NotFound: 3, Conflict: 4, Retryable: 5}
 
 
 def execute(command: Coroutine[None, None, Result]) -> Result:
@@ -34,12 +37,19 @@ def execute(command: Coroutine[None, None, Result]) -> Result:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Say in one line what went wrong, and exit with 1."""
+    """Say in one line what went wrong, and exit with a code that scripts can tell apart."""
     try:
         yield
     except (LanewayError, asyncpg.PostgresError) as error:
         typer.echo(f"laneway: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(find_code(error)) from error
+    except TimeoutError as error:
+        typer.echo("laneway: it took too long", err=True)
+        raise typer.Exit(CODES[Retryable]) from error
+
+
+def find_code(error: Exception) -> int:
+    return next((code for kind, code in CODES.items() if isinstance(error, kind)), 1)
 
 
 async def _until_terminated(command: Coroutine[None, None, Result]) -> Result:

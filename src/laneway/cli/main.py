@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laneway.cli import keys
+from laneway.cli.benchmark import benchmark
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.demo import run_demo
 from laneway.cli.environment import read_environment
 from laneway.cli.execution import execute
 from laneway.cli.flags import with_settings
+from laneway.cli.queues import queue
 from laneway.cli.serve import run_server
 from laneway.cli.settings import show_settings
+from laneway.cli.state import reclaim, stats
+from laneway.cli.top import top
+from laneway.cli.traffic import dequeue, enqueue, tail
+from laneway.cli.workers import worker
+from laneway.cli.workflows import workflow
 from laneway.embedded import find_running
 from laneway.sql.migrate import install, verify
 
@@ -26,7 +33,6 @@ if TYPE_CHECKING:
 # Plain help: a table's narrow columns would cut the flags' names short.
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
     rich_markup_mode=None,
 )
@@ -36,6 +42,16 @@ key = typer.Typer(
     no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None
 )
 app.add_typer(key, name="key")
+app.add_typer(queue, name="queue")
+app.add_typer(worker, name="worker")
+app.add_typer(workflow, name="workflow")
+app.command("enqueue")(enqueue)
+app.command("dequeue")(dequeue)
+app.command("tail")(tail)
+app.command("top")(top)
+app.command("benchmark")(benchmark)
+admin.command("stats")(stats)
+admin.command("reclaim")(reclaim)
 
 DataDir = Annotated[
     Path,

@@ -26,7 +26,7 @@ from laneway.server.settings import Limits, ServerSettings, SqsSettings
 from laneway.server.tokens import TokenSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from laneway.cli.environment import Environment
 
@@ -40,6 +40,10 @@ _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 _LONGEST = 10 * 365 * 24 * 3600
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith("postgres_") and name != "postgres_pool_size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,20 @@ SETTINGS = (
     Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
 )
 
+# What commands that use a broker read beside the database's settings.
+CLIENT_SETTINGS = (
+    Setting(
+        "server_url",
+        str,
+        None,
+        "A Laneway server to work at, in place of a database.",
+        short="--url",
+    ),
+    Setting("api_key", str, None, "The server's API key.", secret=True),
+    *(item for item in SETTINGS if item.name in {"database_url", "data_dir", "postgres_pool_size"}),
+    *(item for item in SETTINGS if _is_part(item.name)),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -216,7 +234,7 @@ class Settings:
     @property
     def environment(self) -> Environment:
         """The database: the URL or the parts, whichever comes from nearer; then the URL."""
-        names = ("database_url", *(item.name for item in SETTINGS if _is_part(item.name)))
+        names = ("database_url", *(name for name in self.chosen if _is_part(name)))
         order = ("flag", "environment", "file", "default")
         nearest = min(order.index(self.chosen[name].source) for name in names)
         near = {
@@ -288,12 +306,16 @@ class Settings:
 
 
 def read_settings(
-    flags: Mapping[str, Value], variables: Mapping[str, str], file: Path | None = None
+    flags: Mapping[str, Value],
+    variables: Mapping[str, str],
+    file: Path | None = None,
+    *,
+    wanted: Sequence[Setting] = SETTINGS,
 ) -> Settings:
     """Return every setting; a file that is named must be there, laneway.toml need not."""
     table = _read_file(file)
     chosen = {}
-    for setting in SETTINGS:
+    for setting in wanted:
         flag = flags.get(setting.name)
         text = variables.get(setting.variable)
         if flag is not None:
@@ -328,7 +350,7 @@ def _read_file(file: Path | None) -> Mapping[str, Any]:
         table = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise SettingInvalid(str(path), f"cannot be read: {error}") from error
-    unknown = sorted(set(table) - {setting.name for setting in SETTINGS})
+    unknown = sorted(set(table) - {item.name for item in (*SETTINGS, *CLIENT_SETTINGS)})
     if unknown:
         raise SettingInvalid(str(path), f"has settings that do not exist: {', '.join(unknown)}")
     return table
@@ -381,10 +403,6 @@ def _hide_password(url: str) -> str:
         shown = [(name, HIDDEN if "password" in name else text) for name, text in parse_qsl(query)]
         query = urlencode(shown, safe="*/")
     return parts._replace(netloc=netloc, query=query).geturl()
-
-
-def _is_part(name: str) -> bool:
-    return name.startswith("postgres_") and name != "postgres_pool_size"
 
 
 def _milliseconds(value: float) -> timedelta:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
+from laneway.domain.activity import Snapshot
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import (
     Delivery,
@@ -25,7 +26,7 @@ from laneway.domain.messages import (
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
 from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
 from laneway.domain.settings import QueueChanges, QueueSettings
-from laneway.domain.statistics import QueueMetrics, SystemStats
+from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
 from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
 
 NO_WAIT = timedelta(0)
@@ -120,6 +121,8 @@ class Backend(Protocol):
     ) -> list[StoredMessage]: ...
 
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]: ...
+
+    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched: ...
 
     async def system_stats(self) -> SystemStats: ...
 

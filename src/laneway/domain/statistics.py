@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from laneway.domain.activity import Snapshot
+
 
 class QueueMetrics(NamedTuple):
     """How a queue's own group stands. total: pending and locked; rates are of the last minute."""
@@ -36,3 +38,26 @@ class SystemStats(NamedTuple):
     version: int
     bytes: int
     postgres: str
+
+
+class Happening(NamedTuple):
+    """What happened to messages of a queue at once; first and last are their ids."""
+
+    at: datetime
+    kind: str
+    group: str | None
+    partition: str | None
+    messages: int
+    first: str | None
+    last: str | None
+    attempt: int | None
+    consumer: str | None
+    reason: str | None
+
+
+class Watched(NamedTuple):
+    """What happened since the last look; `seen` is where the next one begins."""
+
+    happenings: list[Happening]
+    seen: Snapshot
+    more: bool

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import LanewayError, QueueNotFound
+from laneway.domain.ids import MessageId
 from laneway.domain.listings import MessageFilter
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.engine.procedures import inspection, listing
+from laneway.domain.statistics import Happening, Watched
+from laneway.engine.activity import Activity
+from laneway.engine.procedures import activity, inspection, listing
 from laneway.engine.procedures import statistics as procedures
 from laneway.engine.sqlstates import translate
 from laneway.sql.migrate import install, verify
@@ -15,10 +18,16 @@ from laneway.sql.migrate import install, verify
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from laneway.domain.activity import Event, Snapshot
     from laneway.domain.backend import Holding
     from laneway.domain.messages import Status, StoredMessage
     from laneway.domain.statistics import QueueMetrics, SystemStats
     from laneway.engine.core import Core
+
+MOST_EVENTS = 1000
+
+# No message is that large: sizes do not matter here.
+NOT_LARGE = 2**31 - 1
 
 
 class Overview:
@@ -65,6 +74,17 @@ class Overview:
         async with self._core.pool.lend() as connection:
             return await procedures.system_stats(connection)
 
+    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched:
+        """Return what happened in a queue since the last look; the first only marks the place."""
+        found = await self._core.catalog.find(queue)
+        if seen is None:
+            async with self._core.pool.lend() as connection:
+                return Watched([], await activity.read_snapshot(connection), more=False)
+        # Everything that happened is looked at, and what happened elsewhere passed over.
+        look = await Activity(self._core).follow(seen, limit=MOST_EVENTS, large=NOT_LARGE)
+        shown = [_show(event) for event in look.events if event.queue_id == found.queue_id]
+        return Watched(shown, look.seen, look.more)
+
     async def browse(
         self, queue: str, status: Status, *, limit: int = 100, offset: int = 0
     ) -> list[StoredMessage]:
@@ -93,3 +113,24 @@ class Overview:
             return await inspection.archive_many(
                 connection, group_id=found.group_id, holdings=holdings
             )
+
+
+def _show(event: Event) -> Happening:
+    first = last = None
+    if event.segment is not None and event.lane is not None:
+        first, last = (
+            None if seq is None else str(MessageId(event.segment, event.lane, seq))
+            for seq in (event.first_seq, event.last_seq)
+        )
+    return Happening(
+        event.at,
+        event.kind,
+        event.group,
+        event.partition,
+        event.messages,
+        first,
+        last,
+        event.attempt,
+        event.consumer,
+        event.reason,
+    )

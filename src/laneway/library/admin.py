@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Literal
 
+    from laneway.domain.activity import Snapshot
     from laneway.domain.backend import Backend
     from laneway.domain.messages import StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus
     from laneway.domain.settings import QueueChanges
-    from laneway.domain.statistics import QueueMetrics, SystemStats
+    from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
     from laneway.domain.workers import WorkerInfo
 
 
@@ -72,6 +73,10 @@ class Admin:
 
     async def all_queues_metrics(self) -> list[QueueMetrics]:
         return await self._backend.metrics()
+
+    async def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
+        """Return what happened in a queue since `seen`; the first look only marks the place."""
+        return await self._backend.follow_queue(queue, seen)
 
     async def system_stats(self) -> SystemStats:
         return await self._backend.system_stats()

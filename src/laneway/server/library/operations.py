@@ -24,6 +24,7 @@ _READ = frozenset(
     {
         "ping",
         "browse",
+        "follow_queue",
         "metrics",
         "system_stats",
         "get_queue",

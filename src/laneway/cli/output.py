@@ -1,0 +1,97 @@
+"""What commands print: a table for people, or JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+class Output:
+    """Results go to stdout, and nothing else does."""
+
+    def __init__(self, chosen: Format) -> None:
+        self.format = chosen
+
+    @property
+    def is_json(self) -> bool:
+        return self.format is Format.JSON
+
+    def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Print a list; JSON has every field, a table the columns named."""
+        if self.is_json:
+            self.json([_plain(row) for row in rows])
+            return
+        table = Table()
+        for column in columns:
+            right = any(isinstance(row.get(column), int | float) for row in rows)
+            table.add_column(column.replace("_", " "), justify="right" if right else "left")
+        for row in rows:
+            # As text: what is in a message is not markup.
+            table.add_row(*(Text(_write(row.get(column))) for column in columns))
+        Console().print(table)
+
+    def one(self, row: Mapping[str, Any]) -> None:
+        if self.is_json:
+            self.json(_plain(row))
+            return
+        table = Table(show_header=False)
+        for name, value in row.items():
+            table.add_row(name.replace("_", " "), Text(_write(value)))
+        Console().print(table)
+
+    def done(self, text: str, **facts: Any) -> None:
+        """Say what was done: in words, or as an object of the facts."""
+        if self.is_json:
+            self.json(_plain(facts))
+        else:
+            sys.stdout.write(f"{text}\n")
+
+    def json(self, value: Any) -> None:
+        sys.stdout.write(_encode(value).decode() + "\n")
+        sys.stdout.flush()
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in row.items()
+    }
+
+
+def _write(value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.2f}"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}"
+        case timedelta():
+            return f"{value.total_seconds():,.1f} s"
+        case list():
+            return ", ".join(map(str, value))
+        case dict():
+            return ", ".join(f"{key}: {item}" for key, item in value.items())
+        case _:
+            return str(value)

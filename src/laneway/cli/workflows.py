@@ -1,0 +1,115 @@
+"""What `laneway workflow` does."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from laneway.cli.lanes import with_lane
+from laneway.cli.output import Output
+from laneway.domain.runs import RunInfo, RunStatus
+from laneway.library.connection import Connection
+
+workflow = typer.Typer(
+    no_args_is_help=True, help="Start workflows, look at them, end them.", rich_markup_mode=None
+)
+
+Id = Annotated[str, typer.Argument(help="The run's id.")]
+
+_COLUMNS = ("run_id", "name", "queue", "status", "steps", "created_at", "finished_at", "error")
+
+
+@workflow.command("start")
+@with_lane
+async def start(
+    lane: Connection,
+    output: Output,
+    name: Annotated[str, typer.Argument(help="The workflow's name.")],
+    arguments: Annotated[str, typer.Argument(help="Its arguments, as a JSON list.")] = "[]",
+    *,
+    queue: Annotated[str, typer.Option(help="The workflow's queue.")] = "workflows",
+    run_id: Annotated[str | None, typer.Option(help="An id of one's own choice.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(min=0, help="Wait so many seconds for the result.")
+    ] = None,
+) -> None:
+    """Begin a run; with --wait, print its result."""
+    try:
+        given = json.loads(arguments)
+    except ValueError as error:
+        raise typer.BadParameter(f"the arguments are not JSON: {error}") from error
+    if not isinstance(given, list):
+        raise typer.BadParameter("the arguments are no JSON list")
+    run = await lane.start(name, *given, queue=queue, run_id=run_id)
+    if wait is None:
+        output.done(run.run_id, run_id=run.run_id)
+    else:
+        result = await run.result(timedelta(seconds=wait))
+        output.done(json.dumps(result), run_id=run.run_id, result=result)
+
+
+@workflow.command("list")
+@with_lane
+async def list_(
+    lane: Connection,
+    output: Output,
+    *,
+    status: Annotated[RunStatus | None, typer.Option(help="Only of this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+) -> None:
+    """List runs, newest first."""
+    found = await lane.admin.list_runs(status=status, limit=limit)
+    output.rows([_show(item) for item in found], _COLUMNS)
+
+
+@workflow.command("get")
+@with_lane
+async def get(lane: Connection, output: Output, run_id: Id) -> None:
+    """Show a run, with the steps it has finished."""
+    run = lane.run(run_id)
+    steps = [item.step for item in await run.steps()]
+    output.one({**_show(await run.info()), "steps": steps})
+
+
+@workflow.command("pause")
+@with_lane
+async def pause(lane: Connection, output: Output, run_id: Id) -> None:
+    """Have a run stop at its next step."""
+    status = await lane.run(run_id).pause()
+    output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
+
+
+@workflow.command("resume")
+@with_lane
+async def resume(lane: Connection, output: Output, run_id: Id) -> None:
+    """Have a paused or failed run go on."""
+    status = await lane.run(run_id).resume()
+    output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
+
+
+@workflow.command("cancel")
+@with_lane
+async def cancel(lane: Connection, output: Output, run_id: Id) -> None:
+    """End a run at its next step."""
+    status = await lane.run(run_id).cancel()
+    output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
+
+
+@workflow.command("purge")
+@with_lane
+async def purge(
+    lane: Connection,
+    output: Output,
+    *,
+    older_than: Annotated[float, typer.Option(min=0, help="Ended so many hours ago.")] = 24 * 7,
+) -> None:
+    """Forget runs that ended long ago."""
+    purged = await lane.admin.purge_runs(timedelta(hours=older_than))
+    output.done(f"{purged} runs are forgotten", purged=purged)
+
+
+def _show(info: RunInfo) -> dict[str, object]:
+    return info._asdict()

@@ -1,0 +1,257 @@
+"""The `laneway` command as a pipe and in a terminal, on a database and at a server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.library.terminal import LANEWAY, Terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.library.conftest import Place
+
+APP = """
+import laneway
+app = laneway.App()
+
+@app.handler("{queue}")
+async def handle(message):
+    print("handled", message.payload, flush=True)
+"""
+
+
+class Shell:
+    """Calls the command with where it works in its environment."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        name = "SERVER_URL" if address.startswith("http") else "DATABASE_URL"
+        self.variables = {name: address}
+        self.folder = folder
+
+    def run(self, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [LANEWAY, *arguments],
+            cwd=self.folder,
+            env={"PATH": "/usr/bin:/bin", "COLUMNS": "250", **self.variables},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def json(self, *arguments: str, given: str | None = None) -> Any:
+        done = self.run(*arguments, "--format", "json", given=given)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def terminal(self, *arguments: str) -> Terminal:
+        return Terminal(*arguments, cwd=self.folder, variables=self.variables)
+
+
+@pytest.fixture
+def shell(address: str, tmp_path: Path) -> Shell:
+    return Shell(address, tmp_path)
+
+
+@pytest.fixture
+def local(place: Place, tmp_path: Path) -> Shell:
+    """Return one shell, for what is the same on both transports."""
+    return Shell(place.dsn, tmp_path)
+
+
+def test_life_of_a_queue_in_a_script(shell: Shell, queue: str) -> None:
+    name = f"{queue}-made"
+    assert shell.json("queue", "create", name, "--max-attempts", "1")["name"] == name
+    assert shell.run("queue", "create", name).returncode == 4
+    pushed = shell.json(
+        "enqueue", "-", "--queue", name, "--priority", "3", given='{"n": 1}\n\n"two"\n'
+    )
+    assert pushed["pushed"] == 2
+    taken = shell.json("dequeue", "--queue", name, "--count", "5", "--ack", "--consumer", "me")
+    assert [item["payload"] for item in taken] == [{"n": 1}, "two"]
+    assert [item["id"] for item in taken] == pushed["ids"]
+    empty = shell.run("dequeue", "--queue", name, "--timeout", "0", "--format", "json")
+    assert (empty.returncode, empty.stdout) == (6, "[]\n")
+    assert shell.json("queue", "metrics", name)["acknowledged"] == 2
+    assert shell.json("enqueue", "--queue", name)["pushed"] == 500
+    assert shell.run("queue", "delete", name).returncode == 4
+    assert shell.json("queue", "purge", name, "--yes")["deleted"] >= 500
+    assert shell.run("queue", "delete", name, "--force").returncode == 0
+    assert shell.run("queue", "get", name).returncode == 3
+
+
+def test_dead_letters(local: Shell, queue: str) -> None:
+    local.json("enqueue", "[1]", "--queue", queue, "--messages", "2")
+    local.json("dequeue", "--queue", queue, "--ack-timeout", "0.01", "--count", "2")
+    assert local.json("queue", "dlq", "list", queue) == []
+    assert local.json("queue", "dlq", "replay", queue) == {"replayed": 0}
+    assert local.json("queue", "dlq", "purge", queue, "--yes") == {"deleted": 0}
+
+
+def test_tables_are_for_people(local: Shell, queue: str) -> None:
+    local.run("enqueue", '{"text": "[bold]not markup[/bold]"}', "--queue", queue)
+    shown = local.run("queue", "messages", queue).stdout
+    assert "[bold]not markup[/bold]" in shown
+    assert "\x1b" not in shown
+    assert queue in local.run("queue", "list").stdout
+    assert "max attempts" in local.run("queue", "get", queue).stdout
+    assert "postgres" in local.run("admin", "stats").stdout
+
+
+def test_workers_from_outside(shell: Shell, queue: str) -> None:
+    assert shell.json("worker", "list", "--queue", queue) == []
+    for command in ("get", "suspend", "resume", "shutdown"):
+        done = shell.run("worker", command, "nobody")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith('laneway: worker "nobody" does not exist')
+    assert "total" in shell.json("worker", "stats")
+    assert "reclaimed" in shell.json("admin", "reclaim", "--timeout", "3600")
+    assert "purged" in shell.json("worker", "purge", "--older-than", "1000")
+
+
+def test_runs_from_outside(local: Shell, queue: str) -> None:
+    run = local.json("workflow", "start", "nothing", "[1]", "--queue", queue)["run_id"]
+    assert local.json("workflow", "get", run)["status"] == "running"
+    assert local.json("workflow", "pause", run)["status"] == "paused"
+    assert local.run("workflow", "pause", run).returncode == 4
+    assert local.json("workflow", "resume", run)["status"] == "running"
+    assert local.json("workflow", "cancel", run)["status"] == "cancelled"
+    assert local.run("workflow", "get", "nobody").returncode == 3
+    assert local.run("workflow", "start", "nothing", "{}", "--queue", queue).returncode == 2
+    assert run in [item["run_id"] for item in local.json("workflow", "list", "--limit", "1000")]
+    waited = local.run("workflow", "start", "nothing", "--queue", queue, "--wait", "0.1")
+    assert waited.returncode == 5
+
+
+def test_app_is_run_until_it_is_told_to_stop(local: Shell, queue: str) -> None:
+    (local.folder / "jobs.py").write_text(APP.format(queue=queue))
+    local.run("enqueue", '"hello"', "--queue", queue)
+    with local.terminal("worker", "run", "jobs:app") as running:
+        running.expect("handled hello")
+        workers = local.json("worker", "list", "--queue", queue)
+        assert [item["state"] for item in workers] == ["polling"]
+        assert local.run("worker", "health").returncode in {0, 1}
+        running.process.send_signal(signal.SIGTERM)
+        assert running.wait() == 0
+    (stopped,) = local.json("worker", "list", "--queue", queue)
+    assert (stopped["state"], stopped["handled"]) == ("stopped", 1)
+    for wrong in ("nowhere:app", "jobs:nothing", "json:loads"):
+        assert local.run("worker", "run", wrong).returncode == 1
+
+
+def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
+    local.run("enqueue", "1", "--queue", queue)
+    with local.terminal("queue", "purge", queue) as asked:
+        asked.expect(f"Delete the messages of {queue}?")
+        asked.send("n\n")
+        assert asked.wait() == 1
+    with local.terminal("queue", "purge", queue) as asked:
+        asked.expect("[y/N]")
+        asked.send("y\n")
+        asked.expect("1 messages are deleted")
+        assert asked.wait() == 0
+
+
+def test_bulk_work_shows_a_bar_in_a_terminal_only(shell: Shell, queue: str) -> None:
+    with shell.terminal(
+        "enqueue", "--queue", queue, "--messages", "300", "--batch-size", "20"
+    ) as bulk:
+        bulk.expect("300 messages are pushed")
+        assert bulk.wait() == 0
+        assert "pushing" in bulk.text
+        assert "100%" in bulk.text
+    piped = shell.run("enqueue", "--queue", queue, "--messages", "30")
+    assert piped.stderr == ""
+    assert piped.stdout == f"30 messages are pushed to {queue}\n"
+
+
+def test_top_shows_queues_and_ends_with_ctrl_c(shell: Shell, queue: str) -> None:
+    shell.run("enqueue", "1", "--queue", queue, "--messages", "20000", "--batch-size", "5000")
+    with shell.terminal("top", "--interval", "0.2") as top:
+        top.expect(queue)
+        top.expect("20,000")
+        top.expect("workers")
+        top.send("\x03")
+        assert top.wait() == 130
+        # The screen is given back as it was.
+        assert "\x1b[?1049l" in top.raw
+    (line,) = shell.run("top", "--looks", "1", "--format", "json").stdout.splitlines()
+    assert queue in [item["queue"] for item in json.loads(line)["queues"]]
+
+
+def test_tail_follows_what_happens(shell: Shell, queue: str) -> None:
+    with shell.terminal("tail", queue) as tail:
+        tail.expect(f"following {queue}")
+        shell.run("enqueue", "1", "--queue", queue)
+        tail.expect("pushed")
+        shell.run("dequeue", "--queue", queue, "--consumer", "me", "--ack")
+        tail.expect("by me")
+        tail.expect("acked")
+        tail.send("\x03")
+        assert tail.wait() == 130
+    assert shell.run("tail", "nowhere").returncode == 3
+
+
+def test_benchmark_prints_the_table(shell: Shell) -> None:
+    done = shell.run("benchmark", "--duration", "0.2", "--batch-size", "10", "--workers", "3")
+    assert done.returncode == 0, done.stderr
+    for wanted in (
+        "Ops/Sec",
+        "Avg (ms)",
+        "P99 (ms)",
+        "Single Enqueue",
+        "Batch Enqueue (10/batch)",
+        "Single Dequeue",
+        "Full Cycle",
+        "Concurrent Enqueue (3 workers)",
+    ):
+        assert wanted in done.stdout
+    one = shell.json("benchmark", "--duration", "0.1", "--test", "enqueue", "--no-logging")
+    assert [item["Operation"] for item in one] == ["Single Enqueue"]
+    assert not [
+        item for item in shell.json("queue", "list") if item["queue"].startswith("benchmark-")
+    ]
+
+
+def test_settings_come_from_the_file_too(place: Place, tmp_path: Path, queue: str) -> None:
+    (tmp_path / "laneway.toml").write_text(f'server_url = "{place.url}"\n')
+    done = subprocess.run(
+        [LANEWAY, "queue", "get", queue, "--format", "json"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["name"] == queue
+
+
+def test_what_is_away_or_wrong_is_one_line(tmp_path: Path) -> None:
+    away = Shell("http://127.0.0.1:1", tmp_path).run("queue", "list")
+    assert (away.returncode, len(away.stderr.splitlines())) == (5, 1)
+    wrong = Shell("postgresql://127.0.0.1:1/x", tmp_path).run("enqueue", "{not json")
+    assert wrong.returncode in {2, 5}
+    assert Shell("http://127.0.0.1:1", tmp_path).run("queue", "nonsense").returncode == 2
+
+
+def test_shell_completes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [LANEWAY],
+        cwd=tmp_path,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "_LANEWAY_COMPLETE": "complete_bash",
+            "COMP_WORDS": "laneway queue d",
+            "COMP_CWORD": "2",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == {"delete", "dlq"}

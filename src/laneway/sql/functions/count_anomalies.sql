@@ -8,6 +8,6 @@ language sql stable set search_path = '' as $$
     from (select a.type, a.severity, a.seqs from laneway.anomaly a, laneway.policy p
            where a.at >= greatest(p_from, clock_timestamp() - p.event_retention) and (p_to is null or a.at <= p_to)
              and (p_queue_ids is null or a.queue_id = any (p_queue_ids)) and (p_severity is null or a.severity = p_severity) and (p_type is null or a.type = p_type)
-           order by a.at desc, a.anomaly_id desc limit p_bound) m
+           order by a.at desc, a.anomaly_id desc limit greatest(p_bound, 0)) m
    group by m.type, m.severity;
 $$;

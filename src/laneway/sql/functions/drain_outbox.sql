@@ -7,7 +7,7 @@ declare
 begin
   with taken as (
     delete from laneway.outbox o where o.outbox_id = any (array(
-      select i.outbox_id from laneway.outbox i where i.error is null order by i.outbox_id limit p_limit for update skip locked)) returning o.*)
+      select i.outbox_id from laneway.outbox i where i.error is null order by i.outbox_id limit greatest(p_limit, 0) for update skip locked)) returning o.*)
   select array_agg(t.queue_id order by t.outbox_id) as queues, array_agg(t.body order by t.outbox_id) as bodies, array_agg(t.partition order by t.outbox_id) as partitions,
          array_agg(t.priority order by t.outbox_id) as priorities, array_agg(t.delay order by t.outbox_id) as delays, array_agg(t.key order by t.outbox_id) as keys,
          array_agg(t.headers order by t.outbox_id) as headers, array_agg(t.lease order by t.outbox_id) as leases, array_agg(t.max_attempts order by t.outbox_id) as max_attempts

@@ -17,6 +17,9 @@ declare
 begin
   select q.queue_id, q.name, q.max_bytes, q.record_events, g.ordered into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  if json_typeof(p_changes) <> 'object' then
+    raise exception 'message %: changes are an object, not %', laneway.message_id(p_segment, p_lane_id, p_seq), json_typeof(p_changes) using errcode = 'LW422', hint = 'Write {"priority": 5}.';
+  end if;
   select k into v_key from json_object_keys(p_changes) k
    where k not in ('partition', 'priority', 'body', 'headers', 'lease', 'max_attempts') or (v_queue.ordered and k in ('partition', 'priority')) limit 1;
   if found then

@@ -17,7 +17,7 @@ begin
                -- an ordered claim ends as a whole
                and not ((select g.ordered from laneway.consumer_group g where g.group_id = c.group_id) is true
                         and exists (select from laneway.claim o where o.token = c.token and (o.until > v_now) is true))
-             order by c.until limit p_limit) c
+             order by c.until limit greatest(p_limit, 0)) c
       left join lateral (select o.queue_id from laneway.consumer_group o where o.group_id = c.group_id) g on true
   loop
     queue_id := v_claim.queue_id; group_id := v_claim.group_id;

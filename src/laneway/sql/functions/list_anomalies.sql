@@ -10,7 +10,7 @@ language sql stable set search_path = '' as $$
     select a.*, case a.severity when 'critical' then 3 when 'warning' then 2 else 1 end as weight from laneway.anomaly a, laneway.policy p
      where a.at >= greatest(p_from, clock_timestamp() - p.event_retention) and (p_to is null or a.at <= p_to)
        and (p_queue_ids is null or a.queue_id = any (p_queue_ids)) and (p_severity is null or a.severity = p_severity) and (p_type is null or a.type = p_type)
-     order by a.at desc, a.anomaly_id desc limit p_bound),
+     order by a.at desc, a.anomaly_id desc limit greatest(p_bound, 0)),
   sorted as (
     select m.*, row_number() over (order by
              case when p_descending then case p_sort when 'severity' then m.weight end end desc, case when not p_descending then case p_sort when 'severity' then m.weight end end,
@@ -18,10 +18,10 @@ language sql stable set search_path = '' as $$
              case when not p_descending then case p_sort when 'type' then m.type when 'queue_name' then m.queue_name end end,
              case when p_descending then case p_sort when 'actual' then m.actual end end desc nulls last, case when not p_descending then case p_sort when 'actual' then m.actual end end nulls last,
              case when p_descending then m.at end desc, case when not p_descending then m.at end, m.anomaly_id desc) as place
-      from matching m order by place limit p_limit)
+      from matching m order by place limit greatest(p_limit, 0))
   select o.anomaly_id, o.event_id, o.at, o.kind, coalesce(q.name, o.queue_name), o.message_segment, o.lane_id, s.seq, o.consumer, o.type, o.severity, o.description, o.threshold, o.actual
     from sorted o
     left join laneway.queue q on q.queue_id = o.queue_id
-    left join lateral (select t.seq from unnest(o.seqs) r (range), generate_series(lower(r.range), upper(r.range) - 1) t (seq) limit p_limit) s on true
-   order by o.place, s.seq limit p_limit;
+    left join lateral (select t.seq from unnest(o.seqs) r (range), generate_series(lower(r.range), upper(r.range) - 1) t (seq) limit greatest(p_limit, 0)) s on true
+   order by o.place, s.seq limit greatest(p_limit, 0);
 $$;

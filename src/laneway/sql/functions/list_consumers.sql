@@ -5,6 +5,6 @@ language sql stable set search_path = '' as $$
   select c.consumer, sum(c.taken)::bigint, max(c.last_at)
     from (select w.consumer, w.taken, w.last_at from laneway.consumer_activity w
            where (p_queue_ids is null or w.queue_id = any (p_queue_ids)) and (p_consumer is null or w.consumer = p_consumer)
-           order by w.last_at desc limit p_limit) c
+           order by w.last_at desc limit greatest(p_limit, 0)) c
    group by c.consumer order by 3 desc;
 $$;

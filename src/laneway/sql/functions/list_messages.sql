@@ -2,7 +2,7 @@
 -- priority, type, attempt_count, payload_size, or the moment that goes with the state (locked_until, acknowledged_at,
 -- last_error); by anything but created_at, the newest 10000 that match are sorted. p_search is looked for in id,
 -- type and payload. Reads lanes from their ends, so a page costs what it shows and skips, not what the queue holds.
--- Locks: none. Errors: LW422 unknown state or sort.
+-- Locks: none. Errors: LW422 unknown state or sort, a page that cannot be.
 create or replace function laneway.list_messages(
   p_group_ids int[], p_status text, p_types text[] default null, p_priority smallint default null, p_min_attempts int default null,
   p_from timestamptz default null, p_to timestamptz default null, p_search text default null,
@@ -13,13 +13,16 @@ returns table (id text, queue_name text, group_name text, type text, payload jso
 language plpgsql stable set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
-  v_most int := case when p_sort = 'created_at' then p_limit + p_offset else 10000 end;
+  v_most bigint := case when p_sort = 'created_at' then p_limit::bigint + p_offset else 10000 end;
   v_order text := case when p_descending then 'desc' else 'asc' end;
 begin
-  if p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
+  if p_limit < 0 or p_offset < 0 then
+    raise exception 'a page cannot have % messages from % on', p_limit, p_offset using errcode = 'LW422', hint = 'Neither may be less than zero.';
+  end if;
+  if p_status is null or p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
     raise exception 'there is no state "%"', p_status using errcode = 'LW422', hint = 'States are queued, processing, acknowledged, dead and archived.';
   end if;
-  if p_sort not in ('created_at', 'priority', 'type', 'attempt_count', 'payload_size', 'locked_until', 'acknowledged_at', 'last_error', 'id', 'consumer_id', 'dequeued_at') then
+  if p_sort is null or p_sort not in ('created_at', 'priority', 'type', 'attempt_count', 'payload_size', 'locked_until', 'acknowledged_at', 'last_error', 'id', 'consumer_id', 'dequeued_at') then
     raise exception 'cannot sort by "%"', p_sort using errcode = 'LW422';
   end if;
   return query execute format($q$

@@ -1,6 +1,6 @@
 -- Pushes one message inside the caller's own transaction, however long that is: it takes no lane's lock and is
 -- moved to its lane after the commit, within moments. Answers its place in the outbox.
--- Locks: none. Errors: LW404 unknown queue, LW413 body too big.
+-- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body.
 create or replace function laneway.outbox_push(
   p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_delay interval default null, p_key text default null,
   p_headers json default null, p_lease interval default null, p_max_attempts smallint default null) returns bigint
@@ -12,6 +12,9 @@ begin
   select q.queue_id, q.max_bytes into v_queue from laneway.queue q where q.name = p_queue;
   if not found then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  if p_body is null then
+    raise exception 'a message for queue "%" has no body', p_queue using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
   end if;
   perform laneway.check_sizes(p_queue, v_queue.max_bytes, array[p_body]);
   insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body)

@@ -7,5 +7,5 @@ language sql stable set search_path = '' set enable_seqscan = off set enable_bit
     select l.lane_id, ceil(p_sample::float8 / count(*) over ())::int as share from laneway.lane l where l.queue_id = any (p_queue_ids))
   select coalesce(avg(m.size), 0)::float8, coalesce(max(m.size), 0)
     from lanes l
-    cross join lateral (select octet_length(m.body::text) as size from laneway.message m where m.lane_id = l.lane_id order by m.seq desc limit l.share) m;
+    cross join lateral (select octet_length(m.body::text) as size from laneway.message m where m.lane_id = l.lane_id order by m.seq desc limit greatest(l.share, 0)) m;
 $$;

@@ -8,6 +8,7 @@ language sql set search_path = '' as $$
       from unnest(p_segments, p_lanes, p_seqs, p_tokens) u (segment, lane_id, seq, token)
       join laneway.lane l on l.lane_id = u.lane_id
       join laneway.queue q on q.queue_id = l.queue_id and q.record_events
+     where p_action is not null
     returning 1)
   select count(*) from recorded;
 $$;

@@ -1,4 +1,4 @@
--- Renames a queue. Locks: the row. Errors: LW404 no such queue, LW409 the new name is taken.
+-- Renames a queue. Locks: the row. Errors: LW404 no such queue, LW409 the new name is taken, LW422 an empty name.
 create or replace function laneway.rename_queue(p_name text, p_new_name text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -13,6 +13,6 @@ begin
 exception
   when unique_violation then
     raise exception 'queue "%" already exists', p_new_name using errcode = 'LW409', hint = 'Choose another name.';
-  when check_violation then
+  when check_violation or not_null_violation then
     raise exception 'a queue''s name must not be empty' using errcode = 'LW422';
 end $$;

@@ -6,7 +6,7 @@ declare
   v_count int;
 begin
   delete from laneway.dedup_key where ctid = any (array(
-    select k.ctid from laneway.dedup_key k where k.expires_at <= v_now order by k.expires_at limit p_limit for update skip locked));
+    select k.ctid from laneway.dedup_key k where k.expires_at <= v_now order by k.expires_at limit greatest(p_limit, 0) for update skip locked));
   get diagnostics v_count = row_count;
   return v_count;
 end $$;

@@ -5,7 +5,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_readers int[];
 begin
-  v_readers := array(select f.reader_id from (select f.reader_id from laneway.forgotten f order by f.reader_id limit p_limit for update skip locked) f
+  v_readers := array(select f.reader_id from (select f.reader_id from laneway.forgotten f order by f.reader_id limit greatest(p_limit, 0) for update skip locked) f
                       where pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, f.reader_id));
   perform laneway.forget_readers(v_readers);
   delete from laneway.forgotten where reader_id = any (v_readers);

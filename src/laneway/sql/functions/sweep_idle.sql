@@ -9,10 +9,10 @@ declare
   v_pivot int := floor(random() * coalesce((select max(r.reader_id) from laneway.reader r), 0))::int;
 begin
   for v_reader in
-    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id >= v_pivot order by r.reader_id limit p_limit)
+    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id >= v_pivot order by r.reader_id limit greatest(p_limit, 0))
     union all
-    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id < v_pivot order by r.reader_id limit p_limit)
-    limit p_limit
+    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id < v_pivot order by r.reader_id limit greatest(p_limit, 0))
+    limit greatest(p_limit, 0)
   loop
     continue when (select p.moved_at > clock_timestamp() - p_after
                      from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1);

@@ -11,6 +11,9 @@ begin
   if not found then
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
+  if json_typeof(p_settings) is distinct from 'object' then
+    raise exception 'queue "%": settings are an object, not %', p_name, coalesce(json_typeof(p_settings), 'nothing') using errcode = 'LW422', hint = 'Write {"lease": "1 minute"}.';
+  end if;
   select k into v_key from json_object_keys(p_settings) k
    where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
                    'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'description', 'options')
@@ -20,6 +23,9 @@ begin
   end if;
   begin
     v_new := json_populate_record(v_old, p_settings);
+    if json_typeof(v_new.options) <> 'object' then
+      raise exception 'options are an object, not %', json_typeof(v_new.options) using errcode = 'check_violation';
+    end if;
     update laneway.queue set
       kind = v_new.kind, ordered = v_new.ordered, lease = v_new.lease, max_attempts = v_new.max_attempts, backoff = v_new.backoff,
       backoff_factor = v_new.backoff_factor, backoff_limit = v_new.backoff_limit, delay = nullif(v_new.delay, interval '0'),

@@ -1,0 +1,162 @@
+"""Whatever a function is called with, it does its work or says in our own terms why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import create_group, create_queue, push
+
+if TYPE_CHECKING:
+    from tests.sql.calls import Session
+
+# What belongs to arguments of these names, as SQL; other arguments get their type's value.
+BY_NAME = {
+    "p_name": "'work'",
+    "p_queue": "'work'",
+    "p_new_name": "'other'",
+    "p_status": "'queued'",
+    "p_from": "'queued'",
+    "p_to": "'dead'",
+    "p_action": "'nacked'",
+    "p_fate": "'retry'",
+    "p_sort": "'created_at'",
+    "p_start": "'all'",
+    "p_table": "'message'",
+    "p_group_id": "1",
+    "p_segment": "2",
+    "p_role": "'read'",
+    "p_hash": "sha256('x')",
+}
+BY_TYPE = {
+    "integer": ("1", "-1", "2147483647"),
+    "bigint": ("1", "-1", "9223372036854775806"),
+    "smallint": ("1::smallint", "(-1)::smallint", "32767::smallint"),
+    "text": ("'x'", "''"),
+    "boolean": ("true", "false"),
+    "uuid": ("gen_random_uuid()",),
+    "json": ("'{}'::json", "'[]'::json", "'3'::json", "'null'::json"),
+    "jsonb": ("'{}'::jsonb", "'[]'::jsonb"),
+    "bytea": ("'x'::bytea",),
+    "double precision": ("1.5", "-1", "'NaN'"),
+    "interval": ("'1 second'::interval", "'-1 second'::interval"),
+    "timestamp with time zone": ("now()", "'infinity'::timestamptz"),
+    "pg_snapshot": ("pg_current_snapshot()",),
+    "xid8": ("'3'::xid8",),
+    "tid": ("'(0,1)'::tid",),
+    "int8multirange": ("'{[1,2]}'::int8multirange", "'{}'::int8multirange"),
+}
+
+# What people and programs call; the rest is called by these, with what they have checked.
+PUBLIC = [
+    "ack_many",
+    "count_anomalies",
+    "count_messages",
+    "counts",
+    "create_group",
+    "create_queue",
+    "delete_between",
+    "delete_group",
+    "delete_queue",
+    "drain_outbox",
+    "edit_message",
+    "expire",
+    "extend_many",
+    "find_lanes",
+    "find_messages",
+    "follow_events",
+    "history",
+    "holders",
+    "keep_events",
+    "list_activity",
+    "list_anomalies",
+    "list_consumers",
+    "list_messages",
+    "list_partitions",
+    "list_queues",
+    "message_facts",
+    "move_messages",
+    "nack_many",
+    "next_due",
+    "orphans",
+    "outbox_push",
+    "payload_sizes",
+    "purge",
+    "ready_groups",
+    "record_event",
+    "release_many",
+    "rename_queue",
+    "replay",
+    "rest_readers",
+    "retain",
+    "rotate",
+    "seek",
+    "sweep_activity",
+    "sweep_dedup",
+    "sweep_forgotten",
+    "sweep_idle",
+    "update_queue",
+]
+
+_CATALOG = """
+select p.proname as name, coalesce(p.proargnames, '{}') as names, coalesce(p.proargmodes::text[], '{}') as modes,
+       array(select format_type(t, null) from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) t) as types
+  from pg_proc p where p.pronamespace = 'laneway'::regnamespace and p.proname = any ($1) order by 1
+"""
+
+
+def values_for(name: str, kind: str) -> list[str]:
+    """Return what an argument may be given: something that fits, nothing, and odd things."""
+    if kind.endswith("[]"):
+        item = kind.removesuffix("[]")
+        fitting = BY_TYPE[item][0]
+        return [
+            f"array[{fitting}]::{kind}",
+            f"null::{kind}",
+            f"'{{}}'::{kind}",
+            f"array[null]::{kind}",
+        ]
+    own = BY_NAME.get(name) if kind in {"text", "integer", "bytea"} else None
+    plain = list(BY_TYPE[kind])
+    return [own or plain[0], f"null::{kind}", *plain]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_bad_arguments_are_refused_in_our_own_terms(
+    session: Session, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    assert queue.group_id == 1
+    await create_group(session, queue, "more")
+    await push(session, queue, ["1", "2"])
+    raw: list[str] = []
+    catalog = await session.fetch(_CATALOG, PUBLIC)
+    assert [row["name"] for row in catalog] == sorted(PUBLIC)
+    for row in catalog:
+        taken = [
+            (name, kind)
+            for name, kind, mode in zip(
+                row["names"], row["types"], row["modes"] or ["i"] * len(row["types"]), strict=True
+            )
+            if mode == "i"
+        ]
+        fitting = [values_for(*argument)[0] for argument in taken]
+        calls = [fitting]
+        for at, argument in enumerate(taken):
+            calls += [
+                [*fitting[:at], value, *fitting[at + 1 :]] for value in values_for(*argument)[1:]
+            ]
+        for arguments in calls:
+            statement = f"select laneway.{row['name']}({', '.join(arguments)})"
+            transaction = session.transaction()
+            await transaction.start()
+            try:
+                await session.execute(statement)
+            except asyncpg.PostgresError as error:
+                if not (error.sqlstate or "").startswith("LW"):
+                    raw.append(f"{error.sqlstate} {statement}: {error}")
+            finally:
+                await transaction.rollback()
+    assert raw == [], "\n".join(raw)

@@ -181,6 +181,18 @@ def test_path_names_what_its_parameters_have() -> None:
         Router([surface(operation("GET", "/{other}", parameters=ByName))])
 
 
+def test_every_body_has_an_example_that_fits() -> None:
+    bodies = [item for item in SURFACE.operations if item.body and not isinstance(item.body, Media)]
+    assert [item.path for item in bodies if item.example is None] == []
+    for route in Router([SURFACE]).routes:
+        if route.body is not None:
+            route.body.decode(msgspec.json.encode(route.operation.example))
+
+
+def test_every_tag_is_described() -> None:
+    assert {item.tag for item in SURFACE.operations} == set(SURFACE.tags)
+
+
 def test_only_known_paths_are_open() -> None:
     opened = {item.path for item in SURFACE.operations if item.role is None}
     assert {"/health", "/doc", "/docs", "/reference"} <= opened

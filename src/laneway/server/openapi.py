@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from laneway.server.operations import Content
     from laneway.server.routing import Route
 
+_DESCRIPTION = """A message broker on PostgreSQL.
+
+A message is added to a queue, taken by a worker, which holds it for a while, and acknowledged. One that fails or
+is not acknowledged in time is handed out again, until its attempts are used up and it is dead.
+
+Once a key is set, every call carries one: `X-API-KEY: …`, or `Authorization: Bearer …`."""
 _REF = "#/components/schemas/{name}"
 _PATH_NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
@@ -43,8 +49,14 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         "info": {
             "title": "Laneway",
             "version": version,
-            "description": "A message broker on PostgreSQL.",
+            "description": _DESCRIPTION,
         },
+        "tags": [
+            {"name": name, "description": text}
+            for name, text in {
+                name: text for route in shown for name, text in route.surface.tags.items()
+            }.items()
+        ],
         "paths": paths,
         "components": {
             "schemas": _keep_used(components, used),
@@ -54,7 +66,8 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
             },
         },
     }
-    return _shorten_names(document, components)
+    tidied: dict[str, Any] = _tidy(_shorten_names(document, components))
+    return tidied
 
 
 def _collect_types(routes: Iterable[Route]) -> list[Any]:
@@ -88,7 +101,7 @@ def _describe(
     if operation.body is not None:
         described["requestBody"] = {
             "required": not operation.body_optional,
-            "content": _describe_content(operation.body, known),
+            "content": _describe_content(operation.body, known, example=operation.example),
         }
     return described
 
@@ -114,10 +127,15 @@ def _describe_answer(status: int, content: Content, known: Mapping[int, Any]) ->
     return described
 
 
-def _describe_content(content: Any, known: Mapping[int, Any]) -> dict[str, Any]:
+def _describe_content(
+    content: Any, known: Mapping[int, Any], *, example: Any = None
+) -> dict[str, Any]:
     if isinstance(content, Media):
         return {content.content_type: {} if content.schema is None else {"schema": content.schema}}
-    return {"application/json": {"schema": known[id(content)]}}
+    described = {"schema": known[id(content)]}
+    if example is not None:
+        described["example"] = example
+    return {"application/json": described}
 
 
 def _resolve(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,6 +156,23 @@ def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, 
             text = text.replace(f'"{name}":', f'"{short}":')
     shortened: dict[str, Any] = msgspec.json.decode(text)
     return shortened
+
+
+def _tidy(value: Any) -> Any:
+    """Say the type of a choice of texts, and leave out defaults that say no more than "none"."""
+    if isinstance(value, list):
+        return [_tidy(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    tidied = {
+        key: each if key == "example" else _tidy(each)
+        for key, each in value.items()
+        if key != "default" or each is not None
+    }
+    choices = tidied.get("enum")
+    if isinstance(choices, list) and all(isinstance(each, str) for each in choices):
+        tidied.setdefault("type", "string")
+    return tidied
 
 
 def _keep_used(components: Mapping[str, Any], used: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Operation(Generic[P, B]):
 
     path: relative to its surface, with {names} that are fields of `parameters`. role None: open to
     all. reach: which queues it touches. body_optional: an empty body stands for the body's
-    defaults. compress: its answers are large lists. hidden: not in the OpenAPI document. forms: what
+    defaults. example: a body, as the reference shows it. compress: its answers are large lists. hidden: not in the OpenAPI document. forms: what
     names in the path may look like, as regular expressions. query: only requests with that
     parameter are meant, before all others.
     """
@@ -68,6 +68,7 @@ class Operation(Generic[P, B]):
     parameters: type[P] | None = None
     body: type[B] | Media | None = None
     body_optional: bool = False
+    example: Any = None
     compress: bool = False
     hidden: bool = False
     forms: Mapping[str, str] = field(default_factory=dict)
@@ -83,13 +84,17 @@ class Operation(Generic[P, B]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
-    """One protocol: its operations under a prefix, and how it words what went wrong."""
+    """One protocol: its operations under a prefix, and how it words what went wrong.
+
+    tags: what the reference says of each group of operations, in the order it shows them.
+    """
 
     name: str
     prefix: str
     operations: Sequence[Operation[Any, Any]]
     explain: Callable[[LanewayError], Answer]
     errors: Mapping[int, Content] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 __all__ = ["Content", "Media", "Operation", "Reach", "Role", "Surface", "every_queue", "no_queue"]

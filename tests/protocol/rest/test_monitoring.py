@@ -46,6 +46,8 @@ async def test_document_describes_every_route(api: httpx.AsyncClient) -> None:
     schema = document["components"]["schemas"]["NewMessage"]
     assert schema["required"] == ["type", "payload"]
     assert "ackTimeout" in schema["properties"]
+    form = document["paths"]["/api/queue/import"]["post"]["requestBody"]["content"]
+    assert form["multipart/form-data"]["schema"]["required"] == ["file"]
     names = set(re.findall(r"#/components/schemas/([\w.]+)", (await api.get("/doc")).text))
     assert names == set(document["components"]["schemas"])
     operations = [

@@ -38,6 +38,13 @@ SURFACE = Surface(
     ),
     explain=explain,
     errors=ERRORS,
+    tags={
+        "messages": "Add, take and settle messages; list, edit, move and delete them.",
+        "queues": "Make, change, purge and delete queues.",
+        "activity": "What happened, what was remarkable, and what happens now.",
+        "monitoring": "Whether the server is well, and how much there is.",
+        "documents": "This description.",
+    },
 )
 
 __all__ = ["SURFACE"]

@@ -25,9 +25,8 @@ _PAGE = b"""<!doctype html>
 <title>Laneway API</title>
 </head>
 <body>
-<script id="api-reference" data-url="doc"
- data-configuration='{"withDefaultFonts":false,"telemetry":false,"agent":{"disabled":true}}'>
-</script>
+<script id="api-reference" data-url="doc" data-configuration='{"withDefaultFonts":false,
+ "telemetry":false,"agent":{"disabled":true},"showDeveloperTools":"never"}'></script>
 <script src="reference/scalar.js"></script>
 </body>
 </html>

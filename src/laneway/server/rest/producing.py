@@ -131,6 +131,7 @@ OPERATIONS = (
         handler=add_message,
         summary="Add a message",
         body=NewMessage,
+        example={"type": "mail", "payload": {"to": "ada@example.org"}, "priority": 5},
         answers={201: Added, 404: Message},
         role=Role.WRITE,
         reach=_queue_of_message,
@@ -141,6 +142,10 @@ OPERATIONS = (
         handler=add_batch,
         summary="Add many messages, all or none",
         body=Batch,
+        example=[
+            {"type": "mail", "payload": {"n": 1}},
+            {"type": "mail", "payload": {"n": 2}, "delay": 60},
+        ],
         answers={201: BatchAdded, 404: Message},
         role=Role.WRITE,
         reach=_queues_of_batch,

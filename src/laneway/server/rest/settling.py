@@ -254,6 +254,9 @@ async def _queues_of(ids: Sequence[str], call: Call[Any, Any]) -> Sequence[str]:
     return [found.queue for found in await locate(call.broker, ids, look=False)]
 
 
+# In the reference's examples.
+_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - of a message, and made up
+
 OPERATIONS = (
     Operation(
         method="POST",
@@ -261,6 +264,7 @@ OPERATIONS = (
         handler=ack_message,
         summary="Acknowledge a message",
         body=Ack,
+        example={"id": "2-1-1", "lock_token": _TOKEN},
         answers={200: Message, 400: Message, 409: Message},
         role=Role.WRITE,
         reach=_queues_of_body,
@@ -271,6 +275,7 @@ OPERATIONS = (
         handler=ack_messages,
         summary="Acknowledge many messages, each on its own",
         body=Acks,
+        example={"acks": [{"id": "2-1-1", "lock_token": _TOKEN}]},
         answers={200: Acked},
         role=Role.WRITE,
         reach=_queues_of_body,
@@ -281,6 +286,7 @@ OPERATIONS = (
         handler=nack_messages,
         summary="Give many messages back, each on its own",
         body=Nacks,
+        example={"nacks": [{"id": "2-1-1", "lock_token": _TOKEN, "error": "no such address"}]},
         answers={200: Nacked},
         role=Role.WRITE,
         reach=_queues_of_body,
@@ -292,6 +298,7 @@ OPERATIONS = (
         summary="Give a message back after a failure",
         parameters=ById,
         body=NackOne,
+        example={"lock_token": _TOKEN, "errorReason": "no such address"},
         body_optional=True,
         answers={200: Message, 404: Message, 409: Message},
         role=Role.WRITE,
@@ -304,6 +311,7 @@ OPERATIONS = (
         summary="Have a message's lock last longer",
         parameters=ById,
         body=Touch,
+        example={"lock_token": _TOKEN, "extend_seconds": 60},
         answers={200: Touched, 404: Message, 409: Message},
         role=Role.WRITE,
         reach=_queue_of_path,

@@ -97,6 +97,7 @@ PUBLIC = [
     "sweep_dedup",
     "sweep_forgotten",
     "sweep_idle",
+    "sweep_lanes",
     "update_queue",
 ]
 

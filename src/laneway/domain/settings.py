@@ -130,6 +130,8 @@ class MaintenanceSettings:
     dedup_batch: int = 10_000
     forget: timedelta = timedelta(seconds=10)
     forget_batch: int = 1000
+    lanes: timedelta = timedelta(seconds=10)
+    lanes_batch: int = 1000
     redrive: timedelta = timedelta(milliseconds=500)
     redrive_batch: int = 500
     outbox: timedelta = timedelta(milliseconds=100)

@@ -8,6 +8,7 @@ from laneway.engine.maintenance.dedup import Dedup
 from laneway.engine.maintenance.expire import Expire
 from laneway.engine.maintenance.forget import Forget
 from laneway.engine.maintenance.idle import Idle
+from laneway.engine.maintenance.lanes import Lanes
 from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.reclaim import Reclaim
 from laneway.engine.maintenance.redrive import Redrive
@@ -31,6 +32,7 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Idle(settings),
         Dedup(settings),
         Forget(settings),
+        Lanes(settings),
         Reclaim(settings, wakeups),
         Results(settings),
         Redrive(settings, wakeups),

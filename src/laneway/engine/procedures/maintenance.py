@@ -60,6 +60,14 @@ async def sweep_forgotten(connection: Connection, *, limit: int) -> int:
     return swept
 
 
+async def sweep_lanes(
+    connection: Connection, *, after: int | None, limit: int
+) -> tuple[int, int | None]:
+    """Return how many lanes were removed, and where to go on, None at the end."""
+    [row] = await fetch(connection, "select * from laneway.sweep_lanes($1, $2)", after, limit)
+    return row["removed"], row["after"]
+
+
 async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
     """Return the queues that got messages."""
     return [

@@ -32,6 +32,7 @@ begin
     v_lanes := v_lanes + 1;
     after := v_reader.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
     v_first := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_from);
     v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_to + interval '1 microsecond');
     v_log := int8multirange(int8range(v_first + 1, greatest(v_first, v_last) + 1));

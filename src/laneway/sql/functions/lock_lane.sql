@@ -24,7 +24,9 @@ begin
     end if;
   end loop;
   if cardinality(v_lanes) < 16 then
-    v_lane := laneway.make_lane(p_queue_id, p_partition, p_priority, cardinality(v_lanes)::smallint);
+    v_lane := laneway.make_lane(p_queue_id, p_partition, p_priority, (
+      select min(n.stripe)::smallint from generate_series(0, 15) n (stripe)
+       where not exists (select from laneway.lane l where l.queue_id = p_queue_id and l.partition = p_partition and l.priority = p_priority and l.stripe = n.stripe)));
   else
     v_lane := v_lanes[1 + pg_catalog.pg_backend_pid() % 16];
   end if;

@@ -14,9 +14,10 @@ begin
   insert into laneway.lane (queue_id, partition, priority, stripe) values (p_queue_id, p_partition, p_priority, p_stripe)
     on conflict do nothing returning lane_id into v_lane;
   if not found then
-    select l.lane_id into strict v_lane from laneway.lane l
-     where l.queue_id = p_queue_id and l.partition = p_partition and l.priority = p_priority and l.stripe = p_stripe;
-    return v_lane;
+    v_lane := (select l.lane_id from laneway.lane l
+                where l.queue_id = p_queue_id and l.partition = p_partition and l.priority = p_priority and l.stripe = p_stripe);
+    -- removed just now: once more
+    return coalesce(v_lane, laneway.make_lane(p_queue_id, p_partition, p_priority, p_stripe));
   end if;
   with made as (
     insert into laneway.reader (group_id, lane_id, priority)

@@ -31,6 +31,7 @@ begin
     v_lanes := v_lanes + 1;
     after := v_reader.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
     v_seqs := '{}';
     -- acknowledged first, while what is elsewhere can still be told from it
     if v_all or p_status = 'acknowledged' then

@@ -30,6 +30,7 @@ begin
     v_lanes := v_lanes + 1;
     after := v_reader.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
     v_newest := laneway.newest_seq(v_reader.lane_id, laneway.current_segment(v_queue.logged));
     v_seq := case p_to
       when 'earliest' then v_reader.base

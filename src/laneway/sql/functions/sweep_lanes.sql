@@ -1,41 +1,33 @@
--- Adds lanes to what one consumer of an ordered group was just handed: up to p_want messages more, of p_lanes lanes
--- more, all under one lease that p_token becomes part of. Answers claim_runs' rows; the lease, where one was made, is
--- in each of them. Locks: as claim_runs. Errors: those of claim_runs.
-create or replace function laneway.sweep_lanes(
-  p_group_id int, p_token uuid, p_lane_id int, p_want int, p_lanes int, p_lease interval default null, p_consumer text default null)
-returns table (lease uuid, waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
-language plpgsql set search_path = '' as $$
-#variable_conflict use_column
+-- Removes lanes of which nothing is left: no message, no event, nothing put by, dead or archived, every reader at rest,
+-- and older than p_age. A partition that comes again gets a new lane, with an id of its own. Looks at up to p_limit lanes
+-- after p_after; answers how many were removed and the lane it came to, null at the end.
+-- Locks: the queue's advisory lock, shared; the lane's, so that no push is under way; its readers'; never waiting for one.
+-- Errors: none.
+create or replace function laneway.sweep_lanes(p_after int default null, p_limit int default 1000, p_age interval default '1 hour', out removed int, out after int)
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  v_lease uuid := overlay(gen_random_uuid()::text placing '8' from 15 for 1)::uuid; -- tells it from a claim's token
-  v_tokens uuid[] := array[p_token];
-  v_held int[] := array[p_lane_id];
-  v_want int := p_want;
-  v_lanes int := p_lanes;
-  v_waiters int;
-  v_got int;
-  v_run record;
+  v_lane record;
+  v_readers int[];
+  v_seen int := 0;
 begin
-  while v_want > 0 and v_lanes > 0 loop
-    v_waiters := least(v_want, v_lanes, 16);
-    v_got := 0;
-    for v_run in
-      select r.* from laneway.claim_runs(p_group_id, array_fill(v_want / v_waiters, array[v_waiters]),
-        case when p_lease is not null then array_fill(p_lease, array[v_waiters]) end,
-        case when p_consumer is not null then array_fill(p_consumer, array[v_waiters]) end) r
-    loop
-      v_tokens := v_tokens || v_run.token;
-      v_held := v_held || v_run.lane_id;
-      v_want := v_want - cardinality(v_run.bodies);
-      v_lanes := v_lanes - 1;
-      v_got := v_got + 1;
-      return query select v_lease, v_run.waiter, v_run.token, v_run.segment, v_run.lane_id, v_run.first_seq, v_run.partition, v_run.priority, v_run.attempt, v_run.until,
-        v_run.positions, v_run.attempts, v_run.created_at, v_run.leases, v_run.max_attempts, v_run.keys, v_run.headers, v_run.bodies;
-    end loop;
-    exit when v_got < v_waiters;
+  removed := 0;
+  for v_lane in
+    select l.lane_id, l.queue_id, l.created_at from laneway.lane l where l.lane_id > coalesce(p_after, 0) order by l.lane_id limit greatest(p_limit, 0)
+  loop
+    v_seen := v_seen + 1;
+    after := v_lane.lane_id;
+    continue when v_lane.created_at > clock_timestamp() - p_age or laneway.lane_used(v_lane.lane_id);
+    continue when not pg_catalog.pg_try_advisory_xact_lock_shared('laneway.queue'::regclass::oid::int, v_lane.queue_id)
+               or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.lane_id);
+    v_readers := array(select r.reader_id from laneway.reader r where r.lane_id = v_lane.lane_id);
+    continue when exists (select from unnest(v_readers) r (reader_id) where not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id));
+    -- Looked at again, now that nobody can change it.
+    continue when laneway.lane_used(v_lane.lane_id);
+    delete from laneway.lane where lane_id = v_lane.lane_id;
+    perform laneway.forget_readers(v_readers);
+    removed := removed + 1;
   end loop;
-  if cardinality(v_tokens) > 1 then
-    insert into laneway.stream_lease (lease, tokens, lanes) values (v_lease, v_tokens, v_held);
+  if v_seen < p_limit then
+    after := null;
   end if;
 end $$;

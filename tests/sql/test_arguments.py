@@ -86,6 +86,7 @@ PUBLIC = [
     "purge",
     "ready_groups",
     "record_event",
+    "recover_unlogged",
     "release_many",
     "rename_queue",
     "replay",

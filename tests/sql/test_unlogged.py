@@ -41,6 +41,13 @@ async def crash(session: Session) -> None:
     """Empty the unlogged segments, as PostgreSQL does when it starts after a crash."""
     for row in await session.fetch("select segment from laneway.segment where segment % 2 = 1"):
         await session.execute(f"truncate laneway.message_{row['segment']}")
+    await session.execute("truncate laneway.intact")
+
+
+async def recover(session: Session) -> None:
+    after = None
+    while after := await session.fetchval("select laneway.recover_unlogged($1)", after):
+        pass
 
 
 async def test_bodies_are_in_an_unlogged_segment(session: Session, queue: Queue) -> None:
@@ -138,3 +145,32 @@ async def test_slow_group_reads_on_after_a_crash(session: Session) -> None:
     assert [each.body for each in await claim(session, slow, 5)] == ["4"]
     await seek(session, slow, "earliest")
     assert [each.body for each in await claim(session, slow, 5)] == ["4"]
+
+
+@pytest.mark.parametrize("pushed_before", [False, True])
+async def test_counts_are_exact_again_after_a_crash(
+    session: Session, queue: Queue, *, pushed_before: bool
+) -> None:
+    slow = await create_group(session, queue, "slow")
+    partitions = [str(n % 5) for n in range(50)]
+    await push(session, queue, ["1"] * 50, partitions=partitions)
+    got = await claim(session, queue, *[3] * 4)
+    assert await ack(session, got[:4]) == []
+    assert await nack(session, got[4:6], delay=HOUR) == ["requeued"] * 2
+    assert await nack(session, got[6:7], dead=True) == ["dead"]
+    held = got[7:]
+    await claim(session, slow, 2)
+    await crash(session)
+    if pushed_before:
+        await push(session, queue, ["2"] * 5, partitions=partitions[:5])
+    await recover(session)
+    new = 5 if pushed_before else 0
+    assert await count(session, queue) == Counts(queued=new, dead=1)
+    assert await count(session, slow) == Counts(queued=new)
+    assert await ack(session, held) == list(range(len(held)))
+    assert await find_orphans(session) == {}
+    # And nothing again until the next crash.
+    await push(session, queue, ["3"] * 5, partitions=partitions[:5])
+    await recover(session)
+    assert await count(session, queue) == Counts(queued=new + 5, dead=1)
+    assert len(await claim(session, slow, *[50] * 5)) == new + 5

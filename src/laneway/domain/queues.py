@@ -34,7 +34,11 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many messages a group has in each state; `queued` includes `delayed`."""
+    """How many messages a group has in each state.
+
+    `queued` includes `delayed`: those set aside until later, which a delayed message is once a
+    claim has met it.
+    """
 
     group_id: int
     queue_id: int

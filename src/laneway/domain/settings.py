@@ -132,6 +132,7 @@ class MaintenanceSettings:
     forget_batch: int = 1000
     lanes: timedelta = timedelta(seconds=10)
     lanes_batch: int = 1000
+    recover: timedelta = timedelta(seconds=10)
     redrive: timedelta = timedelta(milliseconds=500)
     redrive_batch: int = 500
     outbox: timedelta = timedelta(milliseconds=100)

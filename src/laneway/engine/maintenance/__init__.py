@@ -13,6 +13,7 @@ from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.reclaim import Reclaim
 from laneway.engine.maintenance.redrive import Redrive
 from laneway.engine.maintenance.results import Results
+from laneway.engine.maintenance.recover import Recover
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
 from laneway.engine.maintenance.streams import Streams
@@ -33,6 +34,7 @@ def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Servi
         Dedup(settings),
         Forget(settings),
         Lanes(settings),
+        Recover(settings),
         Reclaim(settings, wakeups),
         Results(settings),
         Redrive(settings, wakeups),

@@ -68,6 +68,14 @@ async def sweep_lanes(
     return row["removed"], row["after"]
 
 
+async def recover_unlogged(connection: Connection, *, after: int | None) -> int | None:
+    """Return where to go on, None at the end."""
+    reached: int | None = await fetch_value(
+        connection, "select laneway.recover_unlogged($1)", after
+    )
+    return reached
+
+
 async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
     """Return the queues that got messages."""
     return [

@@ -1,5 +1,6 @@
 -- How many messages of each group are in each state, by subtraction: what lies ahead of its readers and what is
--- exceptional is known without looking at the backlog. queued includes delayed. oldest and newest: when the
+-- exceptional is known without looking at the backlog. queued includes delayed: those put
+-- by until later, as a claim does with a delayed message it meets; count_delayed counts those not met yet as well. oldest and newest: when the
 -- oldest message next in line and the newest of all were pushed. p_group_ids null: all groups.
 -- Locks: none; one snapshot. Errors: none.
 create or replace function laneway.counts(p_group_ids int[] default null)

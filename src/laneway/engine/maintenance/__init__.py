@@ -11,9 +11,9 @@ from laneway.engine.maintenance.idle import Idle
 from laneway.engine.maintenance.lanes import Lanes
 from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.reclaim import Reclaim
+from laneway.engine.maintenance.recover import Recover
 from laneway.engine.maintenance.redrive import Redrive
 from laneway.engine.maintenance.results import Results
-from laneway.engine.maintenance.recover import Recover
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
 from laneway.engine.maintenance.streams import Streams

@@ -36,7 +36,7 @@ BUSY = EngineSettings(
         retain=MOMENT,
         idle=MOMENT,
         dedup=MOMENT,
-        outbox=MOMENT,
+        outbox=timedelta(hours=1),
     ),
 )
 
@@ -153,7 +153,7 @@ async def test_keys_are_forgotten_after_their_window(database: str, connect: Con
 
 async def test_every_service_does_a_round(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
-        services = make_services(MaintenanceSettings(), broker._core.wakeups)
+        services = make_services(MaintenanceSettings(), broker._core.wakeups, asyncio.Event())
         connection = await connect()
         for service in services:
             assert await service.run(connection) is False

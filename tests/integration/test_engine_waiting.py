@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from laneway.domain.messages import Delivery
-    from laneway.engine.pumps.claim import ClaimPump, Waiter
+    from laneway.engine.pumps.claim import ClaimPump
+    from laneway.engine.pumps.line import Waiter
     from tests.postgres import Connect
 
 MINUTE = timedelta(minutes=1)

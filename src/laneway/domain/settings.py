@@ -135,7 +135,7 @@ class MaintenanceSettings:
     recover: timedelta = timedelta(seconds=10)
     redrive: timedelta = timedelta(milliseconds=500)
     redrive_batch: int = 500
-    outbox: timedelta = timedelta(milliseconds=100)
+    outbox: timedelta = timedelta(seconds=2)
     outbox_batch: int = 1000
     workers: timedelta = timedelta(seconds=1)
     results: timedelta = timedelta(seconds=30)

@@ -33,8 +33,9 @@ from laneway.engine.overview import Overview
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.procedures.maintenance import read_clock
-from laneway.engine.pumps.claim import NO_WAIT, ClaimPump, Filter
+from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.line import Filter
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.redrive import Redrive
@@ -90,12 +91,14 @@ class Broker(
         self._returns = Tasks()
         pool = Pool(dsn, settings=connections, tasks=self._tasks)
         catalog = Catalog(pool=pool, age=wakeups.catalog_age)
+        outbox = asyncio.Event()
         notices = Notices(
             dsn,
             connections=connections,
             settings=wakeups,
             on_wake=self._hear_wake,
             on_catalog=catalog.forget,
+            on_outbox=outbox.set,
             on_gap=self._hear_gap,
         )
         super().__init__(Core(pool, catalog, Wakeups(notices.tell_wake), notices))
@@ -117,7 +120,7 @@ class Broker(
         self._keeper = Keeper(
             dsn,
             connections=connections,
-            services=make_services(self._settings.maintenance, self._core.wakeups),
+            services=make_services(self._settings.maintenance, self._core.wakeups, outbox),
             candidacy=self._settings.maintenance.candidacy,
         )
         self._closed = False
@@ -296,7 +299,7 @@ class Broker(
             queues, delayed = await self._find_queues(names) if names else ((), False)
             async with self._core.pool.lend() as connection:
                 rows = await persist(
-                    lambda: transact(connection, acks=runs, queues=queues, **columns._asdict())
+                    lambda: transact(connection, acks=runs, queues=queues, columns=columns)
                 )
             self._lanes.free(runs.lanes)
             if queues:

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 WAKE = "laneway_wake"
 CATALOG = "laneway_catalog"
+OUTBOX = "laneway_outbox"
 
 # PostgreSQL takes less than 8000 bytes in one notification.
 IDS_PER_NOTICE = 500
@@ -42,6 +43,7 @@ class Notices:
         settings: WakeupSettings,
         on_wake: Callable[[int, bool], None],
         on_catalog: Callable[[], None],
+        on_outbox: Callable[[], None],
         on_gap: Callable[[], None],
     ) -> None:
         """on_gap is called when notifications may have been missed."""
@@ -51,6 +53,7 @@ class Notices:
         self._retry_pause = connections.reconnect_limit.total_seconds()
         self._on_wake = on_wake
         self._on_catalog = on_catalog
+        self._on_outbox = on_outbox
         self._on_gap = on_gap
         self._sender = uuid4().hex
         self._queues: dict[int, bool] = {}
@@ -88,6 +91,7 @@ class Notices:
         connection.add_termination_listener(lambda _: self._stirred.set())
         await listen(connection, WAKE, self._hear_wake)
         await listen(connection, CATALOG, self._hear_catalog)
+        await listen(connection, OUTBOX, lambda _: self._on_outbox())
         self.listening.set()
         self._on_gap()
 

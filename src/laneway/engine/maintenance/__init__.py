@@ -19,15 +19,20 @@ from laneway.engine.maintenance.rotate import Rotate
 from laneway.engine.maintenance.streams import Streams
 
 if TYPE_CHECKING:
+    import asyncio
+
     from laneway.domain.settings import MaintenanceSettings
     from laneway.engine.maintenance.service import Service
     from laneway.engine.wakeups import Wakeups
 
 
-def make_services(settings: MaintenanceSettings, wakeups: Wakeups) -> list[Service]:
+def make_services(
+    settings: MaintenanceSettings, wakeups: Wakeups, outbox: asyncio.Event
+) -> list[Service]:
+    """Return the services; `outbox` is set when something has come to the outbox."""
     return [
         Expire(settings, wakeups),
-        Outbox(settings, wakeups),
+        Outbox(settings, wakeups, outbox),
         Rotate(settings),
         Retain(settings),
         Idle(settings),

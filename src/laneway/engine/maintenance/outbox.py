@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from laneway.engine.procedures.maintenance import drain_outbox
 
 if TYPE_CHECKING:
+    import asyncio
+
     from laneway.domain.settings import MaintenanceSettings
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
@@ -15,8 +17,11 @@ if TYPE_CHECKING:
 class Outbox:
     name = "outbox"
 
-    def __init__(self, settings: MaintenanceSettings, wakeups: Wakeups) -> None:
+    def __init__(
+        self, settings: MaintenanceSettings, wakeups: Wakeups, stirred: asyncio.Event
+    ) -> None:
         self.interval = settings.outbox
+        self.stirred = stirred
         self._limit = settings.outbox_batch
         self._wakeups = wakeups
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from laneway.domain.errors import LanewayError, Retryable
 
@@ -27,6 +28,13 @@ class Service(Protocol):
         """Do one round; return whether there is more to do at once."""
 
 
+@runtime_checkable
+class Stirred(Protocol):
+    """A service that is told when there is something to do, besides its own looking."""
+
+    stirred: asyncio.Event
+
+
 async def run_forever(service: Service, pool: Pool) -> None:
     """Run rounds until cancelled; one that fails is logged and tried again in its time."""
     while True:
@@ -38,4 +46,14 @@ async def run_forever(service: Service, pool: Pool) -> None:
             logger.debug("%s: %s", service.name, error)
         except LanewayError:
             logger.exception("%s failed", service.name)
-        await asyncio.sleep(0 if more else service.interval.total_seconds())
+        await _pause(service, 0 if more else service.interval.total_seconds())
+
+
+async def _pause(service: Service, seconds: float) -> None:
+    if not isinstance(service, Stirred):
+        await asyncio.sleep(seconds)
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await service.stirred.wait()
+    service.stirred.clear()

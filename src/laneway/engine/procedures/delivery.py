@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from laneway.domain.messages import Token
+    from laneway.engine.columns import MessageColumns, Runs
     from laneway.engine.procedures.call import Connection
 
 _QUEUE = {"LW404": QueueNotFound}
@@ -21,63 +22,28 @@ _GROUP = {"LW404": GroupNotFound}
 
 
 async def push_many(
-    connection: Connection,
-    *,
-    queues: Sequence[int],
-    bodies: Sequence[str],
-    partitions: Sequence[str] | None = None,
-    priorities: Sequence[int] | None = None,
-    delays: Sequence[timedelta | None] | None = None,
-    keys: Sequence[str | None] | None = None,
-    headers: Sequence[str | None] | None = None,
-    leases: Sequence[timedelta | None] | None = None,
-    max_attempts: Sequence[int | None] | None = None,
+    connection: Connection, *, queues: Sequence[int], columns: MessageColumns
 ) -> list[asyncpg.Record]:
     """Return runs: (idx, run, segment, lane_id, seq, duplicate)."""
     return await fetch(
         connection,
         "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         queues,
-        bodies,
-        partitions,
-        priorities,
-        delays,
-        keys,
-        headers,
-        leases,
-        max_attempts,
+        *columns,
         means=_QUEUE,
     )
 
 
 async def transact(
-    connection: Connection,
-    *,
-    acks: tuple[Sequence[Token], Sequence[int], Sequence[int], Sequence[int]],
-    queues: Sequence[int],
-    bodies: Sequence[str],
-    partitions: Sequence[str] | None = None,
-    priorities: Sequence[int] | None = None,
-    delays: Sequence[timedelta | None] | None = None,
-    keys: Sequence[str | None] | None = None,
-    headers: Sequence[str | None] | None = None,
-    leases: Sequence[timedelta | None] | None = None,
-    max_attempts: Sequence[int | None] | None = None,
+    connection: Connection, *, acks: Runs, queues: Sequence[int], columns: MessageColumns
 ) -> list[asyncpg.Record]:
-    """Return runs as push_many does; `acks` are the columns of ack_many."""
+    """Return runs as push_many does."""
     return await fetch(
         connection,
         "select * from laneway.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         *acks,
         queues,
-        bodies,
-        partitions,
-        priorities,
-        delays,
-        keys,
-        headers,
-        leases,
-        max_attempts,
+        *columns,
         means=_QUEUE,
     )
 

@@ -69,7 +69,7 @@ class PushPump:
     async def _carry(self, connection: Connection, loads: Sequence[PushLoad]) -> list[list[Pushed]]:
         queues, messages = _join(loads)
         columns = turn_messages(messages)
-        rows = await push_many(connection, queues=queues, **columns._asdict())
+        rows = await push_many(connection, queues=queues, columns=columns)
         pushed = expand_places(rows)
         self.announce(queues, columns, delayed=any(load.delayed for load in loads))
         if len(loads) == 1:

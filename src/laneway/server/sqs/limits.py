@@ -28,13 +28,14 @@ class InFlight:
         self._limit = limit
         self._known: dict[int, _Known] = {}
 
-    async def has_room(self, broker: Broker, queue: Queue) -> bool:
+    async def find_room(self, broker: Broker, queue: Queue) -> int:
+        """Return how many more may be handed out."""
         known = self._known.get(queue.queue_id)
         if known is not None and known.count < self._limit and monotonic() - known.asked_at < _AGE:
-            return True
+            return self._limit - known.count
         known = _Known(await broker.count_in_flight(queue.name))
         self._known[queue.queue_id] = known
-        return known.count < self._limit
+        return max(self._limit - known.count, 0)
 
     def note(self, queue: Queue, handed: int) -> None:
         known = self._known.get(queue.queue_id)

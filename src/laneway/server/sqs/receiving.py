@@ -109,8 +109,9 @@ async def _receive(exchange: Exchange, request: ReceiveMessage, queue: Queue) ->
     """Claim; when the client has gone meanwhile, what came for it is given back at once."""
     seconds = request.wait_time_seconds
     wait = read_wait(queue) if seconds is None else seconds
-    want = request.max_number_of_messages or 1
-    if not await exchange.in_flight.has_room(exchange.broker, queue):
+    room = await exchange.in_flight.find_room(exchange.broker, queue)
+    want = min(request.max_number_of_messages or 1, room)
+    if not room:
         if wait or is_fifo(queue):
             await exchange.call.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []

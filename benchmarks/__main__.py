@@ -16,6 +16,7 @@ from benchmarks.http import scenario as http
 from benchmarks.progress import Progress
 from benchmarks.report import format_markdown, format_plain, replace_results
 from benchmarks.results import load
+from benchmarks.sqs import scenario as sqs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,6 +33,8 @@ def main() -> None:
             _run_engine(arguments)
         case "http":
             _run_http(arguments)
+        case "sqs":
+            _run_sqs(arguments)
         case _:
             _run_report(arguments)
 
@@ -66,6 +69,20 @@ def _run_http(arguments: argparse.Namespace) -> None:
     _show(asyncio.run(http.run_http(plan, Progress())), plan.path)
 
 
+def _run_sqs(arguments: argparse.Namespace) -> None:
+    scale = http_scale.QUICK if arguments.quick else http_scale.FULL
+    if arguments.rounds is not None:
+        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    plan = sqs.Plan(
+        names=arguments.only,
+        scale=scale,
+        quick=arguments.quick,
+        profile=arguments.profile,
+        path=_choose_path(arguments),
+    )
+    _show(asyncio.run(sqs.run_sqs(plan, Progress())), plan.path)
+
+
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
     return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
@@ -97,6 +114,11 @@ def _make_parser() -> argparse.ArgumentParser:
     of_http = commands.add_parser("http", help="measure the server")
     _add_options(of_http, http.ROWS)
     of_http.add_argument(
+        "--profile", action="store_true", help="also look where the server spends its time"
+    )
+    of_sqs = commands.add_parser("sqs", help="measure the SQS endpoint")
+    _add_options(of_sqs, sqs.ROWS)
+    of_sqs.add_argument(
         "--profile", action="store_true", help="also look where the server spends its time"
     )
     report = commands.add_parser("report", help="print results as Markdown")

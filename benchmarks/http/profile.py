@@ -29,18 +29,19 @@ class ProfileFailed(Exception):
 
 
 async def profile_enqueue(stage: Stage) -> tuple[Hot, ...]:
+    return await profile(stage, "push_one.lua", (await stage.make_queue("profiled")).name)
+
+
+async def profile(stage: Stage, script: str, queue: str) -> tuple[Hot, ...]:
     """Return the functions in which most of the time was spent, callees left out.
 
     What C code does (uvloop, asyncpg's protocol, msgspec) counts for the function that called it.
     """
-    queue = await stage.make_queue("profiled")
     time = stage.scale.profile_time
     with tempfile.TemporaryDirectory(prefix="laneway-profile-") as folder:
         path = Path(folder) / "stacks"
         async with asyncio.TaskGroup() as group:
-            group.create_task(
-                run_wrk(stage.server.url, "push_one.lua", queue.name, connections=64, time=time)
-            )
+            group.create_task(run_wrk(stage.server.url, script, queue, connections=64, time=time))
             await asyncio.sleep(0.5)
             group.create_task(_record(stage.server.pid, path, int(time.total_seconds()) - 1))
         return _rank(path.read_text().splitlines())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BATCH = 100
 
 # How quickly messages may go before the first turn has shown it: too many waiting do no harm.
-_GUESS = {1: 20_000.0, BATCH: 150_000.0}
+_GUESS = {1: 20_000.0, 10: 60_000.0, BATCH: 150_000.0}
 _MARGIN = 1.5
 
 

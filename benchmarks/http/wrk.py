@@ -58,7 +58,7 @@ async def find_wrk() -> str:
 
 
 async def run_wrk(url: str, script: str, queue: str, *, connections: int, time: timedelta) -> Load:
-    """Keep the connections busy for the time, from one thread."""
+    """Keep the connections busy for the time, from one thread; script: one of ours, or a path."""
     output = await _run(
         await find_wrk(),
         *("--threads", "1", "--connections", str(connections)),
@@ -78,7 +78,7 @@ async def run_wrk(url: str, script: str, queue: str, *, connections: int, time: 
 async def _run(*command: str) -> str:
     process = await asyncio.create_subprocess_exec(
         *command,
-        env={**os.environ, "LUA_PATH": f"{_SCRIPTS}/?.lua;;"},
+        env={**os.environ, "LUA_PATH": f"{_SCRIPTS}/?.lua;{_SCRIPTS.parent}/sqs/?.lua;;"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -79,7 +79,7 @@ def test_unknown_row_is_refused_by_name() -> None:
     assert "no row is called push-101" in done.stderr
 
 
-@pytest.mark.parametrize(("scenario", "rows"), [("engine", 11), ("http", 6)])
+@pytest.mark.parametrize(("scenario", "rows"), [("engine", 11), ("http", 6), ("sqs", 7)])
 def test_every_row_is_documented(scenario: str, rows: int) -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()
     listed = benchmarks(scenario, "--help").stdout

@@ -11,7 +11,7 @@ from rich.table import Table
 from laneway.cli.database import open_connection, open_database
 from laneway.domain.keys import Role
 from laneway.engine.procedures import keys as procedures
-from laneway.server.authentication import make_key
+from laneway.server.authentication import PREFIX, make_key
 from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ async def create_key(
             digest=key.digest,
         )
     reach = f' for queues like "{pattern}"' if pattern else ""
+    typer.echo(
+        f"for SQS: access key id {PREFIX}_{key.key_id}, secret access key {key.digest.hex()}",
+        err=True,
+    )
     typer.echo(f"key {key.key_id}, role {role}{reach}; it is not shown again:", err=True)
     typer.echo(key.text)
 

@@ -36,7 +36,7 @@ class JsonCodec:
     def write(self, result: Result | None, request_id: bytes) -> Answer:
         return Answer(
             200,
-            b"{}" if result is None else encode(result),
+            b"" if result is None else encode(result),
             content_type=CONTENT_TYPE,
             headers=((b"x-amzn-requestid", request_id),),
         )

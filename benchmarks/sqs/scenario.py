@@ -1,0 +1,163 @@
+"""The rows of the scenario "sqs", and the run over them: every round takes each load once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchmarks.engine.rounds import compare
+from benchmarks.http.meter import OTHERS
+from benchmarks.http.profile import profile
+from benchmarks.http.stage import open_stage
+from benchmarks.http.turns import HttpTurns
+from benchmarks.http.wrk import find_wrk
+from benchmarks.results import PER_SECOND, Bound, Cpu, Figure, Latency, Machine, Row, Run, save
+from benchmarks.sqs.moto import MotoTurns, run_moto
+from benchmarks.sqs.queues import SqsQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.http.scale import Scale
+    from benchmarks.http.stage import Stage
+    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.progress import Progress
+
+HERE = Path(__file__).parent
+CONNECTIONS = 64
+BATCH = 10
+
+# What takes longer is stopped, and the run with it.
+_LONGEST = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A row: the load that is measured, the one it is compared with, and what is asked of it."""
+
+    name: str
+    load: str
+    beside: str
+    target: float | None
+
+
+REST, MOTO = "REST single enqueue", "moto_server SendMessage"
+
+LOADS = (
+    Load("send-message", "send-message", REST, 0.6),
+    Load("send-batch", "send-batch", "send-message", 3),
+    Load("receive-delete", "receive-delete", "send-message", None),
+    Load("receive-delete-batch", "receive-delete-batch", "send-batch", None),
+    Load("fifo-send-batch", "fifo-send-batch", "send-batch", 0.7),
+    Load("fifo-receive-delete-batch", "fifo-receive-delete-batch", "receive-delete-batch", 0.7),
+    Load("beside-moto", "send-message", MOTO, 50),
+)
+
+ROWS = tuple(load.name for load in LOADS)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run, where, and where to write it down."""
+
+    names: Sequence[str]
+    scale: Scale
+    quick: bool
+    profile: bool
+    path: Path
+
+
+async def run_sqs(plan: Plan, progress: Progress) -> Run:
+    await find_wrk()
+    started = datetime.now(UTC)
+    async with open_stage(plan.scale, progress) as stage, AsyncExitStack() as stack:
+        progress.begin(", ".join(plan.names))
+        start = time.monotonic()
+        async with asyncio.timeout(_LONGEST.total_seconds()):
+            rows = await _measure(stage, stack, plan.names)
+        spent = time.monotonic() - start
+        progress.end(f"{spent:.0f} s")
+        run = Run(
+            scenario="sqs",
+            started_at=started,
+            quick=plan.quick,
+            machine=Machine.describe(stage.postgres),
+            rows=tuple(msgspec.structs.replace(row, seconds=spent) for row in rows),
+        )
+        save(run, plan.path)
+        if plan.profile:
+            progress.begin("profile")
+            queue = await SqsQueue.create(stage.server, stage.connection, "profiled")
+            hot = await profile(stage, str(HERE / "send_one.lua"), queue.name)
+            run = msgspec.structs.replace(run, profile=hot)
+            save(run, plan.path)
+    return run
+
+
+async def _measure(stage: Stage, stack: AsyncExitStack, names: Sequence[str]) -> list[Row]:
+    loads = [load for load in LOADS if load.name in names]
+    needed = dict.fromkeys(name for load in loads for name in (load.beside, load.load))
+    turns = {name: await _make_turn(stage, stack, name) for name in needed}
+    for take in turns.values():
+        await take(stage.scale.warm_up)
+    found: dict[str, list[Turn]] = {name: [] for name in turns}
+    rounds = stage.scale.rounds
+    for number in range(rounds):
+        # Every other round goes backwards, so that none profits from its place.
+        for name in list(turns)[:: -1 if number % 2 else 1]:
+            stage.progress.step(f"{name}, round", number + 1, rounds)
+            found[name].append(await turns[name](stage.scale.turn))
+    return [_make_row(load, found) for load in loads]
+
+
+async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> TakeTurn:
+    if name == REST:
+        queue = await stage.make_queue("rest")
+        return HttpTurns(stage, queue, "push_one.lua", size=1, connections=CONNECTIONS).take
+    send = str(HERE / "send_one.lua")
+    if name == MOTO:
+        moto = await stack.enter_async_context(run_moto())
+        return MotoTurns(stage, moto, send, connections=CONNECTIONS).take
+    suffix = ".fifo" if name.startswith("fifo") else ""
+    queue = await SqsQueue.create(stage.server, stage.connection, name + suffix)
+    drains = "receive" in name
+    batch = name.endswith("batch")
+    verb = "take" if drains else "send"
+    script = str(HERE / f"{verb}_{'batch' if batch else 'one'}.lua")
+    size = BATCH if batch else 1
+    return HttpTurns(stage, queue, script, size=size, connections=CONNECTIONS, drains=drains).take
+
+
+def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
+    ours, beside = found[load.load], found[load.beside]
+    rates = compare([(b.rate, a.rate) for a, b in zip(ours, beside, strict=True)])
+    latencies = [turn.latency for turn in ours if turn.latency is not None]
+    return Row(
+        name=load.name,
+        ours=Figure(rates.ours, PER_SECOND, ""),
+        beside=Figure(rates.base, PER_SECOND, load.beside),
+        ratio=rates.ratio,
+        low=rates.low,
+        high=rates.high,
+        rounds=rates.rounds,
+        target=None if load.target is None else Bound("at least", load.target),
+        latency=Latency(
+            median(latency.p50 for latency in latencies),
+            median(latency.p99 for latency in latencies),
+        ),
+        cpu=Cpu(
+            median(turn.cpu.server for turn in ours), median(turn.cpu.postgres for turn in ours)
+        ),
+        details={
+            "server's µs a message of the other": median(turn.cpu.server for turn in beside),
+            OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
+        },
+    )

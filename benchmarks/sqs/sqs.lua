@@ -1,0 +1,39 @@
+-- What the scripts share: requests in SQS's JSON protocol, bodies of 200 bytes, and 1,000 message groups.
+
+require("bench")
+local sqs = {}
+
+local HEAD = "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-amz-json-1.0\r\n"
+  .. "X-Amz-Target: AmazonSQS.%s\r\nContent-Length: "
+
+-- Returns a function from a body to the request that carries it.
+function sqs.action(name)
+  local head = string.format(HEAD, wrk.headers["Host"], name)
+  return function(body)
+    return head .. #body .. "\r\n\r\n" .. body
+  end
+end
+
+-- The members that begin every request on a queue.
+function sqs.queue(name)
+  return string.format('{"QueueUrl":"http://%s/000000000000/%s"', wrk.headers["Host"], name)
+end
+
+-- A body of exactly 200 bytes, as JSON text.
+function sqs.body(number)
+  local text = string.format("order %d, customer c-%d: ", number, number % 9973)
+  return '"' .. text .. string.rep("x", 200 - #text) .. '"'
+end
+
+-- What a message of a FIFO queue has besides, one of 1,000 groups in turn; nothing elsewhere.
+function sqs.order(queue, number)
+  if not queue:find(".fifo", 1, true) then
+    return ""
+  end
+  return string.format(',"MessageGroupId":"g%d","MessageDeduplicationId":"%s-%d"', number % 1000, run, number)
+end
+
+-- No two runs may send the same deduplication ids.
+run = string.format("%d-%d", os.time(), math.floor(os.clock() * 1e6))
+
+return sqs

@@ -13,6 +13,8 @@ from benchmarks.engine import scale as engine_scale
 from benchmarks.engine import scenario as engine
 from benchmarks.http import scale as http_scale
 from benchmarks.http import scenario as http
+from benchmarks.library import scale as library_scale
+from benchmarks.library import scenario as library
 from benchmarks.progress import Progress
 from benchmarks.report import format_markdown, format_plain, replace_results
 from benchmarks.results import load
@@ -35,6 +37,8 @@ def main() -> None:
             _run_http(arguments)
         case "sqs":
             _run_sqs(arguments)
+        case "library":
+            _run_library(arguments)
         case _:
             _run_report(arguments)
 
@@ -83,6 +87,16 @@ def _run_sqs(arguments: argparse.Namespace) -> None:
     _show(asyncio.run(sqs.run_sqs(plan, Progress())), plan.path)
 
 
+def _run_library(arguments: argparse.Namespace) -> None:
+    scale = library_scale.QUICK if arguments.quick else library_scale.FULL
+    if arguments.rounds is not None:
+        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    plan = library.Plan(
+        names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
+    )
+    _show(asyncio.run(library.run_library(plan, Progress())), plan.path)
+
+
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
     return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
@@ -121,6 +135,8 @@ def _make_parser() -> argparse.ArgumentParser:
     of_sqs.add_argument(
         "--profile", action="store_true", help="also look where the server spends its time"
     )
+    of_library = commands.add_parser("library", help="measure workers beside those of peers")
+    _add_options(of_library, library.ROWS)
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
     report.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them there instead")

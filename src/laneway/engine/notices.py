@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.pool import open_connection
-from laneway.engine.procedures.notification import listen, notify
+from laneway.engine.procedures.notification import listen, notify, wait_for_no_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +89,7 @@ class Notices:
 
     async def _listen(self, connection: Connection) -> None:
         connection.add_termination_listener(lambda _: self._stirred.set())
+        await wait_for_no_disk(connection)
         await listen(connection, WAKE, self._hear_wake)
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())

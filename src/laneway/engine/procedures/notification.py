@@ -25,5 +25,12 @@ async def listen(connection: Connection, channel: str, hear: Callable[[str], Non
         raise translate(error) from error
 
 
+async def wait_for_no_disk(connection: Connection) -> None:
+    """Have the session's notifications go out at once: what they tell of is on disk already."""
+    await fetch_value(
+        connection, "select pg_catalog.set_config('synchronous_commit', 'off', false)"
+    )
+
+
 async def notify(connection: Connection, channel: str, payload: str) -> None:
     await fetch_value(connection, "select pg_catalog.pg_notify($1, $2)", channel, payload)

@@ -1,0 +1,27 @@
+"""Pushes orders: python produce.py postgresql://… (or http://…)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+import laneway
+from laneway.domain.errors import QueueExists
+
+
+async def main(address: str) -> None:
+    async with laneway.connect(address) as lane:
+        await lane.install()
+        with suppress(QueueExists):
+            await lane.admin.create_queue("orders")
+        producer = lane.producer(
+            "orders", rules=laneway.PayloadRules(required_keys=frozenset({"id"}))
+        )
+        ids = await producer.batch_enqueue(
+            {"id": number, "total": 10 * number} for number in range(5)
+        )
+        print(f"pushed {ids[0]} to {ids[-1]}")
+
+
+asyncio.run(main(sys.argv[1]))

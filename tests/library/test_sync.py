@@ -1,0 +1,80 @@
+"""The roles without an event loop, on both transports."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import laneway
+import laneway.sync
+from laneway.domain.errors import BrokerClosed, QueueNotFound
+from laneway.library import derivation
+from tests.library.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def sync(address: str) -> Iterator[laneway.sync.Connection]:
+    with laneway.sync.connect(address, settings=QUIET) as connection:
+        yield connection
+
+
+def test_life_of_a_message(sync: laneway.sync.Connection, queue: str) -> None:
+    producer, consumer = sync.producer(queue), sync.consumer(queue, name="me")
+    assert (producer.queue, consumer.name, consumer.group) == (queue, "me", "default")
+    ids = producer.batch_enqueue([1, 2, 3])
+    seen = []
+    for message in consumer:
+        seen.append(message.id)
+        assert consumer.delete(message)
+        if len(seen) == 3:
+            break
+    assert seen == ids
+    assert sync.admin.queue_metrics(queue).acknowledged == 3
+    assert consumer.dequeue(wait=timedelta(milliseconds=10)) is None
+    with pytest.raises(QueueNotFound):
+        sync.producer("nowhere").enqueue(1)
+
+
+def test_threads_share_a_connection(sync: laneway.sync.Connection, queue: str) -> None:
+    def push(n: int) -> None:
+        sync.producer(queue).enqueue(n)
+
+    threads = [threading.Thread(target=push, args=(n,)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken = sync.consumer(queue).dequeue_many(30)
+    assert sorted(message.payload for message in taken) == list(range(20))
+
+
+def test_run_of_a_workflow_from_outside(sync: laneway.sync.Connection, queue: str) -> None:
+    run = sync.start("nothing", 1, queue=queue)
+    assert run.status() == "running"
+    assert run.cancel() == "cancelled"
+    assert sync.run(run.run_id).info().steps == 0
+
+
+def test_closed_connection_says_so(sync: laneway.sync.Connection, address: str) -> None:
+    del sync
+    with laneway.sync.connect(address, settings=QUIET) as connection:
+        admin = connection.admin
+    with pytest.raises(BrokerClosed):
+        admin.list_queues()
+
+
+def test_derived_roles_are_current() -> None:
+    assert derivation._RESULT.read_text() == derivation.derive()
+
+
+def test_everything_public_can_be_had_and_is_said() -> None:
+    for name in laneway.__all__:
+        assert getattr(laneway, name) is not None
+    with pytest.raises(AttributeError):
+        _ = laneway.nothing

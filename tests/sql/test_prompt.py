@@ -1,0 +1,79 @@
+"""The functions for people at a prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+
+
+async def test_life_of_a_message_in_sql(connect: Connect) -> None:
+    sql = await connect()
+    await sql.execute("select laneway.create_queue('mail')")
+    low = await sql.fetchval("""select laneway.push('mail', '{"n": 1}')""")
+    high = await sql.fetchval(
+        "select laneway.push('mail', '2', 'p', 5, p_headers => '{\"h\": 1}', p_key => 'k')"
+    )
+    assert await sql.fetchval("select laneway.push('mail', '3', 'p', 5, p_key => 'k')") == high
+    rows = await sql.fetch("select * from laneway.pop('mail', 5, '1 min', p_consumer => 'me')")
+    assert [row["id"] for row in rows] == [high, low]
+    assert [json.loads(row["body"]) for row in rows] == [2, {"n": 1}]
+    assert rows[0]["partition"] == "p"
+    token = rows[0]["token"]
+    assert await sql.fetchval("select laneway.extend($1, $2, '1 hour')", high, token) is not None
+    assert await sql.fetchval("select laneway.ack($1, $2)", high, token) is True
+    assert await sql.fetchval("select laneway.ack($1, $2)", high, token) is False
+    assert await sql.fetchval("select laneway.extend($1, $2, '1 s')", high, token) is None
+    token = rows[1]["token"]
+    assert await sql.fetchval("select laneway.nack($1, $2, 'no')", low, token) == "requeued"
+    assert await sql.fetchval("select laneway.nack($1, $2, 'no')", low, token) == "lost"
+    (again,) = await sql.fetch("select * from laneway.pop('mail')")
+    assert (again["id"], again["attempt"]) == (low, 2)
+    dead = await sql.fetchval(
+        "select laneway.nack($1, $2, 'never', p_dead => true)", low, again["token"]
+    )
+    assert dead == "dead"
+    (metrics,) = await sql.fetch("select * from laneway.metrics('mail')")
+    assert (metrics["acknowledged"], metrics["dead"], metrics["total"]) == (1, 1, 0)
+
+
+async def test_name_is_data(connect: Connect) -> None:
+    sql = await connect()
+    name = "mail'; drop table x; --"
+    await sql.execute("select laneway.create_queue($1)", name)
+    await sql.execute("select laneway.push($1, '1')", name)
+    assert len(await sql.fetch("select * from laneway.pop($1)", name)) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("select laneway.push('nowhere', '1')", "LW404"),
+        ("select * from laneway.pop('nowhere')", "LW404"),
+        ("select laneway.ack('x', gen_random_uuid())", "LW422"),
+        ("select laneway.nack('1-2', gen_random_uuid())", "LW422"),
+    ],
+)
+async def test_wrong_calls_are_told(connect: Connect, statement: str, code: str) -> None:
+    sql = await connect()
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await sql.fetch(statement)
+    assert caught.value.sqlstate == code
+
+
+async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -> None:
+    first, second = await connect(), await connect()
+    await first.execute("select laneway.create_queue('jobs')")
+    fire = "select laneway.fire_schedule('tick', '* * * * *', $1, 'jobs', '1')"
+    now = await first.fetchval("select now()")
+    transaction = first.transaction()
+    await transaction.start()
+    assert await first.fetchval(fire, now) is True
+    await transaction.commit()
+    assert await second.fetchval(fire, now) is False
+    assert len(await first.fetch("select * from laneway.pop('jobs', 5)")) == 1

@@ -125,6 +125,12 @@ CASES: list[tuple[str, Severity, Event, Event | None]] = [
         event(Kind.PUSHED, last_seq=18),
     ),
     (
+        "bulk_enqueue",
+        Severity.INFO,
+        event(Kind.PUSHED, last_seq=90, detail='{"largest": 10}'),
+        event(Kind.PUSHED, last_seq=90, detail='{"largest": 9}'),
+    ),
+    (
         "bulk_delete",
         Severity.INFO,
         event(Kind.DELETED_MANY, last_seq=19),

@@ -50,6 +50,12 @@ class _Purge(msgspec.Struct):
     count: int = 0
 
 
+class _Ride(msgspec.Struct):
+    """largest: how many messages the largest of the requests brought that rode in one call."""
+
+    largest: int
+
+
 class Examiner:
     """Remembers of the past what bursts need, and how much was kept lately."""
 
@@ -220,7 +226,10 @@ def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:
             messages = msgspec.json.decode(event.detail, type=_Purge).count
         key = (event.xid, kind, event.queue_id)
         first, before = found.get(key, (event, 0))
-        found[key] = (first, before + messages)
+        messages += before
+        if kind is Kind.PUSHED and event.detail is not None:
+            messages = min(messages, msgspec.json.decode(event.detail, type=_Ride).largest)
+        found[key] = (first, messages)
     return found.values()
 
 

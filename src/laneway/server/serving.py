@@ -92,8 +92,9 @@ async def serve(
         surfaces = (
             REST,
             LIBRARY,
-            *queen.make_surfaces(settings),
+            # First of those at the root: what is nobody's path is told in its words.
             monitoring.make_surface(REST.explain),
+            *queen.make_surfaces(settings),
             make_sqs(settings.sqs),
         )
         server = _Server(

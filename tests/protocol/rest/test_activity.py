@@ -304,6 +304,16 @@ async def test_bulk_work_is_remarkable(api: httpx.AsyncClient, queue: str) -> No
     assert found["anomalies"][0]["anomaly"]["actual"] == 10
 
 
+async def test_many_who_come_at_once_are_no_bulk(api: httpx.AsyncClient, queue: str) -> None:
+    """They ride in one call, whose largest request counts; a real bulk among them is told."""
+    one = {"type": "job", "payload": 1, "queue": queue}
+    singles = [api.post("/queue/message", json=one) for _ in range(60)]
+    answers = await asyncio.gather(*singles, api.post("/queue/batch", json=[one] * 11))
+    assert {answer.status_code for answer in answers} == {201}
+    found = await find_anomalies(api, queue, type="bulk_enqueue")
+    assert [each["anomaly"]["actual"] for each in found["anomalies"]] == [11]
+
+
 @pytest.mark.parametrize(
     ("parameters", "place"),
     [({"severity": "bad"}, "severity"), ({"sort_by": "at; drop table"}, "sort_by")],

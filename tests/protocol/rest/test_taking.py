@@ -193,6 +193,20 @@ async def test_clients_that_leave_as_messages_come_lose_none(
             taken.add((await take(api, queue, timeout=20))["id"])
 
 
+async def test_message_handed_out_again_says_why_it_failed(
+    api: httpx.AsyncClient, queue: str
+) -> None:
+    first, _ = await add(api, queue, 1), await add(api, queue, 2)
+    message = await take(api, queue)
+    reason = {"lock_token": message["lock_token"], "errorReason": "no such address"}
+    assert (await api.post(f"/queue/message/{first}/nack", json=reason)).status_code == 200
+    answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 2})
+    told = [(each["attempt_count"], each["last_error"]) for each in answer.json()["messages"]]
+    assert told == [(2, "no such address"), (1, None)]
+    listed = await api.get("/queue/processing/messages", params={"queueName": queue})
+    assert {each["last_error"] for each in listed.json()["messages"]} == {"no such address", None}
+
+
 async def test_overdue_message_comes_back(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     first = await take(api, queue, ackTimeout=0.2)

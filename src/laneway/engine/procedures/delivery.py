@@ -22,14 +22,19 @@ _GROUP = {"LW404": GroupNotFound}
 
 
 async def push_many(
-    connection: Connection, *, queues: Sequence[int], columns: MessageColumns
+    connection: Connection,
+    *,
+    queues: Sequence[int],
+    columns: MessageColumns,
+    ride: str | None = None,
 ) -> list[asyncpg.Record]:
     """Return runs: (idx, run, segment, lane_id, seq, duplicate)."""
     return await fetch(
         connection,
-        "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         queues,
         *columns,
+        ride,
         means=_QUEUE,
     )
 

@@ -69,7 +69,7 @@ class PushPump:
     async def _carry(self, connection: Connection, loads: Sequence[PushLoad]) -> list[list[Pushed]]:
         queues, messages = _join(loads)
         columns = turn_messages(messages)
-        rows = await push_many(connection, queues=queues, columns=columns)
+        rows = await push_many(connection, queues=queues, columns=columns, ride=_tell(loads))
         pushed = expand_places(rows)
         self.announce(queues, columns, delayed=any(load.delayed for load in loads))
         if len(loads) == 1:
@@ -96,6 +96,13 @@ class PushPump:
             touched.setdefault(queue, set()).add(partition)
         for queue, names in touched.items():
             self._wakeups.wake(queue, partitions=names, delayed=delayed)
+
+
+def _tell(loads: Sequence[PushLoad]) -> str | None:
+    """Say how much the largest of several requests brought: together they are no bulk."""
+    if len(loads) == 1:
+        return None
+    return f'{{"largest": {max(len(load.messages) for load in loads)}}}'
 
 
 def _join(loads: Sequence[PushLoad]) -> tuple[Sequence[int], Sequence[OutgoingMessage]]:

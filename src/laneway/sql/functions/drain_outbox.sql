@@ -15,7 +15,7 @@ begin
   if v_rows.queues is not null then
     perform pg_catalog.set_config('laneway.draining', 'on', true);
     begin
-      perform laneway.push_mixed(v_rows.queues, v_rows.bodies, v_rows.partitions, v_rows.priorities, v_rows.delays, v_rows.keys, v_rows.headers, v_rows.leases, v_rows.max_attempts);
+      perform laneway.push_mixed(v_rows.queues, v_rows.bodies, v_rows.partitions, v_rows.priorities, v_rows.delays, v_rows.keys, v_rows.headers, v_rows.leases, v_rows.max_attempts, '{"largest": 1}');
     exception
       when data_exception or program_limit_exceeded or raise_exception or sqlstate 'LW413' or sqlstate 'LW422' then
         -- One that cannot be pushed must not stop the others: each on its own, and those that fail are kept with why.

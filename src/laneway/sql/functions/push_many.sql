@@ -2,6 +2,7 @@
 -- An array may be null (the default for all), have one element (the same for all) or one per body.
 -- Answers runs in input order: items idx .. idx + run - 1 are at seq, seq + 1, … of that lane; a duplicate
 -- (its key was pushed within the queue's window) answers the first message's place and writes nothing.
+-- p_ride: where several requests ride in this call, {"largest": messages of the largest}, for the event's detail.
 -- Here is the straight path, bodies for one lane; the rest is in push_mixed. It has few statements and fewer
 -- expressions: each is set up anew in every transaction.
 -- Locks: each lane's advisory lock, in sorted order, through commit, so that commit order is seq order; then
@@ -9,7 +10,7 @@
 create or replace function laneway.push_many(
   p_queues int[], p_bodies json[], p_partitions text[] default null, p_priorities smallint[] default null,
   p_delays interval[] default null, p_keys text[] default null, p_headers json[] default null,
-  p_leases interval[] default null, p_max_attempts smallint[] default null)
+  p_leases interval[] default null, p_max_attempts smallint[] default null, p_ride json default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -31,7 +32,7 @@ begin
    where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
      and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0;
   if not found then
-    return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
+    return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts, p_ride);
     return;
   end if;
   if v_lane.big then
@@ -60,8 +61,8 @@ begin
 
   return query
     with recorded as (
-      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
-      select v_lane.segment - v_lane.segment % 2, clock_timestamp(), 'pushed', v_lane.queue_id, v_lane.lane_id, v_lane.segment, v_end.seq + 1, v_end.seq + cardinality(p_bodies)
+      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
+      select v_lane.segment - v_lane.segment % 2, clock_timestamp(), 'pushed', v_lane.queue_id, v_lane.lane_id, v_lane.segment, v_end.seq + 1, v_end.seq + cardinality(p_bodies), p_ride
        where v_lane.record_events),
     written as (
       insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)

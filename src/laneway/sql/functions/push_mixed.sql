@@ -2,7 +2,7 @@
 -- Same arguments, answer, locks and errors as push_many; answers one row per item.
 create or replace function laneway.push_mixed(
   p_queues int[], p_bodies json[], p_partitions text[], p_priorities smallint[], p_delays interval[], p_keys text[],
-  p_headers json[], p_leases interval[], p_max_attempts smallint[])
+  p_headers json[], p_leases interval[], p_max_attempts smallint[], p_ride json default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -120,9 +120,9 @@ begin
          v_leases[i.n], v_max_attempts[i.n], v_keys[i.n], v_headers[i.n], i.body
     from unnest(p_bodies, v_group, v_take) with ordinality i (body, lane_group, take, n) where i.take order by i.n;
 
-  insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq)
+  insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
   select v_segments[i.lane_group] - v_segments[i.lane_group] % 2, v_now, 'pushed', min(v_queues[i.n]), v_lane.ids[i.lane_group], v_segments[i.lane_group],
-         v_heads[i.lane_group] + 1, v_heads[i.lane_group] + count(*)
+         v_heads[i.lane_group] + 1, v_heads[i.lane_group] + count(*), p_ride
     from unnest(v_group, v_take) with ordinality i (lane_group, take, n) where i.take and v_lane.recorded[i.lane_group] group by i.lane_group;
 
   return query

@@ -31,6 +31,7 @@ declare
   v_readers int[]; v_lanes int[]; v_from bigint[]; v_upto bigint[]; v_segments int[]; v_ctids tid[]; v_until bigint[];
   -- what is handed out, in order
   v_out_readers int[] := '{}'; v_out_lanes int[] := '{}'; v_out_segments int[] := '{}'; v_out_seqs bigint[] := '{}'; v_out_attempts smallint[] := '{}'; v_out_aside boolean[] := '{}'; v_out_leases interval[] := '{}';
+  v_out_errors text[] := '{}';           -- may be shorter than the others: only what was parked has one
 begin
   select g.queue_id, q.lease, q.record_events into v_group
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
@@ -53,20 +54,21 @@ begin
       if p_partition is null then
         select array_agg(d.ctid) as ctids, array_agg(d.reader_id) as readers, array_agg(d.lane_id) as lanes, array_agg(d.segment) as segments,
                array_agg(d.seq) as seqs, array_agg((d.attempt + 1)::smallint) as attempts, count(*)::int as n,
-               array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases into v_due
-          from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt from laneway.parked k
+               array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases, array_agg(d.error) as errors into v_due
+          from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt, k.error from laneway.parked k
                  where k.group_id = p_group_id and k.priority = v_level and k.available_at <= v_now
                  order by k.available_at, k.seq limit v_left for update skip locked) d;
       else
         select array_agg(d.ctid) as ctids, array_agg(d.reader_id) as readers, array_agg(d.lane_id) as lanes, array_agg(d.segment) as segments,
                array_agg(d.seq) as seqs, array_agg((d.attempt + 1)::smallint) as attempts, count(*)::int as n,
-               array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases into v_due
-          from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt from laneway.parked k
+               array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases, array_agg(d.error) as errors into v_due
+          from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt, k.error from laneway.parked k
                  where k.group_id = p_group_id and k.partition = p_partition and k.priority = v_level and k.available_at <= v_now
                  order by k.available_at, k.seq limit v_left for update skip locked) d;
       end if;
       if v_due.n > 0 then
         delete from laneway.parked where ctid = any (v_due.ctids);
+        v_out_errors := v_out_errors || array_fill(null::text, array[cardinality(v_out_seqs) - cardinality(v_out_errors)]) || v_due.errors;
         v_out_readers := v_out_readers || v_due.readers; v_out_lanes := v_out_lanes || v_due.lanes; v_out_segments := v_out_segments || v_due.segments;
         v_out_seqs := v_out_seqs || v_due.seqs; v_out_attempts := v_out_attempts || v_due.attempts; v_out_aside := v_out_aside || array_fill(true, array[v_due.n]);
         v_out_leases := v_out_leases || v_due.leases;
@@ -178,20 +180,20 @@ begin
       select w.i, sum(w.want) over (order by w.i) - w.want as low, sum(w.want) over (order by w.i) as high
         from unnest(p_wants) with ordinality w (want, i)),
     dealt as (
-      select x.reader_id, x.lane_id, x.segment, x.seq, x.attempt, x.aside, x.n, s.i::int as seat, coalesce(p_leases[s.i], x.lease, v_group.lease) as held
-        from unnest(v_out_readers, v_out_lanes, v_out_segments, v_out_seqs, v_out_attempts, v_out_aside, v_out_leases)
-             with ordinality x (reader_id, lane_id, segment, seq, attempt, aside, lease, n)
+      select x.reader_id, x.lane_id, x.segment, x.seq, x.attempt, x.aside, x.error, x.n, s.i::int as seat, coalesce(p_leases[s.i], x.lease, v_group.lease) as held
+        from unnest(v_out_readers, v_out_lanes, v_out_segments, v_out_seqs, v_out_attempts, v_out_aside, v_out_leases, v_out_errors)
+             with ordinality x (reader_id, lane_id, segment, seq, attempt, aside, lease, error, n)
         join seat s on x.n > s.low and x.n <= s.high),
     lock as materialized (
-      select gen_random_uuid() as token, d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held,
+      select gen_random_uuid() as token, d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, min(d.error) as error,
              min(d.seq) as first_seq, max(d.seq) as last_seq, array_agg(d.n::int order by d.seq) as positions
         from (select e.*, e.seq - row_number() over (partition by e.seat, e.reader_id, e.segment, e.attempt, e.aside, e.held order by e.seq)
                        + case when e.aside then e.n * 1000000 else 0 end as island from dealt e) d
        group by d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, d.island),
     claimed as (
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error)
       select k.token, k.reader_id, p_group_id, k.lane_id, k.segment, k.first_seq, k.last_seq, int8multirange(int8range(k.first_seq, k.last_seq, '[]')),
-             k.attempt, k.aside, v_now, v_now + k.held, p_consumers[k.seat]
+             k.attempt, k.aside, v_now, v_now + k.held, p_consumers[k.seat], k.error
         from lock k),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,

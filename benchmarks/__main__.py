@@ -19,6 +19,8 @@ from benchmarks.progress import Progress
 from benchmarks.report import format_markdown, format_plain, replace_results
 from benchmarks.results import load
 from benchmarks.sqs import scenario as sqs
+from benchmarks.streams import scale as streams_scale
+from benchmarks.streams import scenario as streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,6 +41,8 @@ def main() -> None:
             _run_sqs(arguments)
         case "library":
             _run_library(arguments)
+        case "streams":
+            _run_streams(arguments)
         case _:
             _run_report(arguments)
 
@@ -97,6 +101,16 @@ def _run_library(arguments: argparse.Namespace) -> None:
     _show(asyncio.run(library.run_library(plan, Progress())), plan.path)
 
 
+def _run_streams(arguments: argparse.Namespace) -> None:
+    scale = streams_scale.QUICK if arguments.quick else streams_scale.FULL
+    if arguments.rounds is not None:
+        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    plan = streams.Plan(
+        names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
+    )
+    _show(asyncio.run(streams.run_streams(plan, Progress())), plan.path)
+
+
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
     return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
@@ -137,6 +151,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     of_library = commands.add_parser("library", help="measure workers beside those of peers")
     _add_options(of_library, library.ROWS)
+    _add_options(commands.add_parser("streams", help="measure streams"), streams.ROWS)
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
     report.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them there instead")

@@ -14,7 +14,7 @@ HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict"
 # After `ours`, where a run has them.
 LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
-_TITLES = {"engine": "Engine", "http": "HTTP", "sqs": "SQS"}
+_TITLES = {"engine": "Engine", "http": "HTTP", "sqs": "SQS", "streams": "Streams"}
 
 
 def format_plain(run: Run) -> str:

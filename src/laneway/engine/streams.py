@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Settlement
     from laneway.engine.lanes import Lanes
 
-# How many lanes a sweep asks for in one call of the database, as laneway.sweep_lanes does.
+# How many lanes a sweep asks for in one call of the database, as laneway.widen_lease does.
 _AT_ONCE = 16
 
 
@@ -83,7 +83,7 @@ class Streams(Administration):
         found_queue, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             rows = await persist(
-                lambda: procedures.sweep_lanes(
+                lambda: procedures.widen_lease(
                     connection,
                     group_id=found.group_id,
                     token=first.token,

@@ -131,3 +131,21 @@ async def test_what_a_client_does_not_wait_for_goes_back_unspent(
     await push(queen, name, ["kept"])
     [message] = await until(lambda: pop(queen, name))
     assert (message["data"], message["retryCount"]) == ("kept", 0)
+
+
+async def test_waiting_costs_the_database_nothing(
+    queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).create()
+
+    async def count_claims() -> float:
+        text = (await http.get(f"{shared.server.url}/metrics")).text
+        [line] = [line for line in text.splitlines() if 'calls_total{kind="claim"}' in line]
+        return float(line.split()[-1])
+
+    before = await count_claims()
+    parameters: dict[str, Any] = {"wait": "true", "timeout": 600}
+    polls = [http.get(f"/pop/queue/{name}", params=parameters) for _ in range(20)]
+    assert {answer.status_code for answer in await asyncio.gather(*polls)} == {204}
+    # They came in a few calls, and then waited; once a second somebody looks for all of them.
+    assert await count_claims() - before <= 2 * len(polls)

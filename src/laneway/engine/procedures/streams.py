@@ -38,7 +38,7 @@ async def subscribe(
     return rows[0]
 
 
-async def sweep_lanes(
+async def widen_lease(
     connection: Connection,
     *,
     group_id: int,
@@ -51,7 +51,7 @@ async def sweep_lanes(
     """Return (lease, then a row of claim_runs) per claim."""
     return await fetch(
         connection,
-        "select * from laneway.sweep_lanes($1, $2, $3, $4, $5, $6)",
+        "select * from laneway.widen_lease($1, $2, $3, $4, $5, $6)",
         group_id,
         token,
         lane,

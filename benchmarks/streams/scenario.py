@@ -1,0 +1,78 @@
+"""The rows of the scenario "streams", and the run over them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from benchmarks.http.stage import open_stage
+from benchmarks.http.wrk import find_wrk
+from benchmarks.results import Machine, Run, save
+from benchmarks.streams.throughput import LOADS, measure_throughput
+from benchmarks.streams.waiting import measure_long_polls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from benchmarks.http.stage import Stage
+    from benchmarks.progress import Progress
+    from benchmarks.results import Row
+    from benchmarks.streams.scale import Scale
+
+Measurement: TypeAlias = Callable[["Stage"], Awaitable[list["Row"]]]
+
+LONG_POLL = "long-poll"
+ROWS = (*(load.name for load in LOADS), LONG_POLL)
+
+# What takes longer is stopped, and the run with it.
+_LONGEST = timedelta(minutes=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run, and where to write it down."""
+
+    names: Sequence[str]
+    scale: Scale
+    quick: bool
+    path: Path
+
+
+async def run_streams(plan: Plan, progress: Progress) -> Run:
+    await find_wrk()
+    started = datetime.now(UTC)
+    async with open_stage(plan.scale, progress) as stage:
+        run = Run(
+            scenario="streams",
+            started_at=started,
+            quick=plan.quick,
+            machine=Machine.describe(stage.postgres),
+        )
+        for title, measure in _list_measurements(plan):
+            progress.begin(title)
+            start = time.monotonic()
+            async with asyncio.timeout(_LONGEST.total_seconds()):
+                rows = await measure(stage)
+            spent = time.monotonic() - start
+            progress.end(f"{spent:.0f} s")
+            rows = [msgspec.structs.replace(row, seconds=spent) for row in rows]
+            run = msgspec.structs.replace(run, rows=(*run.rows, *rows))
+            save(run, plan.path)
+    return run
+
+
+def _list_measurements(plan: Plan) -> Iterable[tuple[str, Measurement]]:
+    """Return the loads as one measurement, because they are compared with each other."""
+    loads = [name for name in plan.names if name != LONG_POLL]
+    if loads:
+        yield ", ".join(loads), partial(measure_throughput, scale=plan.scale, names=loads)
+    if LONG_POLL in plan.names:
+        yield LONG_POLL, partial(measure_long_polls, scale=plan.scale)

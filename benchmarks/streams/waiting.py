@@ -1,0 +1,128 @@
+"""How soon a message reaches a long poll, at a steady rate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import TYPE_CHECKING
+
+from benchmarks.http.connection import open_connection
+from benchmarks.http.meter import OTHERS, Meter
+from benchmarks.http.waiting import Delivery, LostMessages
+from benchmarks.results import MILLISECONDS, Bound, Cpu, Figure, Latency, Row
+from benchmarks.streams.queues import BenchStream
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from benchmarks.http.connection import HttpConnection
+    from benchmarks.http.stage import Stage
+    from benchmarks.streams.scale import Scale
+
+_PARTITIONS = 16
+_PRODUCERS = 16
+_POLLERS = 8
+_P99 = 50.0  # milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Messages pushed one by one, by the clock, and taken by those who wait."""
+
+    stage: Stage
+    queue: str
+    rate: int
+    delays: list[float] = field(default_factory=list)  # milliseconds
+
+    async def run(self, length: timedelta) -> Delivery:
+        """Return what deliveries took, from before the push was sent."""
+        self.delays.clear()
+        count = int(length.total_seconds() * self.rate)
+        meter = Meter.begin(self.stage)
+        async with AsyncExitStack() as stack:
+            connections = [
+                await stack.enter_async_context(open_connection(self.stage.server))
+                for _ in range(_PRODUCERS + _POLLERS)
+            ]
+            waits = [asyncio.ensure_future(self._poll(each)) for each in connections[_PRODUCERS:]]
+            try:
+                await asyncio.sleep(0.5)
+                start = time.monotonic()
+                async with asyncio.TaskGroup() as group:
+                    for first, producer in enumerate(connections[:_PRODUCERS]):
+                        group.create_task(
+                            self._push(producer, start, range(first, count, _PRODUCERS))
+                        )
+                await self._wait_for(count)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+        spent = meter.end()
+        cuts = quantiles(self.delays, n=100)
+        return Delivery(Latency(cuts[49], cuts[98]), spent.share(count), spent.busy_cores)
+
+    async def _push(self, producer: HttpConnection, start: float, numbers: range) -> None:
+        for number in numbers:
+            await asyncio.sleep(max(0.0, start + number / self.rate - time.monotonic()))
+            item = {
+                "queue": self.queue,
+                "partition": f"p{number % _PARTITIONS}",
+                "payload": {"sent": time.monotonic_ns()},
+            }
+            answer = await producer.post("/api/v1/push", json.dumps({"items": [item]}))
+            if answer.status != 201:
+                raise LostMessages(answer.body.decode())
+
+    async def _poll(self, poller: HttpConnection) -> None:
+        path = f"/api/v1/pop/queue/{self.queue}?batch=100&wait=true&timeout=30000&consumerGroup=g1"
+        while True:
+            answer = await poller.get(path)
+            arrived = time.monotonic_ns()
+            if answer.status != 200:
+                continue
+            messages = json.loads(answer.body)["messages"]
+            self.delays.extend((arrived - m["data"]["sent"]) / 1_000_000 for m in messages)
+            keys = ("transactionId", "partitionId", "leaseId")
+            acks = [{key: message[key] for key in keys} for message in messages]
+            body = {"consumerGroup": "g1", "acknowledgments": acks}
+            await poller.post("/api/v1/ack/batch", json.dumps(body))
+
+    async def _wait_for(self, count: int) -> None:
+        for _ in range(100):
+            if len(self.delays) >= count:
+                break
+            await asyncio.sleep(0.05)
+        if len(self.delays) != count:
+            raise LostMessages(f"{count} messages were pushed and {len(self.delays)} delivered")
+
+
+async def measure_long_polls(stage: Stage, scale: Scale) -> list[Row]:
+    stream = await BenchStream.create(stage, "long-poll", partitions=_PARTITIONS)
+    course = Course(stage, stream.name, scale.rate)
+    await course.run(scale.warm_up)
+    turns = []
+    for number in range(scale.rounds):
+        stage.progress.step("long-poll, round", number + 1, scale.rounds)
+        turns.append(await course.run(scale.delivery_turn))
+    latency = Latency(
+        median(turn.latency.p50 for turn in turns), median(turn.latency.p99 for turn in turns)
+    )
+    return [
+        Row(
+            name="long-poll",
+            ours=Figure(latency.p99, MILLISECONDS, f"p99 at {scale.rate} a second"),
+            rounds=len(turns),
+            target=Bound("at most", _P99, "ours"),
+            latency=latency,
+            cpu=Cpu(
+                median(turn.cpu.server for turn in turns),
+                median(turn.cpu.postgres for turn in turns),
+            ),
+            details={OTHERS: median(turn.busy_cores for turn in turns)},
+        )
+    ]

@@ -1,0 +1,263 @@
+"""Streams in SQL: leases over lanes, settling by key, transactions, windows, what is tended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+
+Session = Any
+
+
+async def make_stream(session: Session, **options: Any) -> int:
+    settings = {
+        "ordered": True,
+        "dedup_scope": "partition",
+        "max_attempts": 2,
+        "options": {"queen": options},
+    }
+    queue: int = await session.fetchval(
+        "select laneway.create_queue('stream', $1)", json.dumps(settings)
+    )
+    return queue
+
+
+async def find_group(session: Session, queue: int) -> int:
+    group: int = await session.fetchval(
+        "select group_id from laneway.consumer_group where queue_id = $1", queue
+    )
+    return group
+
+
+async def push(session: Session, queue: int, partition: str, *keys: str) -> list[Any]:
+    bodies = [json.dumps(key) for key in keys]
+    rows: list[Any] = await session.fetch(
+        "select * from laneway.push_many(array[$1::int], $2, array[$3], p_keys => $4)",
+        queue,
+        bodies,
+        partition,
+        list(keys),
+    )
+    return rows
+
+
+async def claim(session: Session, group: int, want: int = 10, lease: str = "1 minute") -> Any:
+    return await session.fetchrow(
+        "select * from laneway.claim_runs($1, array[$2::int], array[$3::text::interval])",
+        group,
+        want,
+        lease,
+    )
+
+
+async def settle(session: Session, *items: tuple[Any, ...]) -> list[str]:
+    """Settle (lane, key, lease, action) each; return the outcomes."""
+    rows = await session.fetch(
+        "select * from laneway.settle_stream($1, $2, $3, $4, $5, $6, $7, $8)",
+        [item[0] for item in items],
+        [item[1] for item in items],
+        [None] * len(items),
+        [None] * len(items),
+        ["default"] * len(items),
+        [item[2] for item in items],
+        [item[3] for item in items],
+        [None] * len(items),
+    )
+    return [row["outcome"] for row in rows]
+
+
+async def test_a_sweep_adds_lanes_under_one_lease(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    for partition in "abcdef":
+        await push(session, queue, partition, "x", "y")
+    first = await claim(session, group, 3)
+    rows = await session.fetch(
+        "select * from laneway.widen_lease($1, $2, $3, 5, 3)",
+        group,
+        first["token"],
+        first["lane_id"],
+    )
+    assert sorted(len(row["bodies"]) for row in rows) == [1, 2, 2]
+    [lease] = {row["lease"] for row in rows}
+    tokens = await session.fetchval("select laneway.lease_tokens($1)", lease)
+    assert set(tokens) == {first["token"], *(row["token"] for row in rows)}
+    [extended] = await session.fetch(
+        "select * from laneway.extend_leases(array[$1::uuid], array[interval '1 hour'])", lease
+    )
+    assert extended["renewed"] == len(tokens)
+    outcomes = await settle(
+        session,
+        *((row["lane_id"], key, lease, "ack") for row in (first, *rows) for key in row["keys"]),
+    )
+    assert outcomes == ["completed"] * sum(len(row["bodies"]) for row in (first, *rows))
+
+
+async def test_the_whole_bundle_of_a_lease_fails_with_one_of_it(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    for partition in "ab":
+        await push(session, queue, partition, "1", "2")
+    one, other = await claim(session, group), await claim(session, group)
+    lease = one["token"]
+    outcomes = await settle(
+        session,
+        (one["lane_id"], "1", lease, "ack"),
+        (other["lane_id"], "1", lease, "ack"),
+        (other["lane_id"], "2", other["token"], "ack"),
+    )
+    assert outcomes == ["lease", "lease", "completed"]
+    assert await settle(session, (one["lane_id"], "1", lease, "ack")) == ["completed"]
+    assert await settle(session, (one["lane_id"], "1", lease, "ack")) == ["noop"]
+    assert await settle(session, (one["lane_id"], "1", lease, "retry")) == ["committed"]
+    assert await settle(session, (one["lane_id"], "9", lease, "ack")) == ["unresolved"]
+
+
+async def test_two_who_settle_the_same_settle_it_once(connect: Connect) -> None:
+    session, other = await connect(), await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", *map(str, range(20)))
+    held = await claim(session, group, 20)
+    items = [(held["lane_id"], str(n), held["token"], "ack") for n in range(20)]
+    outcomes = await asyncio.gather(settle(session, *items), settle(other, *items[::-1]))
+    assert sorted(outcomes) == [["completed"] * 20, ["noop"] * 20]
+
+
+async def test_with_a_message_that_dies_goes_back_what_is_behind_it(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1", "2", "3")
+    for outcome in ("requeued", "dead"):
+        held = await claim(session, group)
+        assert await settle(session, (held["lane_id"], "1", held["token"], "retry")) == [outcome]
+    rest = await claim(session, group)
+    assert rest["keys"] == ["2", "3"]
+    assert rest["attempts"] in (None, [None, None])
+
+
+async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1", "2")
+    held = await claim(session, group)
+
+    async def transact(required: list[Any], key: str) -> list[Any]:
+        rows: list[Any] = await session.fetch(
+            "select * from laneway.transact_stream($1, $2, $3, array[null::int], array[null::bigint],"
+            " array['default'], $4, array['ack'], array[null::text], array[$5::int],"
+            " array['1'::json], array['b'])",
+            required,
+            [held["lane_id"]],
+            [key],
+            [held["token"]],
+            queue,
+        )
+        return rows
+
+    lost = "00000000-0000-4000-8000-000000000000"
+    for required, key in (([lost], "1"), ([held["token"]], "nobody")):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await transact(required, key)
+        assert caught.value.sqlstate == "LW410"
+    assert await session.fetchval("select count(*) from laneway.lane") == 1
+    rows = await transact([held["token"]], "1")
+    assert [row["pushed"] for row in rows] == [False, True]
+    assert await session.fetchval("select count(*) from laneway.lane") == 2
+
+
+async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
+    connect: Connect,
+) -> None:
+    session = await connect()
+    queue = await make_stream(session, maxWaitTimeSeconds=0.05)
+    group = await find_group(session, queue)
+    await session.execute("select laneway.create_group('stream', 'late')")
+    await push(session, queue, "a", "1", "2", "3")
+    held = await claim(session, group, 1)
+    await asyncio.sleep(0.1)
+    assert await session.fetch("select laneway.tend_streams()")
+    dead = await session.fetch(
+        "select g.name, d.key from laneway.dead_letter d join laneway.consumer_group g using (group_id)"
+        " order by g.name, d.key"
+    )
+    assert [tuple(row) for row in dead] == [
+        ("default", "2"),
+        ("default", "3"),
+        ("late", "1"),
+        ("late", "2"),
+        ("late", "3"),
+    ]
+    assert await settle(session, (held["lane_id"], "1", held["token"], "ack")) == ["completed"]
+    await push(session, queue, "a", "4")
+    assert (await claim(session, group))["keys"] == ["4"]
+    assert await session.fetch("select * from laneway.orphans()") == []
+
+
+async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session, maxWaitTimeSeconds=0.05)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1", "2", "3")
+    held = await claim(session, group, 1)
+    await asyncio.sleep(0.1)
+    await session.execute("select laneway.tend_streams()")
+    assert await settle(session, (held["lane_id"], "1", held["token"], "retry")) == ["requeued"]
+    await push(session, queue, "a", "4")
+    seen = []
+    while (run := await claim(session, group)) is not None:
+        seen += run["keys"]
+        await settle(session, *((run["lane_id"], key, run["token"], "ack") for key in run["keys"]))
+    assert seen == ["1", "4"]
+
+
+async def test_leases_that_hold_nothing_are_forgotten(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    for partition in "ab":
+        await push(session, queue, partition, "x")
+    first = await claim(session, group, 1)
+    [row] = await session.fetch(
+        "select * from laneway.widen_lease($1, $2, $3, 5, 3)",
+        group,
+        first["token"],
+        first["lane_id"],
+    )
+    age = "update laneway.stream_lease set created_at = created_at - interval '1 hour'"
+    for left in (1, 0):
+        await session.execute(age)
+        await session.execute("select laneway.tend_streams()")
+        assert await session.fetchval("select count(*) from laneway.stream_lease") == left
+        for part in (first, row):
+            await settle(session, (part["lane_id"], "x", row["lease"], "ack"))
+
+
+async def test_what_is_settled_leaves_with_the_log_and_what_is_not_stays(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1")
+    held = await claim(session, group)
+    await settle(session, (held["lane_id"], "1", held["token"], "ack"))
+    await session.execute("update laneway.policy set retention = '0', segment_interval = '1 ms'")
+    for _ in range(2):
+        await session.execute("select laneway.rotate()")
+        await asyncio.sleep(0.01)
+    await push(session, queue, "a", "2")
+    for _ in range(2):
+        await session.execute("select laneway.rotate()")
+        await asyncio.sleep(0.01)
+    await session.execute("select laneway.retain()")
+    kept = await session.fetch("select key from laneway.message")
+    assert [row["key"] for row in kept] == ["2"]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator, Sequence
 
+    from laneway.server.operations import Surface
     from laneway.server.settings import ServerSettings
     from laneway.server.sheet import Sheet
 
@@ -89,17 +90,9 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         await ensure_queue(broker, settings)
-        surfaces = (
-            REST,
-            LIBRARY,
-            # First of those at the root: what is nobody's path is told in its words.
-            monitoring.make_surface(REST.explain),
-            *queen.make_surfaces(settings),
-            make_sqs(settings.sqs),
-        )
         server = _Server(
             uvicorn.Config(
-                Application(service, surfaces),
+                Application(service, make_surfaces(settings)),
                 http=limit_sizes(settings.limits),
                 ws="none",
                 lifespan="off",
@@ -138,6 +131,18 @@ def _spare_collections() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
+
+
+def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
+    """Return every protocol that the server speaks."""
+    return (
+        REST,
+        LIBRARY,
+        # First of those at the root: what is nobody's path is told in its words.
+        monitoring.make_surface(REST.explain),
+        *queen.make_surfaces(settings),
+        make_sqs(settings.sqs),
+    )
 
 
 async def _publish(service: Service) -> None:

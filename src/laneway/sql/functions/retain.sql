@@ -1,5 +1,5 @@
 -- Drops segments that are past retention and into which nothing unsettled points, oldest first, and the events
--- that are past theirs; shortens queues that keep less. Answers the segments that were dropped.
+-- that are past theirs; shortens queues that keep less. With policy.wait_for_lake, a segment waits until it is offloaded. Answers the segments that were dropped.
 -- Locks: the advisory lock on segment; access exclusive on message or event while a segment goes, given up
 -- within a tenth of a second where somebody is reading (the next call tries again). Errors: none.
 create or replace function laneway.retain() returns setof int
@@ -21,6 +21,7 @@ begin
     begin
       if v_segment.closed_at <= clock_timestamp() - v_policy.retention
          and not exists (select from laneway.queue q where q.retention > clock_timestamp() - v_segment.closed_at)
+         and (not v_policy.wait_for_lake or exists (select from laneway.offloaded o where o.segment = v_segment.segment))
          and laneway.segment_settled(v_segment.segment) then
         lock table laneway.message in access exclusive mode;
         if laneway.segment_settled(v_segment.segment) then
@@ -39,6 +40,7 @@ begin
       null; -- somebody is reading; next time
     end;
   end loop;
+  delete from laneway.offloaded o where pg_catalog.to_regclass(format('laneway.message_%s', o.segment)) is null;
   delete from laneway.segment s where s.closed_at is not null
      and pg_catalog.to_regclass(format('laneway.message_%s', s.segment)) is null and pg_catalog.to_regclass(format('laneway.event_%s', s.segment)) is null;
 end $$;

@@ -1,0 +1,98 @@
+"""Statements to the database through ADBC: answers come as Arrow, by COPY.
+
+The driver's own functions are used and not its DB-API, which imports pandas: every task and every
+plan is made in a process of its own, and would pay for that with a second.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import adbc_driver_manager as adbc
+import adbc_driver_postgresql
+import pyarrow as pa
+
+from laneway.lake.errors import DatabaseFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NO_SCHEMA = {"3F000", "42P01", "42883", "42703"}
+
+
+class Database:
+    """One connection; what it does is undone unless it is committed."""
+
+    def __init__(self, connection: adbc.AdbcConnection) -> None:
+        self._connection = connection
+
+    def fetch(self, statement: str) -> list[dict[str, Any]]:
+        batches = list(self.stream(statement))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def stream(self, statement: str) -> Iterator[pa.RecordBatch]:
+        """Yield batches as they come; nothing is kept."""
+        with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
+            prepared.set_sql_query(statement)
+            handle, _ = prepared.execute_query()
+            with pa.RecordBatchReader.from_stream(handle) as reader:
+                yield from reader
+
+    def execute(self, statement: str) -> None:
+        with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
+            prepared.set_sql_query(statement)
+            prepared.execute_update()
+
+    def ingest(self, table: str, rows: pa.RecordBatchReader) -> int:
+        """Append rows to a table of ours, by COPY, and tell how many."""
+        with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
+            options = {
+                adbc.INGEST_OPTION_TARGET_TABLE: table,
+                adbc.INGEST_OPTION_MODE: adbc.INGEST_OPTION_MODE_APPEND,
+                adbc.StatementOptions.INGEST_TARGET_DB_SCHEMA.value: "laneway",
+            }
+            prepared.set_options(**options)
+            prepared.bind_stream(rows)
+            return int(prepared.execute_update())
+
+    def commit(self) -> None:
+        with translating():
+            self._connection.commit()
+
+
+@contextmanager
+def open_database(dsn: str) -> Iterator[Database]:
+    with translating():
+        driver = adbc_driver_postgresql.connect(dsn)
+    with closing(driver):
+        with translating():
+            connection = adbc.AdbcConnection(driver)
+        with closing(connection):
+            connection.set_autocommit(False)  # noqa: FBT003 - the driver's own signature
+            yield Database(connection)
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Say what the driver says, and what to do where that is known."""
+    try:
+        yield
+    except adbc.Error as error:
+        text = str(error).split("\n", 1)[0].strip()
+        if error.sqlstate in _NO_SCHEMA:
+            text += " (is the schema current? `laneway admin install` brings it there)"
+        raise DatabaseFailed(f"the database failed: {text}") from error
+
+
+def quote(text: str) -> str:
+    """Return a literal; PostgreSQL has no text with a zero byte."""
+    if "\0" in text:
+        raise ValueError("a text with a zero byte cannot be in a statement")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def format_array(values: list[Any], kind: str) -> str:
+    """Return an array literal of numbers or texts."""
+    inner = ", ".join(quote(value) if isinstance(value, str) else str(value) for value in values)
+    return f"array[{inner}]::{kind}[]"

@@ -1,0 +1,226 @@
+"""Reads events, by ranges of transactions.
+
+No lane's lock orders events, so only transactions older than the oldest one still running are read:
+a long writer delays a reader and never robs it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from laneway.lake.database import open_database, quote
+from laneway.lake.errors import DataLost, OptionInvalid
+from laneway.lake.filters import write_condition
+from laneway.lake.schemas import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from laneway.lake.database import Database
+    from laneway.lake.options import Offset, Position, ReadOptions
+
+XID = "xid"
+
+_EXPRESSIONS = {name: f'e."{name}"' for name in COLUMNS["events"]} | {XID: "e.xid::text::bigint"}
+_FILTERED = {name: text for name, text in _EXPRESSIONS.items() if name not in {XID, "token", "detail"}}
+_HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
+
+
+class EventSlice(InputPartition):
+    """The events of transactions start..end, the end not included."""
+
+    def __init__(self, start: int, end: int, conditions: Sequence[str]) -> None:
+        self.start = start
+        self.end = end
+        self.conditions = tuple(conditions)
+
+
+class EventSliceReader:
+    """Reads slices on an executor, and plans them on the driver."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, EventSlice):
+            return
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        # Spark may want no column at all, but a row has one.
+        names = self._schema.names or [XID]
+        wanted = ", ".join(f'{_EXPRESSIONS[name]} as "{name}"' for name in names)
+        where = [*_between(partition.start, partition.end), *partition.conditions]
+        statement = f"select {wanted} from laneway.event_log e where {' and '.join(where)}"
+        with open_database(self._options.dsn) as database:
+            for batch in database.stream(statement):
+                columns = [
+                    pc.cast(batch.column(column.name), column.type) for column in schema
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            self._check_kept(database, partition.start)
+
+    def _plan(
+        self, database: Database, start: int, end: int, conditions: Sequence[str]
+    ) -> list[EventSlice]:
+        self._check_kept(database, start)
+        rows = database.fetch(
+            "select r.xid::text::bigint as xid from (select e.xid, row_number() over (order by e.xid) as place"
+            f" from laneway.event e where {' and '.join(_between(start, end))}) r"
+            f" where r.place % {self._options.rows_per_partition} = 0 order by r.xid"
+        )
+        # A transaction's events stay together.
+        bounds = sorted({start, end, *(row["xid"] for row in rows)})
+        conditions = [*self._choose_queues(database), *conditions]
+        return [
+            EventSlice(low, high, conditions)
+            for low, high in zip(bounds, bounds[1:], strict=False)
+        ]
+
+    def _check_kept(self, database: Database, start: int) -> None:
+        if not self._options.fail_on_data_loss or start == 0:
+            return
+        found = database.fetch("select d.xid::text::bigint as xid from laneway.dropped_events d")
+        if found[0]["xid"] >= start:
+            raise DataLost(
+                f"events of transactions {start} to {found[0]['xid']} were dropped before they were read;"
+                " set failOnDataLoss to false to go on without them"
+            )
+
+    def _choose_queues(self, database: Database) -> list[str]:
+        if not self._options.queues:
+            return []
+        ids = [
+            str(row["queue_id"])
+            for row in database.fetch("select q.queue_id, q.name from laneway.queue q")
+            if any(fnmatchcase(row["name"], queue) for queue in self._options.queues)
+        ]
+        return [f"e.queue_id in ({', '.join(ids)})" if ids else "false"]
+
+    def _resolve(self, database: Database, position: Position) -> int:
+        """Return the transaction before which all lies before a position."""
+        match position:
+            case "earliest":
+                return 0
+            case "latest":
+                return find_horizon(database)
+            case datetime():
+                moment = quote(position.isoformat())
+                found = database.fetch(
+                    "select e.xid::text::bigint as xid from laneway.event e"
+                    f" where e.at >= {moment}::timestamptz order by e.xid limit 1"
+                )
+                return int(found[0][XID]) if found else find_horizon(database)
+            case _:
+                return parse(position)
+
+
+class EventReader(EventSliceReader, DataSourceReader):
+    """A batch: from one position to another."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._conditions: list[str] = []
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with open_database(self._options.dsn) as database:
+            start = self._resolve(database, self._options.starting)
+            end = min(self._resolve(database, self._options.ending), find_horizon(database))
+            return list(self._plan(database, start, end, self._conditions)) if start < end else []
+
+
+class PushingEventReader(EventReader):
+    """The same where Spark pushes filters down, which it does only where it is set to."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        for condition in filters:
+            written = write_condition(condition, _FILTERED)
+            if written is None:
+                yield condition
+            else:
+                self._conditions.append(f"({written})")
+
+
+class EventStreamReader(EventSliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream: an offset is the transaction before which all was read."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._target: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        with open_database(self._options.dsn) as database:
+            return {XID: self._resolve(database, self._options.starting)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = self.reportLatestOffset()[XID]
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        limit = self._options.limit
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        before = parse(start)
+        with open_database(self._options.dsn) as database:
+            end = find_horizon(database)
+            if self._target is not None:
+                end = min(end, self._target)
+            rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return {XID: find_end(database, before, end, rows)}
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        with open_database(self._options.dsn) as database:
+            return {XID: find_horizon(database)}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        first, last = parse(start), parse(end)
+        if first >= last:
+            return []
+        with open_database(self._options.dsn) as database:
+            return self._plan(database, first, last, ())
+
+
+def find_horizon(database: Database) -> int:
+    """Return the oldest transaction that may still write."""
+    return int(database.fetch(f"select {_HORIZON}::text::bigint as xid")[0][XID])
+
+
+def find_end(database: Database, start: int, end: int, rows: int | None) -> int:
+    """Return `end`, or sooner: where some rows end, whole transactions only; `start` if there are none.
+
+    An offset that moves without rows would make Spark run empty batches for ever.
+    """
+    where = " and ".join(_between(start, end))
+    if rows is None:
+        found = database.fetch(f"select 1 as one from laneway.event e where {where} limit 1")
+        return end if found else start
+    found = database.fetch(
+        "select r.xid::text::bigint as xid from (select e.xid from laneway.event e"
+        f" where {where} order by e.xid limit {rows}) r order by r.xid desc limit 1"
+    )
+    return int(found[0][XID]) + 1 if found else start
+
+
+def parse(offset: Offset) -> int:
+    if set(offset) != {XID}:
+        raise OptionInvalid(f'an offset of events looks like {{"xid": 4711}}, not {offset}')
+    return offset[XID]
+
+
+def _between(start: int, end: int) -> list[str]:
+    return [f"e.xid >= '{start}'::xid8", f"e.xid < '{end}'::xid8"]

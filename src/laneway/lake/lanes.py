@@ -1,0 +1,216 @@
+"""Which lanes a read covers, how far each goes, and how that is cut into Spark's partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from laneway.lake.database import format_array, quote
+from laneway.lake.errors import DataLost, QueueMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from laneway.lake.database import Database
+    from laneway.lake.options import Offset, Position
+
+_WILD = ("*", "?", "[")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """An ordered run of messages, and what holds for all of them. base: no longer kept up to it."""
+
+    lane: int
+    queue: str
+    partition: str
+    priority: int
+    base: int
+    logged: bool
+    max_attempts: int | None
+    lease: float
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return {
+            "queue": self.queue,
+            "partition": self.partition,
+            "priority": self.priority,
+            "lane": self.lane,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The messages first..last of a lane that lie in one segment."""
+
+    lane: Lane
+    segment: int
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.first + 1
+
+
+class Slice(InputPartition):
+    """What one task reads. conditions: the filters it puts into its statement."""
+
+    def __init__(self, runs: Sequence[Run], conditions: Sequence[str] = ()) -> None:
+        self.runs = tuple(runs)
+        self.conditions = tuple(conditions)
+
+
+def list_lanes(database: Database, queues: Sequence[str]) -> list[Lane]:
+    """Return the lanes of the queues that names or patterns mean, none for all."""
+    names = [row["name"] for row in database.fetch("select q.name from laneway.queue q")]
+    for queue in queues:
+        if queue not in names and not any(sign in queue for sign in _WILD):
+            raise QueueMissing(f"there is no queue {queue!r}: there are {', '.join(names) or '-'}")
+    chosen = [
+        name
+        for name in names
+        if not queues or any(name == queue or fnmatchcase(name, queue) for queue in queues)
+    ]
+    if not chosen:
+        return []
+    rows = database.fetch(
+        "select l.lane_id as lane, q.name as queue, l.partition, l.priority::int as priority, l.base,"
+        " q.kind <> 'unlogged' as logged, q.max_attempts::int as max_attempts,"
+        " extract(epoch from q.lease)::float8 as lease"
+        " from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id"
+        f" where q.name = any ({format_array(chosen, 'text')}) order by l.lane_id"
+    )
+    return [Lane(**row) for row in rows]
+
+
+def find_runs(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> list[Run]:
+    """Return what is in the log after some seqs, or after the base, in order."""
+    known = {lane.lane: lane for lane in lanes}
+    if not known:
+        return []
+    ids = format_array(list(known), "int")
+    seqs = format_array([after.get(lane, 0) for lane in known], "bigint")
+    rows = database.fetch(
+        "select e.lane_id, e.segment, e.first_seq, e.last_seq"
+        f" from laneway.log_extent({ids}, {seqs}) e order by e.lane_id, e.first_seq"
+    )
+    return [
+        Run(known[row["lane_id"]], row["segment"], row["first_seq"], row["last_seq"])
+        for row in rows
+    ]
+
+
+def find_ends(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> dict[int, int]:
+    """Return each lane's newest seq, where it has any beyond what was read."""
+    ends: dict[int, int] = {}
+    for run in find_runs(database, lanes, after):
+        ends[run.lane.lane] = max(ends.get(run.lane.lane, 0), run.last)
+    return ends
+
+
+def resolve(
+    database: Database, lanes: Sequence[Lane], position: Position
+) -> dict[int, int]:
+    """Return the seq up to which each lane lies before a position; lanes not named lie after."""
+    match position:
+        case "earliest":
+            return {lane.lane: lane.base for lane in lanes}
+        case "latest":
+            return {lane.lane: lane.base for lane in lanes} | find_ends(database, lanes, {})
+        case datetime():
+            moment = quote(position.isoformat())
+            if not lanes:
+                return {}
+            ids = format_array([lane.lane for lane in lanes], "int")
+            logged = format_array([lane.logged for lane in lanes], "boolean")
+            rows = database.fetch(
+                f"select u.lane, laneway.seq_before(u.lane, u.logged, {moment}::timestamptz) as seq"
+                f" from unnest({ids}, {logged}) u (lane, logged)"
+            )
+            return {row["lane"]: row["seq"] for row in rows}
+        case _:
+            return parse(position)
+
+
+def cut_runs(
+    runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]
+) -> list[Run]:
+    """Return what lies after `start` and not after `end`."""
+    cut = []
+    for run in runs:
+        first = max(run.first, start.get(run.lane.lane, 0) + 1)
+        last = min(run.last, end.get(run.lane.lane, 0))
+        if first <= last:
+            cut.append(Run(run.lane, run.segment, first, last))
+    return cut
+
+
+def check_complete(
+    runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]
+) -> None:
+    """Raise where messages between two offsets are not in the log any more."""
+    found: dict[int, int] = {}
+    lanes: dict[int, Lane] = {}
+    for run in runs:
+        found[run.lane.lane] = found.get(run.lane.lane, 0) + run.rows
+        lanes[run.lane.lane] = run.lane
+    for lane, last in end.items():
+        missing = last - start.get(lane, 0) - found.get(lane, 0)
+        if missing > 0:
+            name = f' of queue "{lanes[lane].queue}"' if lane in lanes else ""
+            raise DataLost(
+                f"{missing} messages of lane {lane}{name} after seq {start.get(lane, 0)} left the log"
+                " before they were read; set failOnDataLoss to false to go on without them"
+            )
+
+
+def make_slices(
+    runs: Iterable[Run], rows_per_partition: int, conditions: Sequence[str] = ()
+) -> list[Slice]:
+    """Split what is long and gather what is short, so that tasks are alike."""
+    slices: list[Slice] = []
+    gathered: list[Run] = []
+    rows = 0
+    for run in runs:
+        first = run.first
+        while first <= run.last:
+            last = min(run.last, first + rows_per_partition - rows - 1)
+            gathered.append(Run(run.lane, run.segment, first, last))
+            rows += last - first + 1
+            first = last + 1
+            if rows >= rows_per_partition:
+                slices.append(Slice(gathered, conditions))
+                gathered, rows = [], 0
+    if gathered:
+        slices.append(Slice(gathered, conditions))
+    return slices
+
+
+def share_limit(available: Mapping[int, int], limit: int) -> dict[int, int]:
+    """Divide a limit among lanes in proportion to what each has, and leave none of it unused."""
+    total = sum(available.values())
+    if total <= limit:
+        return dict(available)
+    shares = {lane: limit * rows // total for lane, rows in available.items()}
+    left = limit - sum(shares.values())
+    for lane, rows in available.items():
+        if left == 0:
+            break
+        if shares[lane] < rows:
+            shares[lane] += 1
+            left -= 1
+    return shares
+
+
+def parse(offset: Offset) -> dict[int, int]:
+    return {int(lane): seq for lane, seq in offset.items()}
+
+
+def render(places: Mapping[int, int]) -> Offset:
+    return {str(lane): places[lane] for lane in sorted(places)}

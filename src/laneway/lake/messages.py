@@ -1,0 +1,280 @@
+"""Reads messages out of the log, by ranges of seqs: no claim, no lock, and nothing is missed.
+
+A lane's seqs are dense and follow commit order, so what is visible up to a seq is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from laneway.lake.database import open_database
+from laneway.lake.errors import DataLost
+from laneway.lake.filters import decide, name_column, write_condition
+from laneway.lake.lanes import (
+    Slice,
+    check_complete,
+    cut_runs,
+    find_ends,
+    find_runs,
+    list_lanes,
+    make_slices,
+    parse,
+    render,
+    resolve,
+    share_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from laneway.lake.database import Database
+    from laneway.lake.lanes import Run
+    from laneway.lake.options import Offset, ReadOptions
+
+# What the statement asks for; the rest of a row is the same for its whole lane.
+_EXPRESSIONS = {
+    "seq": "m.seq",
+    "created_at": "m.created_at",
+    "deliver_at": "m.deliver_at",
+    "key": "m.key",
+    "max_attempts": "m.max_attempts::int",
+    "lease": "extract(epoch from m.lease)::float8",
+    "headers": "m.headers::text",
+    "body": "m.body::text",
+}
+_FILTERED = ("seq", "created_at", "deliver_at", "key", "body")
+_OF_LANE = ("queue", "partition", "priority", "lane")
+
+
+class SliceReader:
+    """Reads slices on an executor."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark asks for an empty partition where there are none.
+        if not isinstance(partition, Slice) or not partition.runs:
+            return
+        with open_database(self._options.dsn) as database:
+            for segment in sorted({run.segment for run in partition.runs}):
+                runs = [run for run in partition.runs if run.segment == segment]
+                yield from self._read_segment(database, runs, partition.conditions)
+
+    def _read_segment(
+        self, database: Database, runs: Sequence[Run], conditions: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        statement = write_statement(runs, self._schema.names, conditions)
+        rows = 0
+        for batch in database.stream(statement):
+            rows += batch.num_rows
+            yield _complete(batch, runs, schema)
+        if self._options.fail_on_data_loss:
+            self._check_kept(database, runs, None if conditions else rows)
+
+    def _check_kept(self, database: Database, runs: Sequence[Run], rows: int | None) -> None:
+        """Tell by the rows where all were asked for, else by how far the lanes are still kept."""
+        if rows is not None and rows == sum(run.rows for run in runs):
+            return
+        kept = {lane.lane: lane.base for lane in list_lanes(database, ())}
+        for run in runs:
+            if kept.get(run.lane.lane, run.last) >= run.first:
+                raise DataLost(
+                    f'messages {run.first} to {run.last} of lane {run.lane.lane} of queue "{run.lane.queue}"'
+                    " left the log while they were read; set failOnDataLoss to false to go on without"
+                )
+
+
+class MessageReader(SliceReader, DataSourceReader):
+    """A batch: from one position to another."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._filters: list[Filter] = []
+        self._conditions: list[str] = []
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with open_database(options.dsn) as database:
+            lanes = list_lanes(database, options.queues)
+            for condition in self._filters:
+                lanes = [lane for lane in lanes if decide(condition, lane.constants)]
+            start = resolve(database, lanes, options.starting)
+            runs = find_runs(database, lanes, start)
+            named = {run.lane.lane: run.last for run in runs}
+            end = named if options.ending == "latest" else resolve(database, lanes, options.ending)
+            # Lanes named by an offset but no longer there have nothing to read.
+            end = {lane.lane: end[lane.lane] for lane in lanes if lane.lane in end}
+            cut = cut_runs(runs, start=start, end=end)
+            if options.fail_on_data_loss:
+                check_complete(cut, start=start, end=end)
+        return list(make_slices(cut, options.rows_per_partition, self._conditions))
+
+
+class PushingMessageReader(MessageReader):
+    """The same where Spark pushes filters down, which it does only where it is set to."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        expressions = {name: _EXPRESSIONS[name] for name in _FILTERED}
+        for condition in filters:
+            if name_column(condition) in _OF_LANE:
+                self._filters.append(condition)
+                continue
+            written = write_condition(condition, expressions)
+            if written is None:
+                yield condition
+            else:
+                self._conditions.append(written)
+
+
+class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream: an offset says of each lane up to where it was read; new lanes are not in it yet."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._target: dict[int, int] | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        with open_database(self._options.dsn) as database:
+            lanes = list_lanes(database, self._options.queues)
+            return render(resolve(database, lanes, self._options.starting))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = parse(self.reportLatestOffset())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        limit = self._options.limit
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        before = parse(start)
+        with open_database(self._options.dsn) as database:
+            lanes = list_lanes(database, self._options.queues)
+            ends = find_ends(database, lanes, before)
+            known = {lane.lane for lane in lanes}
+        if self._target is not None:
+            ends = {
+                lane: min(end, self._target[lane])
+                for lane, end in ends.items()
+                if lane in self._target
+            }
+        available = {
+            lane: end - before.get(lane, 0)
+            for lane, end in ends.items()
+            if end > before.get(lane, 0)
+        }
+        if isinstance(limit, ReadMaxRows):
+            available = share_limit(available, limit.max_rows)
+        after = {lane: seq for lane, seq in before.items() if lane in known}
+        for lane, rows in available.items():
+            if rows:
+                after[lane] = before.get(lane, 0) + rows
+        return render(after)
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        with open_database(self._options.dsn) as database:
+            lanes = list_lanes(database, self._options.queues)
+            return render(resolve(database, lanes, "latest"))
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        first, last = parse(start), parse(end)
+        with open_database(self._options.dsn) as database:
+            lanes = [lane for lane in list_lanes(database, ()) if lane.lane in last]
+            runs = cut_runs(find_runs(database, lanes, first), start=first, end=last)
+        if self._options.fail_on_data_loss:
+            check_complete(runs, start=first, end=last)
+        return make_slices(runs, self._options.rows_per_partition)
+
+
+def write_statement(runs: Sequence[Run], columns: Sequence[str], conditions: Sequence[str]) -> str:
+    """Return the statement for runs of one segment; many short runs are one statement too."""
+    wanted = [f"{_EXPRESSIONS[name]} as {name}" for name in columns if name in _EXPRESSIONS]
+    if "id" in columns and "seq" not in columns:
+        wanted.append("m.seq as seq")
+    segment = runs[0].segment
+    if len(runs) == 1:
+        run = runs[0]
+        source = "laneway.message m"
+        place = (
+            f"m.segment = {segment} and m.lane_id = {run.lane.lane}"
+            f" and m.seq between {run.first} and {run.last}"
+        )
+    else:
+        values = ", ".join(f"({run.lane.lane}, {run.first}, {run.last})" for run in runs)
+        # `offset 0` keeps this a look-up per run, whatever the planner thinks of a few thousand.
+        source = (
+            f"(values {values}) r (lane_id, first_seq, last_seq) cross join lateral"
+            f" (select o.* from laneway.message o where o.segment = {segment}"
+            " and o.lane_id = r.lane_id and o.seq between r.first_seq and r.last_seq offset 0) m"
+        )
+        place = "true"
+    # A row must have a column for its rows to be counted.
+    wanted.append("m.lane_id as lane")
+    where = " and ".join([place, *(f"({condition})" for condition in conditions)])
+    return f"select {', '.join(wanted)} from {source} where {where}"
+
+
+def _complete(batch: pa.RecordBatch, runs: Sequence[Run], schema: pa.Schema) -> pa.RecordBatch:
+    """Add what is the same for a lane, and give every column the type that Spark expects."""
+    lanes = {run.lane.lane: run.lane for run in runs}
+    ids = batch.column("lane")
+    # Which of `lanes` each row is of.
+    place = pc.index_in(ids, value_set=pa.array(list(lanes), pa.int32()))
+    segment = runs[0].segment
+    columns = []
+    for column in schema:
+        match column.name:
+            case "id":
+                text = [pc.cast(ids, pa.string()), pc.cast(batch.column("seq"), pa.string())]
+                values = pc.binary_join_element_wise(str(segment), *text, "-")
+            case "segment":
+                values = pa.repeat(pa.scalar(segment, pa.int32()), batch.num_rows)
+            case "lane":
+                values = ids
+            case "queue" | "partition" | "priority" as name:
+                of_lane = pa.array([getattr(lane, name) for lane in lanes.values()], column.type)
+                values = of_lane.take(place)
+            case "max_attempts" | "lease" as name:
+                of_lane = pa.array([getattr(lane, name) for lane in lanes.values()], column.type)
+                values = pc.coalesce(pc.cast(batch.column(name), column.type), of_lane.take(place))
+            case "headers":
+                values = _parse_headers(batch.column("headers"), column.type)
+            case name:
+                values = batch.column(name)
+        columns.append(values if values.type == column.type else pc.cast(values, column.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _parse_headers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), kind)
+    return pa.array([_parse_header(text) for text in texts.to_pylist()], kind)
+
+
+def _parse_header(text: str | None) -> list[tuple[str, str | None]] | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        return [("", text)]
+    return [
+        (name, value if value is None or isinstance(value, str) else json.dumps(value))
+        for name, value in found.items()
+    ]

@@ -1,0 +1,173 @@
+"""The options of `format("laneway")`, read once and checked.
+
+The only place outside the command that reads the environment: a Spark program has no flags of ours,
+so where it gives no `dsn`, DATABASE_URL says which database is meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from laneway.lake.errors import OptionInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Table: TypeAlias = Literal["messages", "events"]
+Offset: TypeAlias = dict[str, int]
+Position: TypeAlias = Literal["earliest", "latest"] | Offset | datetime
+
+ROWS_PER_PARTITION = 200_000
+
+_READ = (
+    "dsn",
+    "queue",
+    "table",
+    "startingOffsets",
+    "endingOffsets",
+    "maxMessagesPerTrigger",
+    "rowsPerPartition",
+    "failOnDataLoss",
+)
+_WRITE = ("dsn", "queue", "runId")
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """queues: names and patterns, none for all. limit: messages, or events, in one micro-batch."""
+
+    # May hold a password, so never printed.
+    dsn: str = field(repr=False)
+    queues: tuple[str, ...] = ()
+    table: Table = "messages"
+    starting: Position = "earliest"
+    ending: Position = "latest"
+    limit: int | None = None
+    rows_per_partition: int = ROWS_PER_PARTITION
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """run_id: who writes the same again under the same name changes nothing."""
+
+    dsn: str = field(repr=False)
+    queue: str
+    run_id: str | None = None
+
+
+def read_table(options: Mapping[str, str]) -> Table:
+    match options.get("table", "messages"):
+        case "messages":
+            return "messages"
+        case "events":
+            return "events"
+        case other:
+            raise OptionInvalid(f"the option table is {other!r}: say messages or events")
+
+
+def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    _check_names(options, _READ)
+    if streaming and "endingOffsets" in options:
+        raise OptionInvalid("the option endingOffsets is for batch reads: a stream has no end")
+    limit = options.get("maxMessagesPerTrigger")
+    return ReadOptions(
+        dsn=_find_dsn(options),
+        queues=tuple(name.strip() for name in options.get("queue", "").split(",") if name.strip()),
+        table=read_table(options),
+        starting=_parse_position(options, "startingOffsets", "earliest"),
+        ending=_parse_position(options, "endingOffsets", "latest"),
+        limit=None if limit is None else _parse_count("maxMessagesPerTrigger", limit),
+        rows_per_partition=_parse_count(
+            "rowsPerPartition", options.get("rowsPerPartition", str(ROWS_PER_PARTITION))
+        ),
+        fail_on_data_loss=_parse_flag("failOnDataLoss", options.get("failOnDataLoss", "true")),
+    )
+
+
+def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
+    _check_names(options, _WRITE)
+    queue = options.get("queue", "").strip()
+    if not queue:
+        raise OptionInvalid("the option queue is missing: it names the queue to write to")
+    run_id = options.get("runId")
+    if run_id is not None and not run_id.strip():
+        raise OptionInvalid("the option runId is empty: name the run, or leave the option out")
+    return WriteOptions(dsn=_find_dsn(options), queue=queue, run_id=run_id)
+
+
+def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Refuse what looks like a slip; Spark passes options of its own along."""
+    lower = {name.lower() for name in known}
+    for name in options:
+        if name.lower() in lower:
+            continue
+        alike = difflib.get_close_matches(name.lower(), sorted(lower), 1, _ALIKE)
+        if alike:
+            meant = next(each for each in known if each.lower() == alike[0])
+            raise OptionInvalid(f"there is no option {name!r}: is {meant} meant?")
+
+
+def _find_dsn(options: Mapping[str, str]) -> str:
+    dsn = options.get("dsn") or os.environ.get("DATABASE_URL")
+    if not dsn:
+        raise OptionInvalid(
+            "no database is given: set the option dsn (`laneway url` prints it) or DATABASE_URL"
+        )
+    if not dsn.startswith(("postgresql://", "postgres://")):
+        raise OptionInvalid("the option dsn must start with postgresql://")
+    return dsn
+
+
+def _parse_position(
+    options: Mapping[str, str], name: str, default: Literal["earliest", "latest"]
+) -> Position:
+    text = options.get(name, default).strip()
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    if text.startswith("{"):
+        return parse_offset(text, f"the option {name}")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionInvalid(
+            f"the option {name} is {text!r}: say earliest, latest, a time such as"
+            ' 2026-01-31T12:00:00Z, or offsets such as {"17": 4711}'
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def parse_offset(text: str, where: str) -> Offset:
+    """Read {"lane": seq}, or {"xid": xid} of events: what has been read already, the end included."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OptionInvalid(f"{where} is not JSON: {error}") from None
+    for key, value in found.items():
+        if not (key == "xid" or key.isdigit()) or not isinstance(value, int) or value < 0:
+            raise OptionInvalid(f"{where} has {key!r}: {value!r}; write lanes and their seqs")
+    return {str(key): int(value) for key, value in found.items()}
+
+
+def _parse_count(name: str, text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise OptionInvalid(f"the option {name} is {text!r}: set a number from 1 on")
+    return int(text)
+
+
+def _parse_flag(name: str, text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise OptionInvalid(f"the option {name} is {text!r}: set true or false")

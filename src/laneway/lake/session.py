@@ -1,0 +1,61 @@
+"""A Spark session that knows Laneway, and what to say where there cannot be one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laneway.lake.errors import SparkUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+# Filters reach PostgreSQL only where this is on; times are kept and compared in UTC.
+SETTINGS = {
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+}
+
+
+def open_session(
+    master: str = "local[*]",
+    *,
+    java_home: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark, or take the session that this process has; stop it when done."""
+    check_java(java_home)
+    try:
+        from pyspark.errors import PySparkException, PySparkRuntimeError
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkUnavailable(
+            f"Spark is not installed ({error}): run pip install 'laneway[spark]'"
+        ) from error
+    if master.startswith("local"):
+        # Its workers run here, so with the packages of this Python and not of the first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("laneway")
+    for name, value in {**SETTINGS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, PySparkRuntimeError) as error:
+        raise SparkUnavailable(f"Spark does not start on {master}: {error}") from error
+
+
+def check_java(java_home: str | None) -> None:
+    program = Path(java_home, "bin", "java") if java_home else shutil.which("java")
+    if program is None or not Path(program).exists():
+        raise SparkUnavailable(
+            "Spark needs Java 17 or newer, and there is none: install openjdk-17-jre-headless,"
+            " or set JAVA_HOME"
+        )

@@ -1,0 +1,49 @@
+"""The data source that Spark finds under the name "laneway"."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from laneway.lake.events import EventReader, EventStreamReader, PushingEventReader
+from laneway.lake.messages import MessageReader, MessageStreamReader, PushingMessageReader
+from laneway.lake.options import parse_read_options, read_table
+from laneway.lake.schemas import check_schema, make_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+    )
+    from pyspark.sql.types import StructType
+
+# Spark refuses a reader that takes filters unless it is set to push them down, and tells readers of
+# that only by the process it makes them in.
+_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class LanewaySource(DataSource):
+    """`spark.read.format("laneway")`, and the same for streams and for writing."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "laneway"
+
+    def schema(self) -> StructType:
+        return make_schema(read_table(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = parse_read_options(self.options, streaming=False)
+        check_schema(options.table, schema)
+        pushing = _PUSHING in sys.modules
+        if options.table == "events":
+            return (PushingEventReader if pushing else EventReader)(options, schema)
+        return (PushingMessageReader if pushing else MessageReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        options = parse_read_options(self.options, streaming=True)
+        check_schema(options.table, schema)
+        reader = EventStreamReader if options.table == "events" else MessageStreamReader
+        return reader(options, schema)

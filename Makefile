@@ -24,6 +24,7 @@ run: setup ## start the server, on the embedded database unless the environment 
 
 test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
 	tests/install-node
+	tests/install-java
 	tests/install-sqs-clients
 	tests/install-pgbouncer
 	$(PYTEST) --cov --cov-report=term

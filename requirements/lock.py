@@ -21,10 +21,11 @@ MARK = "# inputs sha256:"
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One lock file: the project's own dependencies, if any, and some dependency groups."""
+    """One lock file: the project's own dependencies, if any, some extras and dependency groups."""
 
     name: str
     project: bool
+    extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     constraint: str | None = None
 
@@ -35,7 +36,7 @@ class Lock:
 
 LOCKS = (
     Lock("runtime.txt", project=True),
-    Lock("dev.txt", project=True, groups=("dev",), constraint="runtime.txt"),
+    Lock("dev.txt", project=True, extras=("spark",), groups=("dev",), constraint="runtime.txt"),
     Lock("clients.txt", project=False, groups=("clients",)),
     Lock("tools.txt", project=False, groups=("tools",)),
 )
@@ -60,6 +61,8 @@ def compile_lock(lock: Lock) -> None:
     command += ["--output-file", str(lock.path)]
     if lock.constraint is not None:
         command += ["--constraint", str(HERE / lock.constraint)]
+    for extra in lock.extras:
+        command += ["--extra", extra]
     for group in lock.groups:
         command += ["--group", f"{PROJECT}:{group}"]
     if lock.project:
@@ -88,6 +91,7 @@ def digest(lock: Lock) -> str:
     inputs = {
         "python": project["requires-python"],
         "dependencies": project["dependencies"] if lock.project else [],
+        "extras": [project["optional-dependencies"][extra] for extra in lock.extras],
         "groups": dict.fromkeys(lock.groups, document["dependency-groups"]),
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()

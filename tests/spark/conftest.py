@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# Data is small and code runs once, so compiling it well costs more than it saves.
 SMALL = {
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -23,10 +29,18 @@ SMALL = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark starts slowly where the machine is busy, and a test that is cut off breaks its session."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session = open_session("local[2]", settings=SMALL)
+    session = open_session("local[2,3]", settings=SMALL)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -126,7 +126,7 @@ def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: st
     run(database, "delete from laneway.message where seq <= 2")
     run(database, "select laneway.raise_base($1, 2)", lane)
     start = json.dumps({lane: 0})
-    with pytest.raises(PySparkException, match="2 messages of lane .* left the log"):
+    with pytest.raises(PySparkException, match=r"2 messages of lane .* left the log"):
         read(spark, database, startingOffsets=start).count()
     assert bodies(read(spark, database, startingOffsets=start, failOnDataLoss="false")) == [3]
     assert bodies(read(spark, database)) == [3]

@@ -69,7 +69,7 @@ def open_database(dsn: str) -> Iterator[Database]:
         with translating():
             connection = adbc.AdbcConnection(driver)
         with closing(connection):
-            connection.set_autocommit(False)  # noqa: FBT003 - the driver's own signature
+            connection.set_autocommit(False)
             yield Database(connection)
 
 

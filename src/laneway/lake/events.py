@@ -6,6 +6,7 @@ a long writer delays a reader and never robs it.
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 XID = "xid"
 
 _EXPRESSIONS = {name: f'e."{name}"' for name in COLUMNS["events"]} | {XID: "e.xid::text::bigint"}
-_FILTERED = {name: text for name, text in _EXPRESSIONS.items() if name not in {XID, "token", "detail"}}
+_FILTERED = {
+    name: text for name, text in _EXPRESSIONS.items() if name not in {XID, "token", "detail"}
+}
 _HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
 
 
@@ -69,9 +72,7 @@ class EventSliceReader:
         statement = f"select {wanted} from laneway.event_log e where {' and '.join(where)}"
         with open_database(self._options.dsn) as database:
             for batch in database.stream(statement):
-                columns = [
-                    pc.cast(batch.column(column.name), column.type) for column in schema
-                ]
+                columns = [pc.cast(batch.column(column.name), column.type) for column in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
             self._check_kept(database, partition.start)
 
@@ -87,10 +88,7 @@ class EventSliceReader:
         # A transaction's events stay together.
         bounds = sorted({start, end, *(row["xid"] for row in rows)})
         conditions = [*self._choose_queues(database), *conditions]
-        return [
-            EventSlice(low, high, conditions)
-            for low, high in zip(bounds, bounds[1:], strict=False)
-        ]
+        return [EventSlice(low, high, conditions) for low, high in itertools.pairwise(bounds)]
 
     def _check_kept(self, database: Database, start: int) -> None:
         if not self._options.fail_on_data_loss or start == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +25,22 @@ from pyspark.sql.datasource import (
 from laneway.lake.database import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql.datasource import Filter
 
-_COMPARISONS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    EqualNullSafe: "is not distinct from",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
+_COMPARISONS: dict[type[Filter], tuple[str, Callable[[Any, Any], bool]]] = {
+    EqualTo: ("=", operator.eq),
+    EqualNullSafe: ("is not distinct from", operator.eq),
+    GreaterThan: (">", operator.gt),
+    GreaterThanOrEqual: (">=", operator.ge),
+    LessThan: ("<", operator.lt),
+    LessThanOrEqual: ("<=", operator.le),
 }
-_PATTERNS: dict[type[Filter], str] = {
-    StringStartsWith: "{value}%",
-    StringEndsWith: "%{value}",
-    StringContains: "%{value}%",
+_PATTERNS: dict[type[Filter], tuple[str, Callable[[str, str], bool]]] = {
+    StringStartsWith: ("{}%", str.startswith),
+    StringEndsWith: ("%{}", str.endswith),
+    StringContains: ("%{}%", operator.contains),
 }
 
 
@@ -47,7 +48,7 @@ def name_column(condition: Filter) -> str | None:
     """Return the column it is about, where it is one of ours and not a part of one."""
     if isinstance(condition, Not):
         return name_column(condition.child)
-    path = getattr(condition, "attribute", ())
+    path: tuple[str, ...] = getattr(condition, "attribute", ())
     return path[0] if len(path) == 1 else None
 
 
@@ -56,65 +57,42 @@ def write_condition(condition: Filter, expressions: Mapping[str, str]) -> str | 
     if isinstance(condition, Not):
         inner = write_condition(condition.child, expressions)
         return None if inner is None else f"not ({inner})"
-    column = name_column(condition)
-    if column is None or column not in expressions:
-        return None
-    expression = expressions[column]
-    match condition:
-        case IsNull():
-            return f"{expression} is null"
-        case IsNotNull():
-            return f"{expression} is not null"
-        case In(value=values):
-            written = [_write_value(value) for value in values]
-            if not written or None in written:
-                return None
-            return f"{expression} in ({', '.join(str(value) for value in written)})"
-        case StringStartsWith(value=text) | StringEndsWith(value=text) | StringContains(value=text):
-            if "\0" in text:
-                return None
-            escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            return f"{expression} like {quote(_PATTERNS[type(condition)].format(value=escaped))}"
-        case _:
-            sign = _COMPARISONS.get(type(condition))
-            value = _write_value(getattr(condition, "value", None))
-            return None if sign is None or value is None else f"{expression} {sign} {value}"
+    expression = expressions.get(name_column(condition) or "")
+    test = _write_test(condition)
+    return None if expression is None or test is None else f"{expression} {test}"
 
 
-def decide(condition: Filter, values: Mapping[str, Any]) -> bool | None:
-    """Tell whether it holds for a whole lane, whose `values` are never null; None if it can't."""
+def decide(condition: Filter, values: Mapping[str, Any]) -> bool:
+    """Tell whether it holds for a whole lane, whose `values` are never null."""
     if isinstance(condition, Not):
-        inner = decide(condition.child, values)
-        return None if inner is None else not inner
-    column = name_column(condition)
-    if column is None or column not in values:
-        return None
-    actual = values[column]
+        return not decide(condition.child, values)
+    actual = values[name_column(condition) or ""]
     match condition:
-        case EqualTo(value=value) | EqualNullSafe(value=value):
-            return bool(actual == value)
+        case IsNull() | IsNotNull():
+            return isinstance(condition, IsNotNull)
         case In(value=many):
             return actual in many
-        case IsNull():
-            return False
-        case IsNotNull():
-            return True
-        case GreaterThan(value=value):
-            return bool(actual > value)
-        case GreaterThanOrEqual(value=value):
-            return bool(actual >= value)
-        case LessThan(value=value):
-            return bool(actual < value)
-        case LessThanOrEqual(value=value):
-            return bool(actual <= value)
-        case StringStartsWith(value=text):
-            return str(actual).startswith(text)
-        case StringEndsWith(value=text):
-            return str(actual).endswith(text)
-        case StringContains(value=text):
-            return text in str(actual)
         case _:
+            _, compare = {**_COMPARISONS, **_PATTERNS}[type(condition)]
+            return compare(actual, getattr(condition, "value", None))
+
+
+def _write_test(condition: Filter) -> str | None:
+    value = getattr(condition, "value", None)
+    if isinstance(condition, IsNull | IsNotNull):
+        return "is null" if isinstance(condition, IsNull) else "is not null"
+    if isinstance(condition, In):
+        written = [_write_value(each) for each in condition.value]
+        texts = [text for text in written if text is not None]
+        return f"in ({', '.join(texts)})" if texts and len(texts) == len(written) else None
+    if type(condition) in _PATTERNS:
+        if not isinstance(value, str) or "\0" in value:
             return None
+        escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return f"like {quote(_PATTERNS[type(condition)][0].format(escaped))}"
+    text = _write_value(value)
+    sign = _COMPARISONS.get(type(condition))
+    return None if text is None or sign is None else f"{sign[0]} {text}"
 
 
 def _write_value(value: Any) -> str | None:

@@ -106,7 +106,9 @@ def find_runs(database: Database, lanes: Iterable[Lane], after: Mapping[int, int
     ]
 
 
-def find_ends(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> dict[int, int]:
+def find_ends(
+    database: Database, lanes: Iterable[Lane], after: Mapping[int, int]
+) -> dict[int, int]:
     """Return each lane's newest seq, where it has any beyond what was read."""
     ends: dict[int, int] = {}
     for run in find_runs(database, lanes, after):
@@ -114,9 +116,7 @@ def find_ends(database: Database, lanes: Iterable[Lane], after: Mapping[int, int
     return ends
 
 
-def resolve(
-    database: Database, lanes: Sequence[Lane], position: Position
-) -> dict[int, int]:
+def resolve(database: Database, lanes: Sequence[Lane], position: Position) -> dict[int, int]:
     """Return the seq up to which each lane lies before a position; lanes not named lie after."""
     match position:
         case "earliest":
@@ -138,9 +138,7 @@ def resolve(
             return parse(position)
 
 
-def cut_runs(
-    runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]
-) -> list[Run]:
+def cut_runs(runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]) -> list[Run]:
     """Return what lies after `start` and not after `end`."""
     cut = []
     for run in runs:

@@ -97,8 +97,8 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     if not queue:
         raise OptionInvalid("the option queue is missing: it names the queue to write to")
     run_id = options.get("runId")
-    if run_id is not None and not run_id.strip():
-        raise OptionInvalid("the option runId is empty: name the run, or leave the option out")
+    if run_id is not None and (not run_id.strip() or "/" in run_id):
+        raise OptionInvalid(f"the option runId is {run_id!r}: give a name without a slash")
     return WriteOptions(dsn=_find_dsn(options), queue=queue, run_id=run_id)
 
 

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Filters reach PostgreSQL only where this is on; times are kept and compared in UTC.
+# Filters reach PostgreSQL only where this is on; times are kept and compared in UTC; a queue called
+# "7" is not a number; the lake's files are known and need no listing by tasks.
 SETTINGS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.shuffle.partitions": "16",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
@@ -34,8 +38,8 @@ def open_session(
     """Start Spark, or take the session that this process has; stop it when done."""
     check_java(java_home)
     try:
-        from pyspark.errors import PySparkException, PySparkRuntimeError
-        from pyspark.sql import SparkSession
+        from pyspark.errors import PySparkException, PySparkRuntimeError  # noqa: PLC0415 - may be missing
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
     except ImportError as error:
         raise SparkUnavailable(
             f"Spark is not installed ({error}): run pip install 'laneway[spark]'"

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from laneway.lake.errors import WriteRefused
 from laneway.lake.events import EventReader, EventStreamReader, PushingEventReader
 from laneway.lake.messages import MessageReader, MessageStreamReader, PushingMessageReader
-from laneway.lake.options import parse_read_options, read_table
+from laneway.lake.options import parse_read_options, parse_write_options, read_table
+from laneway.lake.rows import check_columns
 from laneway.lake.schemas import check_schema, make_schema
+from laneway.lake.sink import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
     )
     from pyspark.sql.types import StructType
 
@@ -47,3 +52,17 @@ class LanewaySource(DataSource):
         check_schema(options.table, schema)
         reader = EventStreamReader if options.table == "events" else MessageStreamReader
         return reader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
+        if overwrite:
+            raise WriteRefused("a queue cannot be overwritten: write with mode append")
+        options = parse_write_options(self.options)
+        check_columns(schema)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's signature
+        if overwrite:
+            raise WriteRefused("a queue cannot be overwritten: write with output mode append")
+        options = parse_write_options(self.options)
+        check_columns(schema)
+        return StreamWriter(options)

@@ -4,7 +4,7 @@
 -- Rows that tasks of a Spark job have written and that its driver has not published yet. UNLOGGED: what a crash takes
 -- with it is staged again, and publishing counts the rows.
 create unlogged table laneway.staged (
-  attempt text not null,                                              -- of a task; one that failed has another
+  attempt text collate "C" not null,                                  -- run/epoch/task/…; a task that failed has another
   place bigint not null,                                              -- of a row in its attempt
   staged_at timestamptz not null default clock_timestamp(),
   partition text,
@@ -12,7 +12,7 @@ create unlogged table laneway.staged (
   delay float8,                                                       -- seconds
   key text,
   headers json,
-  body json
+  body json not null
 );
 create index staged_place on laneway.staged (attempt, place);
 alter table laneway.staged set (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
@@ -31,7 +31,6 @@ create index published_at on laneway.published (at);
 -- Segments whose messages are in the lake, compared lane by lane.
 create table laneway.offloaded (
   segment int primary key,
-  messages bigint not null,
   at timestamptz not null default clock_timestamp()
 );
 

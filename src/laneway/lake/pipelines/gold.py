@@ -1,0 +1,150 @@
+"""Gold: traffic and consumers per minute and hour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from laneway.lake.pipelines.bronze import day_of
+from laneway.lake.pipelines.silver import SETTLED
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import Column, DataFrame
+
+GRAINS = {"minute": 60, "hour": 3600}
+
+_KEY = ("grain", "at", "queue", "group", "type")
+_LANE = ("queue", "group", "type")
+_POINTS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_SETTLING = {
+    "claimed": ("claimed",),
+    "acked": ("acked",),
+    "dead": ("dead", "timed_out"),
+    "retried": ("nacked", "expired"),
+}
+
+
+def make_traffic(
+    silver: DataFrame, events: DataFrame, opening: DataFrame, *, since: datetime | None = None
+) -> DataFrame:
+    """Return what went through each queue, group and type, from a moment on.
+
+    opening: the backlog there was before (queue, group, type, backlog). Percentiles are exact. A wait
+    counts where a message was first taken, work where it was settled, both in seconds.
+    """
+    enqueued = _count(silver, "enqueued_at", since, F.count("*").alias("enqueued"))
+    waits = _count(
+        silver.where("wait is not null"), "first_claimed_at", since, *_percentiles("wait")
+    )
+    settled = _count(
+        silver.where(F.col("outcome").isin(*SETTLED)),
+        "settled_at",
+        since,
+        F.count("*").alias("settled"),
+        F.count_if(F.col("outcome").isin("removed", "archived")).alias("removed"),
+        *_percentiles("work"),
+    )
+    happened = _count(_name_type(events), "at", since, *_sums())
+    rows = enqueued
+    for part in (waits, settled, happened):
+        rows = rows.join(part, list(_KEY), "full")
+    counts = ("enqueued", "settled", "removed", *_SETTLING)
+    rows = rows.fillna(0, list(counts)).where(_busy(*counts))
+    return _close(rows, opening).withColumn("day", day_of(F.col("at")))
+
+
+def make_consumers(
+    silver: DataFrame, events: DataFrame, *, since: datetime | None = None
+) -> DataFrame:
+    """Return what each consumer did, from a moment on."""
+    named = events.where("consumer is not null")
+    happened = _count(_name_type(named), "at", since, *_sums(), extra=("consumer",))
+    work = _count(
+        silver.where("work is not null and consumer is not null"),
+        "settled_at",
+        since,
+        *_percentiles("work"),
+        extra=("consumer",),
+    )
+    rows = happened.where(_busy(*_SETTLING)).join(work, [*_KEY, "consumer"], "left")
+    return rows.withColumn("rate", _rate(F.col("acked") + F.col("dead"))).withColumn(
+        "day", day_of(F.col("at"))
+    )
+
+
+def _close(rows: DataFrame, opening: DataFrame) -> DataFrame:
+    """Add rates, and what was left at the end of each stretch of time."""
+    so_far = (
+        Window.partitionBy("grain", *_LANE).orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
+    )
+    left = F.sum(F.col("enqueued") - F.col("settled")).over(so_far)
+    before = opening.select(*_LANE, F.col("backlog").alias("opening"))
+    ended = F.col("acked") + F.col("dead")
+    return (
+        rows.join(F.broadcast(before), list(_LANE), "left")
+        .withColumn("backlog", left + F.coalesce("opening", F.lit(0)))
+        .withColumn("rate", _rate(ended))
+        .withColumn("retry_rate", _share(F.col("retried"), F.col("claimed")))
+        .withColumn("dead_rate", _share(F.col("dead"), ended))
+        .drop("opening", "settled")
+    )
+
+
+def _count(
+    rows: DataFrame,
+    moment: str,
+    since: datetime | None,
+    *values: Column,
+    extra: tuple[str, ...] = (),
+) -> DataFrame:
+    """Sum up by the stretch of time that a moment lies in, for both grains."""
+    met = rows.where(F.col(moment).isNotNull())
+    if since is not None:
+        met = met.where(F.col(moment) >= F.lit(since))
+    parts = [
+        met.withColumn("at_", F.date_trunc(grain, moment))
+        .groupBy(F.lit(grain).alias("grain"), F.col("at_").alias("at"), *_LANE, *extra)
+        .agg(*values)
+        for grain in GRAINS
+    ]
+    return parts[0].unionByName(parts[1])
+
+
+def _name_type(events: DataFrame) -> DataFrame:
+    return events.where("`group` is not null and first_seq is not null").withColumnRenamed(
+        "partition", "type"
+    )
+
+
+def _sums() -> list[Column]:
+    run = F.col("last_seq") - F.col("first_seq") + 1
+    return [
+        F.coalesce(F.sum(F.when(F.col("kind").isin(*kinds), run)), F.lit(0)).alias(name)
+        for name, kinds in _SETTLING.items()
+    ]
+
+
+def _percentiles(column: str) -> list[Column]:
+    return [
+        F.percentile(column, point).alias(f"{column}_{name}") for name, point in _POINTS.items()
+    ]
+
+
+def _busy(*counts: str) -> Column:
+    busy = F.lit(False)  # noqa: FBT003 - a column
+    for name in counts:
+        busy = busy | (F.col(name) > 0)
+    return busy
+
+
+def _rate(messages: Column) -> Column:
+    seconds = F.create_map(*[F.lit(each) for pair in GRAINS.items() for each in pair])
+    return messages / seconds[F.col("grain")]
+
+
+def _share(part: Column, whole: Column) -> Column:
+    return F.when(whole > 0, part / whole)

@@ -1,0 +1,210 @@
+"""Writing: every row becomes one message, whatever fails on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from tests.spark.broker import create_queue, push, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+COPIER = Path(__file__).parent / "copier.py"
+
+
+def write(frame: DataFrame, dsn: str, queue: str = "out", **options: Any) -> None:
+    frame.write.format("laneway").mode("append").options(dsn=dsn, queue=queue, **options).save()
+
+
+def read_bodies(dsn: str, queue: str = "out") -> list[Any]:
+    rows = run(
+        dsn,
+        "select m.body from laneway.message m join laneway.lane l using (lane_id)"
+        " join laneway.queue q using (queue_id) where q.name = $1",
+        queue,
+    )
+    return sorted(json.loads(row["body"]) for row in rows)
+
+
+def count_staged(dsn: str) -> int:
+    return int(run(dsn, "select count(*) as n from laneway.staged")[0]["n"])
+
+
+def test_every_column_is_written(spark: SparkSession, database: str) -> None:
+    create_queue(database, "out")
+    frame = spark.sql(
+        "select named_struct('n', id, 'at', timestamp'2026-01-02 03:04:05', 'none', null) as body,"
+        " 'p' as partition, 3 as priority, map('a', 'b') as headers, concat('k', id % 2) as key,"
+        " interval '90' second as delay from range(4)"
+    )
+    write(frame, database)
+    rows = run(
+        database,
+        "select m.body, m.key, m.headers, l.partition, l.priority,"
+        " m.deliver_at - m.created_at < interval '91 s' as soon,"
+        " m.deliver_at - m.created_at > interval '80 s' as late"
+        " from laneway.message m join laneway.lane l using (lane_id)",
+    )
+    assert sorted(row["key"] for row in rows) == ["k0", "k1"]
+    for row in rows:
+        body = json.loads(row["body"])
+        assert set(body) == {"n", "at", "none"}
+        assert body["none"] is None
+        assert json.loads(row["headers"]) == {"a": "b"}
+        assert (row["partition"], row["priority"]) == ("p", 3)
+        assert row["soon"]
+        assert row["late"]
+    assert count_staged(database) == 0
+
+
+def test_what_was_read_can_be_written(spark: SparkSession, database: str) -> None:
+    create_queue(database, "out")
+    push(database, create_queue(database, "in"), [{"n": 1}, "text", None], partition="a")
+    frame = spark.read.format("laneway").options(dsn=database, queue="in").load()
+    write(frame.select("partition", "priority", "headers", "body"), database)
+    rows = run(
+        database,
+        "select body, count(*) as n from (select body::text from laneway.message) m group by 1",
+    )
+    assert {row["body"]: row["n"] for row in rows} == {'{"n": 1}': 2, '"text"': 2, "null": 2}
+
+
+def test_a_task_that_fails_once_writes_once(spark: SparkSession, database: str) -> None:
+    create_queue(database, "out")
+
+    def fail_at_first(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext  # noqa: PLC0415 - runs in a worker
+
+        task = TaskContext.get()
+        yield from batches
+        if task is not None and task.attemptNumber() == 0 and task.partitionId() == 1:
+            raise RuntimeError("injected")
+
+    frame = spark.range(0, 1000, numPartitions=2).select(F.col("id").cast("string").alias("body"))
+    write(frame.mapInArrow(fail_at_first, frame.schema), database)
+    assert read_bodies(database) == list(range(1000))
+    assert count_staged(database) == 0
+
+
+def test_a_write_that_fails_leaves_nothing(spark: SparkSession, database: str) -> None:
+    create_queue(database, "out")
+    rows = [("1",), ("not json",)]
+    with pytest.raises(PySparkException, match="invalid input syntax for type json"):
+        write(spark.createDataFrame(rows, "body string"), database)
+    with pytest.raises(PySparkException, match='queue "nowhere" does not exist'):
+        write(spark.createDataFrame([("1",)], "body string"), database, "nowhere")
+    assert read_bodies(database) == []
+    assert count_staged(database) == 0
+
+
+def test_a_named_run_is_published_once(spark: SparkSession, database: str) -> None:
+    create_queue(database, "out")
+    frame = spark.createDataFrame([("1",), ("2",)], "body string")
+    write(frame, database, runId="monday")
+    write(frame, database, runId="monday")
+    assert read_bodies(database) == [1, 2]
+    write(frame, database, runId="tuesday")
+    assert read_bodies(database) == [1, 1, 2, 2]
+    assert count_staged(database) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("1 as n", "there is no column body"),
+        ("'1' as body, 2 as nothing", "a message has no column 'nothing'"),
+        ("1.5 as body", "the column body cannot be decimal"),
+        ("'1' as body, 'high' as priority", "the column priority cannot be string"),
+    ],
+)
+def test_what_cannot_be_a_message_is_refused(
+    spark: SparkSession, database: str, columns: str, message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        write(spark.sql(f"select {columns}"), database)
+
+
+def test_only_the_attempts_that_count_are_published(database: str) -> None:
+    create_queue(database, "out")
+    for attempt, count in (("r/0/0/a", 3), ("r/0/0/b", 3), ("r/0/1/c", 2)):
+        run(
+            database,
+            "insert into laneway.staged (attempt, place, body)"
+            " select $1, n, to_json(n) from generate_series(0, $2 - 1) n",
+            attempt,
+            count,
+        )
+    publish = "select laneway.publish_staged('r', 0, 'out', $1, $2) as n"
+    with pytest.raises(asyncpg.PostgresError, match="only 3 of 4 rows"):
+        run(database, publish, ["r/0/0/b"], [4])
+    assert run(database, publish, ["r/0/0/b", "r/0/1/c"], [3, 2])[0]["n"] == 5
+    assert read_bodies(database) == [0, 0, 1, 1, 2]
+    assert run(database, publish, ["r/0/0/b", "r/0/1/c"], [3, 2])[0]["n"] is None
+    assert len(read_bodies(database)) == 5
+    assert count_staged(database) == 0
+
+
+def test_a_killed_driver_neither_loses_nor_doubles(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """It dies when all is staged and its publishing is under way; another takes the checkpoint up."""
+    from tests.spark.copier import copy_stream  # noqa: PLC0415 - also a program of its own
+
+    create_queue(database, "out")
+    source = create_queue(database, "in")
+    push(database, source, list(range(100)))
+
+    async def kill_while_publishing() -> None:
+        connection = await asyncpg.connect(database)
+        held = connection.transaction()
+        await held.start()
+        await connection.execute("lock table laneway.published in exclusive mode")
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        driver = subprocess.Popen(
+            [sys.executable, str(COPIER), database, str(tmp_path)],
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            while not await connection.fetchval(
+                "select exists (select from pg_locks where not granted"
+                " and relation = 'laneway.published'::regclass)"
+            ):
+                assert driver.poll() is None, "the driver ended by itself"
+                await asyncio.sleep(0.05)
+            assert await connection.fetchval("select count(*) from laneway.staged") == 100
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
+            await held.rollback()
+            await connection.close()
+
+    asyncio.run(kill_while_publishing())
+    push(database, source, [100, 101])
+    copy_stream(spark, database, str(tmp_path))
+    assert read_bodies(database) == list(range(102))
+    assert count_staged(database) == 0
+
+    # A driver that dies between its publishing and its own record of that repeats the epoch.
+    commits = sorted(
+        (tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda at: int(at.name)
+    )
+    commits[-1].unlink()
+    for checksum in (tmp_path / "checkpoint" / "commits").glob(".*.crc"):
+        checksum.unlink()
+    copy_stream(spark, database, str(tmp_path))
+    assert read_bodies(database) == list(range(102))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # PySpark gives times without a zone, in this process's own.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     session = open_session("local[2,3]", settings=SMALL)
     session.sparkContext.setLogLevel("ERROR")
     yield session

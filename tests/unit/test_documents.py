@@ -32,7 +32,12 @@ def test_every_variable_is_documented() -> None:
 def test_every_dependency_says_why_it_is_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = set()
-    for group in (project["project"]["dependencies"], *project["dependency-groups"].values()):
+    extras = project["project"]["optional-dependencies"]
+    for group in (
+        project["project"]["dependencies"],
+        *extras.values(),
+        *project["dependency-groups"].values(),
+    ):
         for entry in group:
             if isinstance(entry, str):
                 wanted.add(re.split(r"[<>=;\[ ]", entry)[0])

@@ -38,6 +38,9 @@ class Change:
     def covers(self, file: File) -> bool:
         return file.queue in self.queues and file.day >= self.first_day
 
+    def follows(self, file: File) -> bool:
+        return file.queue in self.queues and file.day < self.first_day
+
 
 def refine_silver(lake: Lake) -> int:
     """Redo the days of the messages that are new or that something happened to; return how many."""
@@ -52,7 +55,9 @@ def refine_silver(lake: Lake) -> int:
         # A purge names no messages: any of its queue may be among them.
         purges = events.where("kind in ('purged', 'cleared')").select("queue").distinct().collect()
         purged = {row.queue for row in purges}
-        parts |= {(file.day, file.queue) for file in lake.messages.load().files if file.queue in purged}
+        parts |= {
+            (file.day, file.queue) for file in lake.messages.load().files if file.queue in purged
+        }
     if not parts:
         lake.silver.note(seen.state)
         return 0
@@ -65,26 +70,24 @@ def refine_silver(lake: Lake) -> int:
     return len(parts)
 
 
-def refine_gold(lake: Lake) -> Change | None:
-    """Redo traffic and consumers from the first day that changed on; return what was redone."""
-    for table in (lake.traffic, lake.consumers):
-        seen = _Seen(table, silver=lake.silver, events=lake.events)
-        change = _find_change([*seen.new("silver"), *seen.new("events")])
-        if change is None:
-            table.note(seen.state)
-            continue
-        silver = lake.silver.read(lambda file, change=change: file.queue in change.queues)  # type: ignore[misc]
-        events = lake.events.read(change.covers)
-        if table is lake.traffic:
-            before = lake.traffic.read(
-                lambda file, change=change: file.queue in change.queues  # type: ignore[misc]
-                and file.day < change.first_day
-            )
-            rows = make_traffic(silver, events, find_opening(before), since=change.since)
-        else:
-            rows = make_consumers(silver, events, since=change.since)
-        table.replace(rows.coalesce(2), seen.state, drop=change.covers)
-    return None
+def refine_gold(lake: Lake) -> None:
+    """Redo traffic and consumers from the first day that changed on."""
+    seen = _Seen(lake.traffic, silver=lake.silver, events=lake.events)
+    change = _find_change([*seen.new("silver"), *seen.new("events")])
+    if change is None:
+        lake.traffic.note(seen.state)
+    else:
+        before = lake.traffic.read(change.follows)
+        rows = make_traffic(*_read_gold(lake, change), find_opening(before), since=change.since)
+        lake.traffic.replace(rows.coalesce(2), seen.state, drop=change.covers)
+
+    seen = _Seen(lake.consumers, silver=lake.silver, events=lake.events)
+    change = _find_change([*seen.new("silver"), *seen.new("events")])
+    if change is None:
+        lake.consumers.note(seen.state)
+    else:
+        rows = make_consumers(*_read_gold(lake, change), since=change.since)
+        lake.consumers.replace(rows.coalesce(2), seen.state, drop=change.covers)
 
 
 def refine_anomalies(lake: Lake, now: datetime) -> int:
@@ -110,6 +113,12 @@ def refine_anomalies(lake: Lake, now: datetime) -> int:
     found = found.unionByName(find_unusual(hours, until=hour, since=change.since))
     record = lake.anomalies.replace(found.coalesce(1), seen.state, drop=change.covers)
     return sum(file.rows for file in record.files if change.covers(file))
+
+
+def _read_gold(lake: Lake, change: Change) -> tuple[DataFrame, DataFrame]:
+    """Return silver of whole queues, as a message may be settled long after it came, and events."""
+    silver = lake.silver.read(lambda file: file.queue in change.queues)
+    return silver, lake.events.read(change.covers)
 
 
 def find_opening(traffic: DataFrame) -> DataFrame:

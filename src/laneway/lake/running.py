@@ -49,9 +49,7 @@ def run_once(
         for table in lake:
             table.clean()
         # Events first: their messages are then there too, and a claim is never without its message.
-        events = land_events(
-            spark, lake, dsn, at_once=at_once, accept_loss=accept_loss, tell=tell
-        )
+        events = land_events(spark, lake, dsn, at_once=at_once, accept_loss=accept_loss, tell=tell)
         messages = land_messages(
             spark, lake, dsn, at_once=at_once, accept_loss=accept_loss, tell=tell
         )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import IntegerType, StringType, StructType
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from laneway.lake.schemas import make_schema
 from laneway.lake.store import Table
@@ -15,22 +23,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
+
+
+_KINDS: dict[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "double": DoubleType(),
+    "timestamp": TimestampType(),
+}
 
 
 def _parse(columns: str) -> StructType:
-    schema = StructType.fromDDL(columns)
-    if not isinstance(schema, StructType):
-        raise TypeError(f"{columns} is not a list of columns")
-    return schema
+    """Read a list of columns; Spark's own reading of one needs a running Spark."""
+    pairs = [column.split() for column in columns.split(", ")]
+    return StructType([StructField(name, _KINDS[kind]) for name, kind in pairs])
 
 
-_KEY = "day string, queue string, grain string, at timestamp, `group` string, type string"
+_KEY = "day string, queue string, grain string, at timestamp, group string, type string"
 _SCHEMAS = {
     "messages": make_schema("messages").add("bytes", IntegerType()).add("day", StringType()),
     "events": make_schema("events").add("day", StringType()),
     "extents": _parse("day string, queue string, lane int, first_seq bigint, last_seq bigint"),
     "silver": _parse(
-        "day string, queue string, id string, `group` string, type string, priority int, lane int,"
+        "day string, queue string, id string, group string, type string, priority int, lane int,"
         " seq bigint, enqueued_at timestamp, first_claimed_at timestamp, last_claimed_at timestamp,"
         " settled_at timestamp, wait double, work double, attempts int, retries int, outcome string,"
         " consumer string, reason string, bytes int, max_attempts int"
@@ -47,7 +64,7 @@ _SCHEMAS = {
     ),
     "anomalies": _parse(
         "day string, queue string, at timestamp, until timestamp, type string, severity string,"
-        " `group` string, consumer string, messages bigint, threshold double, actual double,"
+        " group string, consumer string, messages bigint, threshold double, actual double,"
         " score double, description string"
     ),
 }

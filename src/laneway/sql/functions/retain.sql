@@ -1,5 +1,6 @@
 -- Drops segments that are past retention and into which nothing unsettled points, oldest first, and the events
--- that are past theirs; shortens queues that keep less. With policy.wait_for_lake, a segment waits until it is offloaded. Answers the segments that were dropped.
+-- that are past theirs; shortens queues that keep less. With policy.wait_for_lake, a segment waits until it is in the
+-- lake. Answers the segments that were dropped.
 -- Locks: the advisory lock on segment; access exclusive on message or event while a segment goes, given up
 -- within a tenth of a second where somebody is reading (the next call tries again). Errors: none.
 create or replace function laneway.retain() returns setof int

@@ -1,0 +1,153 @@
+"""Takes segments out of PostgreSQL once the lake has them, and pushes history back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from laneway.lake.database import format_array, open_database
+from laneway.lake.errors import OptionInvalid, VerificationFailed
+from laneway.lake.landing import land_messages
+from laneway.lake.running import AT_ONCE
+from laneway.lake.store import lock_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from laneway.lake.tables import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Offloaded:
+    """A segment that is in the lake. dropped: and no longer in PostgreSQL."""
+
+    segment: int
+    messages: int
+    dropped: bool
+
+
+def offload(
+    spark: SparkSession,
+    lake: Lake,
+    dsn: str,
+    *,
+    older_than: timedelta,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Offloaded]:
+    """Land the closed segments, compare them lane by lane, and let those go that are equal."""
+    with open_database(dsn) as database:
+        rows = database.fetch(
+            "select s.segment from laneway.segment s where s.closed_at <= clock_timestamp()"
+            f" - make_interval(secs => {older_than.total_seconds()})"
+            " and to_regclass('laneway.message_' || s.segment) is not null order by s.segment"
+        )
+    segments = [int(row["segment"]) for row in rows]
+    if not segments:
+        return []
+    with lock_lake(lake.folder):
+        land_messages(spark, lake, dsn, at_once=AT_ONCE, accept_loss=False, tell=tell)
+    done = []
+    for segment in segments:
+        tell(f"comparing segment {segment}")
+        done.append(_let_go(lake, dsn, segment))
+    return done
+
+
+def _let_go(lake: Lake, dsn: str, segment: int) -> Offloaded:
+    with open_database(dsn) as database:
+        held = database.fetch(
+            "select d.lane_id, d.first_seq, d.last_seq, d.messages, d.checksum::text as checksum"
+            f" from laneway.segment_digest({segment}) d order by d.lane_id"
+        )
+    verify(lake.messages.read(), segment, held)
+    lanes = format_array([row["lane_id"] for row in held], "int")
+    last = format_array([row["last_seq"] for row in held], "bigint")
+    with open_database(dsn) as database:
+        answer = database.fetch(
+            f"select laneway.drop_offloaded({segment}, {lanes}, {last}) as dropped"
+        )
+        database.commit()
+    return Offloaded(segment, sum(row["messages"] for row in held), bool(answer[0]["dropped"]))
+
+
+def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> None:
+    """Raise unless the lake has just the messages that a segment holds, lane by lane."""
+    kept = messages.where(F.col("segment") == segment)
+    ranges = kept.sparkSession.createDataFrame(
+        [(row["lane_id"], row["first_seq"], row["last_seq"]) for row in held],
+        "lane int, first_seq bigint, last_seq bigint",
+    )
+    # What the log has trimmed from a lane's old end may still be in the lake.
+    inside = kept.join(F.broadcast(ranges), "lane").where("seq between first_seq and last_seq")
+    found = {
+        row.lane: row
+        for row in inside.groupBy("lane")
+        .agg(F.count("*").alias("messages"), F.sum(digest()).cast("string").alias("checksum"))
+        .collect()
+    }
+    for row in held:
+        lane, other = row["lane_id"], found.get(row["lane_id"])
+        count = 0 if other is None else other.messages
+        if count != row["messages"]:
+            raise VerificationFailed(
+                f"the lake has {count} of {row['messages']} messages of lane {lane} in segment {segment};"
+                " nothing was dropped"
+            )
+        if other is None or other.checksum != row["checksum"]:
+            raise VerificationFailed(
+                f"the lake's messages of lane {lane} in segment {segment} differ from the log's;"
+                " nothing was dropped"
+            )
+
+
+def digest() -> Column:
+    """Return what laneway.segment_digest sums up, of a message in the lake."""
+    entries = F.array_sort(F.map_entries("headers"))
+    headers = F.array_join(
+        F.transform(
+            entries,
+            lambda each: F.concat(each["key"], F.lit("="), F.coalesce(each["value"], F.lit(""))),
+        ),
+        ",",
+    )
+    text = F.concat_ws(
+        "|",
+        F.col("seq").cast("string"),
+        F.unix_micros("created_at").cast("string"),
+        F.coalesce("key", F.lit("")),
+        headers,
+        F.col("body"),
+    )
+    return F.conv(F.substring(F.md5(text), 1, 15), 16, 10).cast("decimal(38,0)")
+
+
+def choose_history(lake: Lake, queue: str, where: str | None) -> DataFrame:
+    """Return the messages of a queue that a condition in SQL picks, oldest first."""
+    rows = lake.messages.read(lambda file: file.queue == queue)
+    if where is not None:
+        try:
+            rows = rows.where(where)
+        except (AnalysisException, ParseException) as error:
+            first = str(error).split("\n", 1)[0]
+            raise OptionInvalid(f"the condition {where!r} cannot be used: {first}") from error
+    return rows.orderBy("created_at", "lane", "seq")
+
+
+def replay(rows: DataFrame, dsn: str, *, to: str, run_id: str) -> None:
+    """Push messages back as new ones; the same run again changes nothing.
+
+    Keys stay behind: within their window they would make duplicates of the messages themselves.
+    """
+    (
+        rows.select("partition", "priority", "headers", "body")
+        .write.format("laneway")
+        .mode("append")
+        .options(dsn=dsn, queue=to, runId=f"replay-{run_id}")
+        .save()
+    )

@@ -1,0 +1,183 @@
+"""The lake from a real broker: every pass goes on where the last one was, however that ended."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from laneway.lake import refining
+from laneway.lake.errors import LakeBroken, LakeBusy
+from laneway.lake.running import run_once
+from laneway.lake.store import lock_lake
+from laneway.lake.tables import open_lake
+from tests.spark.broker import create_queue, push, rotate, run, settle_events
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from laneway.lake.tables import Lake
+
+
+def claim(dsn: str, queue: str, count: int, consumer: str = "ada") -> list[Any]:
+    return run(
+        dsn,
+        "select c.* from laneway.consumer_group g join laneway.queue q using (queue_id)"
+        " cross join lateral laneway.claim_many(g.group_id, array[$2::int], null, array[$3::text]) c"
+        " where q.name = $1 and g.name = 'default'",
+        queue,
+        count,
+        consumer,
+    )
+
+
+def ack(dsn: str, claimed: list[Any]) -> None:
+    run(
+        dsn,
+        "select laneway.ack_many($1::uuid[], $2::int[], $3::bigint[], $3::bigint[])",
+        [row["token"] for row in claimed],
+        [row["lane_id"] for row in claimed],
+        [row["seq"] for row in claimed],
+    )
+
+
+def age(dsn: str, days: int) -> None:
+    """Let everything have happened some days before."""
+    run(dsn, f"update laneway.message set created_at = created_at - interval '{days} days'")
+    run(
+        dsn,
+        f"update laneway.event set at = at - interval '{days} days', since = since - interval '{days} days'",
+    )
+
+
+def list_silver(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = (
+        lake.silver.read()
+        .select("queue", "seq", "outcome", "attempts", "consumer", "day")
+        .collect()
+    )
+    return sorted(tuple(row) for row in rows)
+
+
+def compare(lake: Lake, fresh: Lake) -> None:
+    for name in ("messages", "events", "silver", "traffic", "consumers"):
+        one, other = (getattr(each, name).read() for each in (lake, fresh))
+        assert one.exceptAll(other).count() == 0, name
+        assert other.exceptAll(one).count() == 0, name
+
+
+def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    """Late events change days long past, and a pass in parts makes the same lake as one whole."""
+    mail, bills = create_queue(database, "mail"), create_queue(database, "bills 7/8")
+    push(database, mail, [1, 2, 3])
+    push(database, bills, [1], partition="x")
+    first = claim(database, "mail", 2)
+    ack(database, first[:1])
+    age(database, 2)
+    settle_events(database)
+    lake = open_lake(spark, tmp_path / "lake")
+    now = datetime.now(UTC) + timedelta(hours=1)
+    done = run_once(spark, lake, database, now=now)
+    assert (done.messages, done.days) == (4, 2)
+    old = (now - timedelta(days=2)).date().isoformat()
+    assert list_silver(lake) == [
+        ("bills 7/8", 1, "queued", 0, None, old),
+        ("mail", 1, "acked", 1, "ada", old),
+        ("mail", 2, "processing", 1, "ada", old),
+        ("mail", 3, "queued", 0, None, old),
+    ]
+    rotate(database)
+    ack(database, first[1:])
+    push(database, mail, [4, 5], partition="new")
+    settle_events(database)
+    done = run_once(spark, lake, database, at_once=1, now=now)
+    assert done.messages == 2
+    assert [row[2] for row in list_silver(lake)].count("acked") == 2
+    settle_events(database)
+    assert run_once(spark, lake, database, now=now).messages == 0
+    fresh = open_lake(spark, tmp_path / "fresh")
+    run_once(spark, fresh, database, now=now)
+    compare(lake, fresh)
+    history = run(
+        database,
+        "select sum(enqueued)::int as enqueued, sum(acked)::int as acked, count(*)::int as n"
+        " from laneway.history_traffic where grain = 'hour'",
+    )[0]
+    assert (history["enqueued"], history["acked"]) == (6, 2)
+    assert history["n"] == fresh.traffic.read().where("grain = 'hour'").count()
+
+
+def test_a_pass_that_dies_is_made_good(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail = create_queue(database, "mail")
+    push(database, mail, [1, 2])
+    ack(database, claim(database, "mail", 1))
+    settle_events(database)
+    lake = open_lake(spark, tmp_path / "lake")
+    with monkeypatch.context() as patch:
+        patch.setattr("laneway.lake.landing._extend", fail)
+        with pytest.raises(ZeroDivisionError):
+            run_once(spark, lake, database)
+    with monkeypatch.context() as patch:
+        patch.setattr(refining, "make_traffic", fail)
+        with pytest.raises(ZeroDivisionError):
+            run_once(spark, lake, database)
+    left = lake.folder / "messages" / "day=2000-01-01" / "queue=mail" / "left.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_text("half of something")
+    run_once(spark, lake, database)
+    assert not left.exists()
+    assert [row[2] for row in list_silver(lake)] == ["acked", "queued"]
+    assert lake.traffic.read().where("grain = 'hour'").agg({"acked": "sum"}).collect()[0][0] == 1
+
+
+def fail(*_arguments: Any, **_more: Any) -> Any:
+    raise ZeroDivisionError
+
+
+def test_small_files_are_written_together(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    mail = create_queue(database, "mail")
+    lake = open_lake(spark, tmp_path / "lake")
+    for number in range(6):
+        push(database, mail, [number])
+    settle_events(database)
+    run_once(spark, lake, database, at_once=1)
+    assert len(lake.messages.load().files) == 1
+    assert sorted(json.loads(row.body) for row in lake.messages.read().collect()) == list(range(6))
+    settle_events(database)
+    done = run_once(spark, lake, database)
+    assert (done.messages, done.days) == (0, 0)
+
+
+def test_broken_files_are_named(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    push(database, create_queue(database, "mail"), [1])
+    settle_events(database)
+    lake = open_lake(spark, tmp_path / "lake")
+    run_once(spark, lake, database)
+    path = lake.folder / "messages" / lake.messages.load().files[0].path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with pytest.raises(LakeBroken, match=rf"{path.name} .* is corrupt"):
+        lake.messages.read()
+    path.unlink()
+    with pytest.raises(LakeBroken, match=rf"{path.name} .* is missing"):
+        lake.messages.read()
+    path.write_bytes(whole)
+    assert lake.messages.read().count() == 1
+    record = max((lake.folder / "messages" / "_record").glob("*.json"))
+    record.write_text("{")
+    with pytest.raises(LakeBroken, match="cannot be read"):
+        lake.messages.read()
+
+
+def test_one_run_writes_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    lake = open_lake(spark, tmp_path)
+    with lock_lake(tmp_path), pytest.raises(LakeBusy, match="another run is writing"):
+        run_once(spark, lake, "postgresql://nowhere")

@@ -72,7 +72,7 @@ class History:
     def claim(self, at: datetime, group: str, seqs: list[tuple[int, int]], consumer: str) -> None:
         for fate in self.find(group, seqs):
             fate.claims.append(at)
-            fate.outcome, fate.consumer = "processing", consumer
+            fate.outcome, fate.consumer, fate.reason = "processing", consumer, None
         attempt = len(self.find(group, seqs)[0].claims)
         self.happen(at, "claimed", group, seqs, consumer=consumer, attempt=attempt)
 

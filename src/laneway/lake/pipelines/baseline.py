@@ -55,19 +55,21 @@ def find_unusual(
     hours: traffic by the hour. until: the end of the last whole hour. An hour without a row had no
     traffic, from the queue's first to its last, and counts as such.
     """
-    told = _melt(_fill(_sum_up(hours), until))
+    hour_of_week = (F.unix_timestamp("at") / _HOUR).cast("long") % (7 * 24)
+    told = _melt(_fill(_sum_up(hours), until)).withColumn("hour_of_week", hour_of_week)
     now = told if since is None else told.where(F.col("at") >= F.lit(since))
     earlier = told.select(
         "queue",
         "group",
         "measure",
+        "hour_of_week",
         F.col("at").alias("then"),
         F.col("value").alias("usual"),
     )
     apart = F.unix_timestamp("at") - F.unix_timestamp("then")
     week = 7 * 24 * _HOUR
-    pairs = now.join(earlier, ["queue", "group", "measure"]).where(
-        (apart > 0) & (apart <= rule.weeks * week) & (apart % week == 0)
+    pairs = now.join(earlier, ["queue", "group", "measure", "hour_of_week"]).where(
+        (apart > 0) & (apart <= rule.weeks * week)
     )
     key = ("queue", "group", "measure", "at")
     middle = pairs.groupBy(*key).agg(

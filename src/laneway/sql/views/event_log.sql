@@ -1,7 +1,7 @@
 -- What happened, with names: a row for each claim that an operation served, as the lake keeps it.
 -- A queue or group that was deleted has its name no more, or only in the event of its deletion.
 create or replace view laneway.event_log as
-  select e.event_id, e.xid, e.at, laneway.event_kind(e.action, e.reason, e.detail) as kind, e.queue_id, coalesce(q.name, e.detail ->> 'name') as queue, g.name as "group",
+  select e.event_id, e.xid, e.at, laneway.event_kind(e.action, e.detail) as kind, e.queue_id, coalesce(q.name, e.detail ->> 'name') as queue, g.name as "group",
          l.partition, l.priority::int as priority, e.message_segment as segment, e.lane_id as lane, coalesce(p.first_seq, e.first_seq) as first_seq,
          coalesce(p.last_seq, e.last_seq) as last_seq, e.attempt::int as attempt, coalesce(p.token, e.token)::text as token, coalesce(p.consumer, e.consumer) as consumer,
          coalesce(p.since, e.since) as since, e.reason, e.detail::text as detail

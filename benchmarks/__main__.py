@@ -18,6 +18,8 @@ from benchmarks.library import scenario as library
 from benchmarks.progress import Progress
 from benchmarks.report import format_markdown, format_plain, replace_results
 from benchmarks.results import load
+from benchmarks.spark import scale as spark_scale
+from benchmarks.spark import scenario as spark
 from benchmarks.sqs import scenario as sqs
 from benchmarks.streams import scale as streams_scale
 from benchmarks.streams import scenario as streams
@@ -35,6 +37,8 @@ def main() -> None:
     match arguments.command:
         case "engine":
             _run_engine(arguments)
+        case "spark":
+            _run_spark(arguments)
         case "http":
             _run_http(arguments)
         case "sqs":
@@ -111,6 +115,16 @@ def _run_streams(arguments: argparse.Namespace) -> None:
     _show(asyncio.run(streams.run_streams(plan, Progress())), plan.path)
 
 
+def _run_spark(arguments: argparse.Namespace) -> None:
+    scale = spark_scale.QUICK if arguments.quick else spark_scale.FULL
+    if arguments.rounds is not None:
+        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    plan = spark.Plan(
+        names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
+    )
+    _show(asyncio.run(spark.run_spark(plan, Progress())), plan.path)
+
+
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
     return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
@@ -152,6 +166,8 @@ def _make_parser() -> argparse.ArgumentParser:
     of_library = commands.add_parser("library", help="measure workers beside those of peers")
     _add_options(of_library, library.ROWS)
     _add_options(commands.add_parser("streams", help="measure streams"), streams.ROWS)
+    of_spark = commands.add_parser("spark", help="measure the source, the sink and the lake")
+    _add_options(of_spark, spark.ROWS)
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
     report.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them there instead")

@@ -15,6 +15,7 @@ from laneway.cli.demo import run_demo
 from laneway.cli.environment import read_environment
 from laneway.cli.execution import execute
 from laneway.cli.flags import with_settings
+from laneway.cli.lake import lake
 from laneway.cli.queues import queue
 from laneway.cli.serve import run_server
 from laneway.cli.settings import show_settings
@@ -42,6 +43,7 @@ key = typer.Typer(
     no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None
 )
 app.add_typer(key, name="key")
+app.add_typer(lake, name="lake")
 app.add_typer(queue, name="queue")
 app.add_typer(worker, name="worker")
 app.add_typer(workflow, name="workflow")

@@ -1,0 +1,22 @@
+"""How much of everything a run does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """messages: of 200 bytes. history: messages of the lake's runs, smallest first."""
+
+    messages: int = 2_000_000
+    rounds: int = 3
+    written: int = 200_000
+    history: tuple[int, ...] = (350_000, 700_000, 1_400_000)
+    reading_seconds: float = 15.0
+
+
+FULL = Scale()
+QUICK = Scale(
+    messages=100_000, rounds=1, written=20_000, history=(5_000, 20_000), reading_seconds=3.0
+)

@@ -1,0 +1,76 @@
+"""What the rows of this scenario share: a log full of messages, and one Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laneway.lake.session import open_session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from benchmarks.engine.site import Connection, Site
+    from benchmarks.spark.scale import Scale
+
+BODY = json.dumps({"n": 0, "text": "x" * 179})
+_LANES = 8
+_AT_ONCE = 1000
+_SETTINGS = {
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    site: Site
+    spark: SparkSession
+    scale: Scale
+    folder: Path
+
+    def read(self, dsn: str, **options: str) -> DataFrame:
+        return self.spark.read.format("laneway").options(dsn=dsn, **options).load()
+
+
+@asynccontextmanager
+async def open_stage(site: Site, scale: Scale) -> AsyncIterator[Stage]:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    folder = Path(tempfile.mkdtemp(prefix="laneway-benchmark-lake-"))
+    spark = open_session("local[2]", settings=_SETTINGS)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield Stage(site, spark, scale, folder)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder)
+
+
+async def fill(connection: Connection, messages: int, queue: str = "in") -> None:
+    """Push messages of 200 bytes to some partitions."""
+    number = await connection.fetchval("select laneway.create_queue($1)", queue)
+    for done in range(0, messages, _AT_ONCE):
+        await connection.execute(
+            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3]), array[$4::text])",
+            number,
+            BODY,
+            min(_AT_ONCE, messages - done),
+            f"lane-{done // _AT_ONCE % _LANES}",
+        )
+    await connection.execute("vacuum analyze laneway.message")
+
+
+def take_time(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began

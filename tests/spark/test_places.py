@@ -1,0 +1,107 @@
+"""Spark elsewhere: executors in processes of their own, Spark Connect, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.spark.broker import create_queue, push, run, settle_events
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).parents[2]
+
+CLUSTER = """
+import sys
+from laneway.lake.session import open_session
+from pyspark.sql import functions as F
+dsn = sys.argv[1]
+spark = open_session("local-cluster[2,1,1024]", settings={"spark.driver.memory": "512m",
+    "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2",
+    "spark.executorEnv.PYTHONPATH": sys.argv[2]})
+frame = spark.read.format("laneway").options(dsn=dsn, queue="in", rowsPerPartition=50).load()
+hosts = frame.rdd.mapPartitions(lambda rows: [(__import__("os").getppid(), len(list(rows)))]).collect()
+frame.select("body").write.format("laneway").mode("append").options(dsn=dsn, queue="out").save()
+print("RESULT", len({pid for pid, _ in hosts}), sum(count for _, count in hosts))
+spark.stop()
+"""
+
+CONNECT = """
+import os, sys
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[1]").config("spark.driver.memory", "512m").getOrCreate()
+frame = spark.read.format("laneway").options(dsn=sys.argv[1], queue="in").load()
+print("RESULT", type(frame).__module__, frame.where("seq > 90").count())
+frame.where("seq <= 3").select("body").write.format("laneway").mode("append").options(dsn=sys.argv[1], queue="out").save()
+spark.stop()
+"""
+
+
+def execute(program: str, *arguments: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, done.stderr[-3000:]
+    return lines[0].split()[1:]
+
+
+def prepare(dsn: str) -> None:
+    push(dsn, create_queue(dsn, "in"), list(range(100)))
+    create_queue(dsn, "out")
+
+
+def count_out(dsn: str) -> int:
+    rows = run(
+        dsn,
+        "select count(*) as n from laneway.message m join laneway.lane l using (lane_id)"
+        " join laneway.queue q using (queue_id) where q.name = 'out'",
+    )
+    return int(rows[0]["n"])
+
+
+def test_executors_of_their_own_read_and_write(database: str) -> None:
+    prepare(database)
+    processes, rows = execute(CLUSTER, database, str(ROOT / "src"))
+    assert (int(processes), int(rows)) == (2, 100)
+    assert count_out(database) == 100
+
+
+def test_spark_connect_finds_the_source(database: str) -> None:
+    prepare(database)
+    module, rows = execute(CONNECT, database)
+    assert module.startswith("pyspark.sql.connect")
+    assert int(rows) == 10
+    assert count_out(database) == 3
+
+
+def test_the_command_runs_the_lake(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(database, create_queue(database, "mail"), [1, 2, 3])
+    settle_events(database)
+    monkeypatch.setenv("DATABASE_URL", database)
+
+    def call(*arguments: str) -> str:
+        command = [str(Path(sys.executable).with_name("laneway")), "lake", *arguments]
+        command += ["--lake", str(tmp_path / "lake"), "--master", "local[1]"]
+        command += ["--conf", "spark.driver.memory=512m"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    assert "3 messages" in call("run")
+    answer = call("sql", "select count(*) as n from messages", "--format", "json")
+    assert json.loads(answer) == {"n": 3}

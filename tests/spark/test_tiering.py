@@ -1,0 +1,189 @@
+"""Offloading drops only what the lake has, replay pushes once, and the rest of what people see."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from laneway.lake.asking import ask_lake
+from laneway.lake.errors import DatabaseFailed, OptionInvalid, VerificationFailed
+from laneway.lake.report import make_report
+from laneway.lake.running import run_once
+from laneway.lake.tables import open_lake
+from laneway.lake.tiering import choose_history, offload, replay
+from tests.spark.broker import create_queue, push, rotate, run, settle_events
+from tests.spark.test_lake import ack, claim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+NOW = timedelta(0)
+
+
+def list_bodies(dsn: str, queue: str) -> list[Any]:
+    rows = run(
+        dsn,
+        "select m.body from laneway.message m join laneway.lane l using (lane_id)"
+        " join laneway.queue q using (queue_id) where q.name = $1",
+        queue,
+    )
+    return sorted(json.loads(row["body"]) for row in rows)
+
+
+def count_segments(dsn: str) -> int:
+    return len(run(dsn, "select distinct segment from laneway.message"))
+
+
+def test_offload_drops_what_the_lake_has(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    mail, bills = create_queue(database, "mail"), create_queue(database, "bills")
+    push(database, mail, [1, "ä|b", {"n": None}], headers=[None, {"b": "2", "a": "ü"}, {}])
+    push(database, mail, [4], partition="x", keys=["k"])
+    push(database, bills, [5])
+    ack(database, claim(database, "mail", 10) + claim(database, "bills", 10))
+    rotate(database)
+    push(database, mail, [6])
+    lake = open_lake(spark, tmp_path / "lake")
+    assert offload(spark, lake, database, older_than=timedelta(hours=1)) == []
+    (done,) = offload(spark, lake, database, older_than=NOW)
+    assert (done.messages, done.dropped) == (5, True)
+    assert list_bodies(database, "mail") == [6]
+    assert lake.messages.read().count() == 6
+    # The stream of landings goes on behind what was dropped.
+    push(database, mail, [7])
+    settle_events(database)
+    assert run_once(spark, lake, database).messages == 1
+
+
+def test_what_is_unsettled_or_not_compared_stays(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    mail = create_queue(database, "mail")
+    push(database, mail, [1, 2])
+    rotate(database)
+    lake = open_lake(spark, tmp_path / "lake")
+    (done,) = offload(spark, lake, database, older_than=NOW)
+    assert not done.dropped
+    assert list_bodies(database, "mail") == [1, 2]
+    ack(database, claim(database, "mail", 10))
+    # A change in the log after it was landed is found, by content and by number.
+    run(database, "update laneway.message set body = '9' where seq = 2")
+    with pytest.raises(
+        VerificationFailed, match=r"lane .* differ from the log's; nothing was dropped"
+    ):
+        offload(spark, lake, database, older_than=NOW)
+    run(database, "update laneway.message set body = '2' where seq = 2")
+    segment = run(database, "select min(segment) as s from laneway.message")[0]["s"]
+    with pytest.raises(Exception, match="compared were those up to 1"):
+        run(
+            database,
+            "select laneway.drop_offloaded($1, array[l.lane_id], array[1::bigint]) from laneway.lane l",
+            segment,
+        )
+    assert list_bodies(database, "mail") == [1, 2]
+    for path in (lake.folder / "messages").glob("day=*/queue=*/*.parquet"):
+        path.unlink()
+    with pytest.raises(Exception, match="is missing"):
+        offload(spark, lake, database, older_than=NOW)
+    assert list_bodies(database, "mail") == [1, 2]
+
+
+def test_the_log_waits_for_the_lake_where_it_is_told_to(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    mail = create_queue(database, "mail")
+    push(database, mail, [1])
+    ack(database, claim(database, "mail", 1))
+    rotate(database)
+    run(database, "update laneway.policy set retention = '0', wait_for_lake = true")
+    assert run(database, "select laneway.retain()") == []
+    assert count_segments(database) == 1
+    (done,) = offload(spark, open_lake(spark, tmp_path / "lake"), database, older_than=NOW)
+    assert done.dropped
+    assert count_segments(database) == 0
+
+
+def test_replay_pushes_history_once(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    mail = create_queue(database, "mail")
+    create_queue(database, "again")
+    push(database, mail, list(range(10)), partition="p", keys=[f"k{n}" for n in range(10)])
+    lake = open_lake(spark, tmp_path / "lake")
+    settle_events(database)
+    run_once(spark, lake, database)
+    rows = choose_history(lake, "mail", "cast(body as int) >= 7")
+    assert rows.count() == 3
+    for _ in range(2):
+        replay(rows, database, to="again", run_id="monday")
+    assert list_bodies(database, "again") == [7, 8, 9]
+    replay(rows, database, to="mail", run_id="tuesday")
+    assert list_bodies(database, "mail") == [*range(8), 7, 8, 8, 9, 9][:0] + sorted(
+        [*range(10), 7, 8, 9]
+    )
+    with pytest.raises(OptionInvalid, match="cannot be used"):
+        choose_history(lake, "mail", "nothing > 1")
+
+
+def test_the_lake_can_be_asked_and_reported(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    mail = create_queue(database, "<mail>")
+    push(database, mail, list(range(12)))
+    ack(database, claim(database, "<mail>", 5, consumer="<ada>"))
+    settle_events(database)
+    lake = open_lake(spark, tmp_path / "lake")
+    run_once(spark, lake, database)
+    query = "select outcome, count(*) as n from silver group by outcome order by outcome"
+    assert ask_lake(spark, lake, query, form="csv", limit=9) == "outcome,n\nacked,5\nqueued,7"
+    assert ask_lake(spark, lake, "select 1 as one", form="json", limit=9) == '{"one": 1}'
+    assert "acked" in ask_lake(spark, lake, query, form="table", limit=9)
+    with pytest.raises(OptionInvalid, match="cannot be answered"):
+        ask_lake(spark, lake, "select nothing from nowhere", form="csv", limit=9)
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    page = make_report(lake, timedelta(hours=6), now=now)
+    seen = Page()
+    seen.feed(page)
+    assert seen.charts == [
+        "Enqueued, by queue",
+        "Throughput",
+        "Wait",
+        "Work",
+        "Backlog",
+        "Dead letters",
+    ]
+    assert seen.outside == []
+    assert "<mail>" not in page.replace("&lt;mail&gt;", "")
+    assert "bulk_enqueue" in page
+    assert "&lt;ada&gt;" in page
+    assert "nothing in this time" in make_report(
+        lake, timedelta(days=7), now=now - timedelta(days=30)
+    )
+
+
+class Page(HTMLParser):
+    """Which charts a page has, and what it would load from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.charts: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "svg":
+            self.charts.append(values.get("aria-label") or "")
+        self.outside += [text for name, text in attrs if name in {"src", "href"} and text]
+
+
+def test_a_schema_that_is_missing_is_said(
+    blank_database: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = open_lake(spark, tmp_path / "lake")
+    with pytest.raises(DatabaseFailed, match="laneway admin install"):
+        run_once(spark, lake, blank_database)

@@ -72,7 +72,8 @@ def compare(lake: Lake, fresh: Lake) -> None:
 
 def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """Late events change days long past, and a pass in parts makes the same lake as one whole."""
-    mail, bills = create_queue(database, "mail"), create_queue(database, "bills 7/8")
+    mail = create_queue(database, "mail", lease="1 hour")
+    bills = create_queue(database, "bills 7/8")
     push(database, mail, [1, 2, 3])
     push(database, bills, [1], partition="x")
     first = claim(database, "mail", 2)

@@ -133,7 +133,7 @@ class MaintenanceSettings:
     lanes: timedelta = timedelta(seconds=10)
     lanes_batch: int = 1000
     recover: timedelta = timedelta(seconds=10)
-    redrive: timedelta = timedelta(milliseconds=500)
+    redrive: timedelta = timedelta(seconds=1)
     redrive_batch: int = 500
     outbox: timedelta = timedelta(seconds=2)
     outbox_batch: int = 1000

@@ -12,6 +12,8 @@ from laneway.domain.errors import LanewayError
 from laneway.engine.procedures.maintenance import expire, read_clock
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from laneway.engine.pool import Pool
     from laneway.engine.tasks import Tasks
     from laneway.engine.wakeups import Wakeups
@@ -20,12 +22,16 @@ logger = logging.getLogger(__name__)
 
 # Longer locks are left to the regular rounds, which come every few seconds.
 LONGEST = timedelta(minutes=2)
-# Deadlines that are nearer to each other than this are looked after together.
+# Deadlines that are nearer to each other than this, or than this share of their locks' time, are
+# looked after together: under load, that bounds the looks by the time and not by the messages.
 GRAIN = 0.1
+SHARE = 0.02
 # The database set the deadline a moment after the lock's time was known here.
 MARGIN = 0.02
-# How far back to look for locks that ended: what is older was dealt with.
+# How far back to look for locks that ended at first, and from then on before the look before:
+# the further, the more remains of settled locks there are to step over. Regular rounds see to the rest.
 MEMORY = timedelta(seconds=30)
+OVERLAP = timedelta(seconds=1)
 BATCH = 1000
 
 
@@ -39,13 +45,16 @@ class Deadlines:
         self._grains: set[int] = set()
         self._order: list[int] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._looked_at: datetime | None = None
 
     def note(self, lease: timedelta) -> None:
         """Look once `lease` from now has passed."""
         if lease > LONGEST:
             return
         loop = asyncio.get_running_loop()
-        grain = int((loop.time() + lease.total_seconds() + MARGIN) / GRAIN) + 1
+        seconds = lease.total_seconds()
+        width = max(1, int(seconds * SHARE / GRAIN))
+        grain = (int((loop.time() + seconds + MARGIN) / GRAIN / width) + 1) * width
         if grain in self._grains:
             return
         self._grains.add(grain)
@@ -74,8 +83,12 @@ class Deadlines:
         """End those whose time was up lately."""
         try:
             async with self._pool.lend() as connection:
-                since = await read_clock(connection) - MEMORY
+                now = await read_clock(connection)
+                before = self._looked_at
+                since = now - MEMORY if before is None else before - OVERLAP
                 rows = await expire(connection, limit=BATCH, since=since)
+                if len(rows) < BATCH:
+                    self._looked_at = now
         except LanewayError as error:
             logger.debug("locks end with the next regular round: %s", error)
             return

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.maintenance import read_clock
 from laneway.engine.procedures.redrive import redrive_dead, run_moves, sweep_redrive
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from laneway.domain.settings import MaintenanceSettings
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
@@ -25,16 +23,15 @@ class Redrive:
         self.interval = settings.redrive
         self._limit = settings.redrive_batch
         self._wakeups = wakeups
-        self._swept_at: datetime | None = None
+        self._sweep_at = 0.0
 
     async def run(self, connection: Connection) -> bool:
         moved = await redrive_dead(connection, queue_id=None, limit=self._limit)
         steps = await run_moves(connection, limit=self._limit)
         for queue_id in {row[0] for row in (*moved, *steps)}:
             self._wakeups.wake(queue_id)
-        now = await read_clock(connection)
-        if self._swept_at is None or now - self._swept_at >= SWEEP:
+        if monotonic() >= self._sweep_at:
             await sweep_redrive(connection)
-            self._swept_at = now
+            self._sweep_at = monotonic() + SWEEP.total_seconds()
         full = any(count >= self._limit for _, count in moved)
         return full or any(more for _, more in steps)

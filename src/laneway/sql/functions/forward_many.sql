@@ -12,8 +12,9 @@ begin
   v_headers := array(
     select case when m.moved is null and h.rest is null then null
                 else ('{' || concat_ws(',', h.rest, '"moved":' || m.moved) || '}')::json end
-      from unnest(p_segments, p_lanes, p_seqs, p_created, p_keys, p_headers) with ordinality u (segment, lane_id, seq, created_at, key, headers, n)
-      -- Taken as text, without what an earlier move noted: others may keep there what jsonb cannot.
+      from unnest(p_segments, p_lanes, p_seqs, p_created, p_keys, p_headers) with ordinality i (segment, lane_id, seq, created_at, key, headers, n)
+      cross join lateral (select i.segment, i.lane_id, i.seq, i.created_at, i.key, laneway.readable_headers(i.headers) as headers, i.n) u
+      -- Each as its text, so that numbers stay as they were written; without what an earlier move noted.
       cross join lateral (select string_agg(to_json(e.key)::text || ':' || e.value::text, ',') as rest
                             from json_each(case when json_typeof(u.headers) = 'object' then u.headers else '{}' end) e where e.key <> 'moved') h
       cross join lateral (select nullif(json_strip_nulls(json_build_object(

@@ -14,7 +14,7 @@ begin
       from laneway.queue q
       join laneway.queue t on t.name = q.options #>> '{sqs,dead_letter_queue}'
       join laneway.consumer_group g on g.queue_id = q.queue_id and g.name = 'default'
-     where (p_queue_id is null or q.queue_id = p_queue_id) and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
+     where (q.options #>> '{sqs,dead_letter_queue}') is not null and (p_queue_id is null or q.queue_id = p_queue_id) and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
      order by q.queue_id
   loop
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)

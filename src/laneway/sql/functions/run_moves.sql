@@ -31,7 +31,7 @@ begin
           from laneway.claim_runs(v_task.group_id, case when v_want < 10 then array_fill(1, array[v_want]) else array_fill(v_want / 10, array[10]) end) c
       loop
         v_targets := array(
-          select coalesce(v_task.target_id, (select q.queue_id from laneway.queue q where v_task.target is null and q.name = split_part(h.headers #>> '{moved,source}', ':', -1)))
+          select coalesce(v_task.target_id, (select q.queue_id from laneway.queue q where v_task.target is null and q.name = split_part(laneway.readable_headers(h.headers) #>> '{moved,source}', ':', -1)))
             from unnest(v_run.headers, v_run.bodies) with ordinality h (headers, body, n) order by h.n);
         if array_position(v_targets, null) is not null then
           raise exception 'a message has no queue to go to' using errcode = 'LW404';

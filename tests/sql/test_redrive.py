@@ -1,0 +1,247 @@
+"""Dead letters that go to another queue, tasks that move them back, and what is kept beside queues."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import HOUR, ack, claim, count, create_queue, nack, push, sqlstate
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
+    from tests.sql.calls import Queue, Session
+
+
+class Pair(NamedTuple):
+    source: Queue
+    dead: Queue
+
+
+@pytest.fixture(params=[False, True], ids=["shared", "ordered"])
+async def pair(request: pytest.FixtureRequest, session: Session) -> Pair:
+    """Return a queue and the one its dead letters go to."""
+    options = {"sqs": {"dead_letter_queue": "dead", "arn": "arn:aws:sqs:r:1:work"}}
+    dead = await create_queue(session, "dead", ordered=request.param, max_bytes=10)
+    return Pair(await create_queue(session, options=options, ordered=request.param), dead)
+
+
+async def bury(session: Session, queue: Queue, bodies: list[str], **columns: Any) -> None:
+    await push(session, queue, bodies, **columns)
+    while taken := await claim(session, queue, 100):
+        await nack(session, taken, dead=True)
+
+
+async def redrive(
+    session: Session, queue: Queue | None = None, limit: int = 1000
+) -> dict[int, int]:
+    rows = await session.fetch(
+        "select * from laneway.redrive_dead($1, $2)", queue.queue_id if queue else None, limit
+    )
+    return {row["queue_id"]: row["messages"] for row in rows}
+
+
+async def run(session: Session, limit: int = 500) -> None:
+    while await session.fetch("select * from laneway.run_moves($1)", limit):
+        pass
+
+
+async def look(session: Session) -> Any:
+    return await session.fetchrow("select * from laneway.list_moves('dead', 1)")
+
+
+async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pair) -> None:
+    # Longer than the other queue takes: what was accepted once is not lost here.
+    body = json.dumps("x" * 20)
+    places = await push(
+        session,
+        pair.source,
+        [body],
+        partitions=["p"],
+        keys=["k"],
+        headers=['{"theirs": "\\u0000", "sqs": {"trace": "t"}}'],
+    )
+    taken = await claim(session, pair.source, 1)
+    await nack(session, taken, dead=True)
+    assert await redrive(session) == {pair.dead.queue_id: 1}
+    moved = (await claim(session, pair.dead, 1))[0]
+    assert (moved.body, moved.partition, moved.key, moved.attempt) == (body, "p", None, 1)
+    assert moved.headers is not None
+    headers = json.loads(moved.headers)
+    # The database's functions cannot read this character, so it is another now.
+    assert headers["theirs"] == "\ufffd"
+    assert headers["sqs"] == {"trace": "t"}
+    place = places[0]
+    address = place.segment << 96 | place.lane_id << 64 | place.seq
+    sent = int(taken[0].created_at.timestamp() * 1000)
+    noted = headers["moved"]
+    assert abs(noted.pop("sent") - sent) <= 1
+    assert noted == {"id": str(UUID(int=address)), "source": "arn:aws:sqs:r:1:work", "key": "k"}
+    left = await count(session, pair.source)
+    assert (left.queued, left.processing, left.acknowledged, left.dead) == (0, 0, 0, 0)
+    assert await redrive(session) == {}
+
+
+async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> None:
+    await bury(session, pair.source, ["1"])
+    await redrive(session)
+    first = json.loads((await claim(session, pair.dead, 1))[0].headers or "")["moved"]
+    await session.execute(
+        "select laneway.configure_queue('dead', '{}', 'sqs', $1)",
+        json.dumps({"dead_letter_queue": "grave", "arn": "second"}),
+    )
+    grave = await create_queue(session, "grave")
+    await session.execute("update laneway.claim set until = clock_timestamp()")
+    await session.execute("select laneway.expire()")
+    taken = await claim(session, pair.dead, 1)
+    await nack(session, taken, dead=True)
+    await redrive(session, pair.dead)
+    second = json.loads((await claim(session, grave, 1))[0].headers or "")["moved"]
+    assert second == {**first, "source": "second"}
+
+
+async def test_queue_without_a_target_keeps_its_dead(session: Session) -> None:
+    plain = await create_queue(session, "plain")
+    astray = await create_queue(session, "astray", options={"sqs": {"dead_letter_queue": "none"}})
+    for queue in (plain, astray):
+        await bury(session, queue, ["1"])
+    assert await redrive(session) == {}
+    assert [(await count(session, queue)).dead for queue in (plain, astray)] == [1, 1]
+
+
+async def test_two_that_redrive_at_once_move_each_letter_once(
+    session: Session, pair: Pair, connect: Connect
+) -> None:
+    await bury(session, pair.source, [str(n) for n in range(30)], partitions=list("abc") * 10)
+    sessions = [await connect() for _ in range(3)]
+    found = await asyncio.gather(*(redrive(each, limit=20) for each in sessions))
+    await redrive(session)
+    moved = []
+    while taken := await claim(session, pair.dead, 100):
+        moved += [each.body for each in taken]
+        assert await ack(session, taken) == []
+    assert sorted(map(int, moved)) == list(range(30))
+    assert sum(sum(each.values()) for each in found) <= 30
+
+
+async def test_move_takes_messages_back_to_their_source(session: Session, pair: Pair) -> None:
+    await bury(session, pair.source, ["1", "2", "3"], partitions=["a", "b", "a"])
+    await redrive(session)
+    await session.execute("select laneway.start_move('dead', null, null)")
+    assert await session.fetchval("select laneway.start_move('dead', null, null)") is None
+    await run(session)
+    task = await look(session)
+    assert (task["status"], task["moved"], task["total"]) == ("COMPLETED", 3, 3)
+    back = []
+    while taken := await claim(session, pair.source, 10):
+        back += taken
+    assert sorted((each.partition, each.body) for each in back) == [
+        ("a", "1"),
+        ("a", "3"),
+        ("b", "2"),
+    ]
+    assert {each.headers for each in back} == {None}
+    assert await session.fetchval("select laneway.cancel_move($1)", task["task_id"]) is None
+
+
+async def test_move_that_knows_no_source_fails_and_changes_nothing(
+    session: Session, pair: Pair
+) -> None:
+    await push(session, pair.dead, ["1"])
+    await session.execute("select laneway.start_move('dead', null, null)")
+    await run(session)
+    task = await look(session)
+    assert (task["status"], task["moved"]) == ("FAILED", 0)
+    assert [each.body for each in await claim(session, pair.dead, 1)] == ["1"]
+
+
+async def test_move_leaves_what_somebody_holds(session: Session, pair: Pair) -> None:
+    await push(session, pair.dead, ["1", "2"], partitions=["a", "b"])
+    held = await claim(session, pair.dead, 1, leases=[HOUR])
+    await session.execute("select laneway.start_move('dead', 'work', null)")
+    await run(session)
+    assert (await look(session))["moved"] == 1
+    assert await ack(session, held) == []
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await session.execute("select laneway.start_move('dead', 'none', 1)")
+    assert sqlstate(raised.value) == "LW404"
+
+
+async def test_options_are_merged_by_section_under_a_race(
+    session: Session, connect: Connect
+) -> None:
+    await create_queue(session, options={"other": 1})
+
+    async def tag(number: int) -> None:
+        other = await connect()
+        await other.execute(
+            "select laneway.configure_queue('work', '{}', 'sqs', $1)",
+            json.dumps({"tags": {f"t{number}": "x"}}),
+        )
+
+    await asyncio.gather(*(tag(number) for number in range(5)))
+    await session.execute(
+        "select laneway.configure_queue('work', $1, 'sqs', $2)",
+        json.dumps({"lease": "7 seconds"}),
+        json.dumps({"tags": {"t0": None, "t1": None}, "arn": "a"}),
+    )
+    row = await session.fetchrow("select options, lease from laneway.queue")
+    assert row is not None
+    assert json.loads(row["options"]) == {
+        "other": 1,
+        "sqs": {"arn": "a", "tags": {"t2": "x", "t3": "x", "t4": "x"}},
+    }
+    assert row["lease"].total_seconds() == 7
+    for name, settings, code in (("none", "{}", "LW404"), ("work", '{"lease": "0"}', "LW422")):
+        with pytest.raises(asyncpg.PostgresError) as raised:
+            await session.execute(
+                "select laneway.configure_queue($1, $2, 'sqs', '{}')", name, settings
+            )
+        assert sqlstate(raised.value) == code
+
+
+async def test_attempts_and_deletions_are_remembered_for_a_while(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1"])
+    taken = (await claim(session, queue, 1))[0]
+    place = [[taken.token], [taken.segment], [taken.lane_id], [taken.seq]]
+    for window in (HOUR, -HOUR):
+        await session.execute(
+            "select laneway.note_attempt($1, 'a', $2, $3, $4, $5, $6)",
+            queue.queue_id,
+            *place,
+            window,
+        )
+        rows = await session.fetch("select * from laneway.recall_attempt($1, 'a')", queue.queue_id)
+        assert [tuple(row) for row in rows] == (
+            [(taken.token, taken.segment, taken.lane_id, taken.seq)] if window > -window else []
+        )
+    await session.execute("select laneway.note_deletion('gone')")
+    await session.execute("select laneway.note_deletion('work')")
+    for name, expected in (("gone", True), ("work", False), ("never", False)):
+        found = await session.fetchval("select laneway.was_deleted($1, $2)", name, HOUR)
+        assert found is expected
+    assert await session.fetchval("select laneway.sweep_redrive()") == 1
+
+
+async def test_what_is_delayed_and_in_flight_is_counted(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1", "2", "3"], delays=[None, HOUR, None])
+    group = queue.group_id
+    assert await session.fetchval("select laneway.count_delayed($1)", group) == 1
+    taken = await claim(session, queue, 10)
+    assert await session.fetchval("select laneway.count_in_flight($1)", group) == 2
+    assert await session.fetchval("select laneway.count_delayed($1)", group) == 1
+    rows = await session.fetch(
+        "select * from laneway.first_claims($1, $2, $3)",
+        group,
+        [each.lane_id for each in taken],
+        [each.seq for each in taken],
+    )
+    assert [row["idx"] for row in rows] == [0, 1]
+    assert await ack(session, taken) == []
+    assert await session.fetchval("select laneway.count_in_flight($1)", group) == 0

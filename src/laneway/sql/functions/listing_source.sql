@@ -1,5 +1,5 @@
 -- The query behind list_messages for one state. Its parameters are list_messages': $1 types, $2 priority, $3 attempts,
--- $4 from, $5 to, $8 groups, $9 how many of each lane at the most, $10 what is searched for.
+-- $4 from, $5 to, $8 groups, $9 how many of each lane or group at the most, $10 what is searched for.
 -- Locks: none. Errors: none.
 create or replace function laneway.listing_source(p_status text, p_descending boolean) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -18,13 +18,17 @@ declare
            '%s'::text as status, x.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
            null::uuid as lock_token, null::timestamptz as locked_until, x.consumer as consumer_id, x.created_at, null::timestamptz as dequeued_at, null::timestamptz as acknowledged_at,
            x.reason as last_error, octet_length(x.body::text) as payload_size, null::timestamptz as available_at, x.key, q.queue_id, g.group_id, x.segment, x.lane_id, x.seq
-      from laneway.%I x join laneway.consumer_group g on g.group_id = x.group_id join laneway.queue q on q.queue_id = g.queue_id
-     where x.group_id = any ($8) and %s$q$;
+      from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id
+      cross join lateral (select x.* from laneway.%I x
+                           where x.group_id = g.group_id and ($1 is null or x.partition = any ($1)) and ($2 is null or x.priority = $2) and ($3 is null or x.attempt >= $3)
+                             and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %s
+                           order by x.created_at %s, x.lane_id, x.seq %s limit $9) x
+     where g.group_id = any ($8)$q$;
 begin
   if p_status = 'dead' then
-    return format(v_kept, 'dead', 'dead_letter', v_found);
+    return format(v_kept, 'dead', 'dead_letter', v_found, v_order, v_order);
   elsif p_status = 'archived' then
-    return format(v_kept, 'archived', 'archive', v_found);
+    return format(v_kept, 'archived', 'archive', v_found, v_order, v_order);
   elsif p_status = 'processing' then
     return format($q$
     select laneway.message_id(c.segment, c.lane_id, s.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,

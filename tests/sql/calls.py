@@ -54,6 +54,7 @@ class Delivery:
     key: str | None
     headers: str | None
     body: str
+    error: str | None = None
 
     @property
     def place(self) -> Place:

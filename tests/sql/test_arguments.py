@@ -52,6 +52,8 @@ BY_TYPE = {
 # What people and programs call; the rest is called by these, with what they have checked.
 PUBLIC = [
     "ack_many",
+    "claim_many",
+    "claim_runs",
     "count_anomalies",
     "count_messages",
     "counts",
@@ -84,6 +86,7 @@ PUBLIC = [
     "outbox_push",
     "payload_sizes",
     "purge",
+    "push_many",
     "ready_groups",
     "record_event",
     "recover_unlogged",
@@ -99,6 +102,7 @@ PUBLIC = [
     "sweep_forgotten",
     "sweep_idle",
     "sweep_lanes",
+    "transact",
     "update_queue",
 ]
 

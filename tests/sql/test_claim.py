@@ -233,3 +233,14 @@ async def test_event_says_who_got_what(session: Session, queue: Queue) -> None:
         (1, 2, got[0].token, "ada"),
         (3, 3, got[2].token, "bob"),
     ]
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_no_token_of_a_call_tells_of_another(session: Session, lanes: int) -> None:
+    queue = await create_queue(session, "guarded")
+    await push(session, queue, ["1"] * 60, partitions=[str(n % lanes) for n in range(60)])
+    tokens = {each.token for each in await claim(session, queue, *[1] * 60)}
+    assert len(tokens) == 60
+    # Whatever of its halves one looks at, no two have it in common.
+    for shift in (0, 64):
+        assert len({token.int >> shift & (1 << 64) - 1 for token in tokens}) == 60

@@ -389,3 +389,25 @@ async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Que
         [each.seq for each in got],
     )
     assert {row["idx"]: row["token"] for row in rows} == {1: got[0].token, 2: got[0].token}
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_message_that_comes_again_tells_why_it_failed(
+    session: Session, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, "told", ordered=ordered)
+    await push(session, queue, ["1", "2"])
+    first = await claim(session, queue, 2)
+    assert [each.error for each in first] == [None, None]
+    await nack(session, first, reason="no luck")
+    again = await claim(session, queue, 2)
+    assert [(each.attempt, each.error) for each in again] == [(2, "no luck")] * 2
+    for statement in (
+        "select last_error from laneway.list_messages($1, 'processing')",
+        "select last_error from laneway.messages where group_id = any ($1)",
+    ):
+        rows = await session.fetch(statement, [queue.group_id])
+        assert [row["last_error"] for row in rows] == ["no luck"] * 2
+    # Given back unread, it is as it was.
+    assert await release(session, again) == []
+    assert [each.error for each in await claim(session, queue, 2)] == ["no luck"] * 2

@@ -83,7 +83,8 @@ class Hold(NamedTuple):
 class Delivery(NamedTuple):
     """A message in hand until `until`, by the database's clock.
 
-    `attempt` counts hand-outs, this one included; `lease` is the message's own, if it has one.
+    `attempt` counts hand-outs, this one included; `lease` is the message's own, if it has one;
+    `error` says why it failed the last time, if it did.
     """
 
     token: Token
@@ -100,6 +101,7 @@ class Delivery(NamedTuple):
     key: str | None
     headers: str | None
     body: str
+    error: str | None = None
 
     @property
     def id(self) -> MessageId:

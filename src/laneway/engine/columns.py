@@ -137,6 +137,7 @@ def deal_runs(rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Deli
             keys,
             headers,
             bodies,
+            errors,
         ) = row
         run = map(
             Delivery._make,
@@ -156,6 +157,7 @@ def deal_runs(rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Deli
                 keys or _NOTHING,
                 headers or _NOTHING,
                 bodies,
+                errors or _NOTHING,
                 strict=False,
             ),
         )

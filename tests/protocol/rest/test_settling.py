@@ -117,7 +117,7 @@ async def test_nacked_message_comes_again_first(api: httpx.AsyncClient, queue: s
     assert answer.json() == {"message": "Message nacked successfully"}
     again = await take(api, queue, timeout=20)
     assert again["id"] == first
-    assert again["attempt_count"] == 2
+    assert (again["attempt_count"], again["last_error"]) == (2, "broken")
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"errorReason":null}'])

@@ -212,5 +212,5 @@ async def test_overdue_message_comes_back(api: httpx.AsyncClient, queue: str) ->
     first = await take(api, queue, ackTimeout=0.2)
     again = await take(api, queue, timeout=20)
     assert again["id"] == first["id"]
-    assert again["attempt_count"] == 2
+    assert (again["attempt_count"], again["last_error"]) == (2, "Timeout - requeued")
     assert again["lock_token"] != first["lock_token"]

@@ -31,7 +31,7 @@ def show_deliveries(
     lock_token = place = ""
     for message in deliveries:
         token, segment, lane, seq, partition, priority, attempt, created_at, until = message[:9]
-        own_lease, max_attempts, _, _, body = message[9:]
+        own_lease, max_attempts, _, _, body, error = message[9:]
         if claim != (token, own_lease):
             claim = token, own_lease
             lasts = lease or own_lease or settings.lease
@@ -57,7 +57,7 @@ def show_deliveries(
                 to_unix(created_at),
                 taken,
                 None,
-                None,
+                error,
                 len(body) if body.isascii() else len(body.encode()),
                 "queue_processing",
                 message_id,

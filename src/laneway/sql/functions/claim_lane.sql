@@ -6,7 +6,7 @@ create or replace function laneway.claim_lane(
   p_group_id int, p_reader_id int, p_lane_id int, p_segment int, p_first bigint, p_upto bigint, p_progress tid, p_exceptions_until bigint,
   p_waiter int, p_want int, p_lease interval, p_consumer text)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -58,12 +58,12 @@ begin
     select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + v_lease, null::int[],
            case when count(m.attempt) > 0 then array_agg(m.attempt) end, array_agg(m.created_at), case when count(m.lease) > 0 then array_agg(m.lease) end,
            case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end, case when count(m.key) > 0 then array_agg(m.key) end,
-           case when count(m.headers) > 0 then array_agg(m.headers) end, array_agg(m.body)
+           case when count(m.headers) > 0 then array_agg(m.headers) end, array_agg(m.body), case when count(m.error) > 0 then array_agg(m.error) end
       from (select m.created_at, m.key, case when v.body is null then m.lease else v.lease end as lease, case when v.body is null then m.max_attempts else v.max_attempts end as max_attempts,
-                   case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + 1)::smallint as attempt
+                   case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + 1)::smallint as attempt, t.error
               from laneway.message m
               left join lateral (select r.lease, r.max_attempts, r.headers, r.body from laneway.revision r
                                   where p_exceptions_until >= p_first and r.reader_id = p_reader_id and r.seq = m.seq) v on true
-              left join lateral (select t.attempt from laneway.retry t where p_exceptions_until >= p_first and t.reader_id = p_reader_id and t.seq = m.seq) t on true
+              left join lateral (select t.attempt, t.error from laneway.retry t where p_exceptions_until >= p_first and t.reader_id = p_reader_id and t.seq = m.seq) t on true
              where m.segment = p_segment and m.lane_id = p_lane_id and m.seq between p_first and v_last order by m.seq) m;
 end $$;

@@ -7,13 +7,13 @@ create or replace function laneway.claim_merged(
   p_group_id int, p_queue_id int, p_wants int[], p_leases interval[], p_consumers text[], p_lease interval, p_record_events boolean,
   p_readers int[], p_lanes int[], p_priority smallint, p_wanted int, p_all_here boolean)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
-  v_base text := left(gen_random_uuid()::text, 32);
+  v_base text := gen_random_uuid()::text;
   v_mine record;
   v_at record;
   v_chunk int;
@@ -51,7 +51,7 @@ begin
     seat as materialized (
       select w.i::int as i, sum(w.want) over (order by w.i) - w.want as low, sum(w.want) over (order by w.i) as high from unnest(p_wants) with ordinality w (want, i)),
     run as materialized (
-      select (v_base || lpad(to_hex(row_number() over ()), 4, '0'))::uuid as token, r.* from (
+      select left(encode(sha256((v_base || row_number() over ())::bytea), 'hex'), 32)::uuid as token, r.* from (
         select s.i as seat, p.i, min(p.seq) as first_seq, max(p.seq) as last_seq, array_agg(p.n) as positions, array_agg(p.created_at) as created_at,
                array_agg(p.max_attempts) filter (where not f.plain) as max_attempts, array_agg(p.key) filter (where not f.plain) as keys,
                array_agg(p.headers) filter (where not f.plain) as headers, array_agg(p.body) as bodies
@@ -75,6 +75,6 @@ begin
                      array_agg(r.token) as tokens, array_agg(p_consumers[r.seat]) as consumers from run r group by r.i) e
        where p_record_events)
     select r.seat - 1, r.token, v_at.segment, v_mine.lanes[r.i], r.first_seq, l.partition, p_priority, 1::smallint, v_now + coalesce(p_leases[r.seat], p_lease),
-           r.positions, null::smallint[], r.created_at, null::interval[], r.max_attempts, r.keys, r.headers, r.bodies
+           r.positions, null::smallint[], r.created_at, null::interval[], r.max_attempts, r.keys, r.headers, r.bodies, null::text[]
       from run r cross join lateral (select o.partition from laneway.lane o where o.lane_id = v_mine.lanes[r.i] offset 0) l;
 end $$;

@@ -4,7 +4,7 @@
 create or replace function laneway.claim_put_back(
   p_group_id int, p_reader_id int, p_lane_id int, p_seq bigint, p_waiter int, p_lease interval, p_consumer text)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -34,6 +34,6 @@ begin
   end if;
   return query
     select p_waiter, v_token, v_parked.segment, p_lane_id, p_seq, v_parked.partition, v_parked.priority, (v_parked.attempt + 1)::smallint,
-           v_now + v_lease, null::int[], null::smallint[], array[c.created_at], array[c.lease], array[c.max_attempts], array[c.key], array[c.headers], array[c.body]
+           v_now + v_lease, null::int[], null::smallint[], array[c.created_at], array[c.lease], array[c.max_attempts], array[c.key], array[c.headers], array[c.body], case when v_parked.error is not null then array[v_parked.error] end
       from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c;
 end $$;

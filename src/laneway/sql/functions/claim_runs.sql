@@ -5,7 +5,7 @@
 -- Answers a row for each claim, that is for each run of one lane that went to one waiter (0-based): its messages
 -- are first_seq, first_seq + 1, … in the arrays' order. An array that would hold only nulls may be null. positions,
 -- where not null, ranks each message among all that were handed out in the call; attempts, where not null, goes
--- before attempt.
+-- before attempt; errors, where not null, tells why each failed the last time.
 -- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
 -- lanes, and the rest is in claim_shared and claim_ordered.
 -- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 a want or lease that cannot be,
@@ -14,7 +14,7 @@ create or replace function laneway.claim_runs(
   p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
   p_partition text default null, p_priority smallint default null, p_alone boolean default false)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -45,7 +45,7 @@ begin
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
-  foreach v_want in array p_wants loop
+  foreach v_want in array coalesce(p_wants, '{}') loop
     if v_want is null or v_want not between 0 and 10000 then
       raise exception '% messages for one waiter cannot be', coalesce(v_want::text, 'null') using errcode = 'LW422', hint = 'Ask for 0 to 10000.';
     end if;
@@ -121,19 +121,19 @@ begin
       if v_run.plain then
         return query
           select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
-                 null::int[], null::smallint[], v_run.created_at, null::interval[], null::smallint[], null::text[], null::json[], v_run.bodies;
+                 null::int[], null::smallint[], v_run.created_at, null::interval[], null::smallint[], null::text[], null::json[], v_run.bodies, null::text[];
       else
         return query
           select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
-                 null::int[], null::smallint[], array_agg(m.created_at), null::interval[], array_agg(m.max_attempts), array_agg(m.key), array_agg(m.headers), array_agg(m.body)
+                 null::int[], null::smallint[], array_agg(m.created_at), null::interval[], array_agg(m.max_attempts), array_agg(m.key), array_agg(m.headers), array_agg(m.body), null::text[]
             from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
                    where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq) m;
       end if;
       return;
     elsif v_straight then
-      -- One random number for all of them: drawing one is dear.
-      v_base := left(gen_random_uuid()::text, 32);
-      select array_agg(w.i) as waiters, array_agg((v_base || lpad(to_hex(w.i), 4, '0'))::uuid) as tokens, array_agg(v_run.seq + w.upto - w.want + 1) as firsts,
+      -- One random number for all of them, since drawing one is dear; a hash, so that no token tells of another.
+      v_base := gen_random_uuid()::text;
+      select array_agg(w.i) as waiters, array_agg(left(encode(sha256((v_base || w.i)::bytea), 'hex'), 32)::uuid) as tokens, array_agg(v_run.seq + w.upto - w.want + 1) as firsts,
              array_agg(least(v_run.seq + w.upto, v_run.last)) as lasts, array_agg(v_now + coalesce(p_leases[w.i], v_group.lease)) as untils,
              array_agg(p_consumers[w.i]) as consumers into v_seats
         from (select u.i::int, u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
@@ -155,12 +155,12 @@ begin
         -- One message each.
         return query
           select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
-                 null::int[], null::smallint[], array[s.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[s.body]
+                 null::int[], null::smallint[], array[s.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[s.body], null::text[]
             from unnest(v_seats.waiters, v_seats.tokens, v_seats.firsts, v_seats.untils, v_run.created_at, v_run.bodies) s (waiter, token, first_seq, until, created_at, body);
       else
         return query
           select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
-                 null::int[], null::smallint[], m.created_at, null::interval[], m.max_attempts, m.keys, m.headers, m.bodies
+                 null::int[], null::smallint[], m.created_at, null::interval[], m.max_attempts, m.keys, m.headers, m.bodies, null::text[]
             from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.waiters) s (token, first_seq, last_seq, until, waiter)
             cross join lateral (
               select array_agg(m.created_at) as created_at, array_agg(m.max_attempts) as max_attempts, array_agg(m.key) as keys, array_agg(m.headers) as headers, array_agg(m.body) as bodies

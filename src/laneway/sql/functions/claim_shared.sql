@@ -3,7 +3,7 @@
 create or replace function laneway.claim_shared(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
@@ -205,7 +205,7 @@ begin
              case when count(*) > 1 then array_agg(k.token) end, case when count(*) > 1 then array_agg(p_consumers[k.seat]) end
         from lock k where v_group.record_events group by k.lane_id, k.segment, k.attempt)
     select k.seat - 1, k.token, k.segment, k.lane_id, k.first_seq, m.partition, m.priority, k.attempt, v_now + k.held, k.positions, null::smallint[],
-           m.created_at, m.leases, m.max_attempts, m.keys, m.headers, m.bodies
+           m.created_at, m.leases, m.max_attempts, m.keys, m.headers, m.bodies, case when k.error is not null then array[k.error] end
       from lock k
       cross join lateral (
         select l.partition, l.priority, m.* from laneway.lane l cross join lateral (

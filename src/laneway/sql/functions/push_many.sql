@@ -30,7 +30,8 @@ begin
                           and o.priority = coalesce(p_priorities[1], 0::smallint) order by o.stripe offset 0) o
                         where pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, o.lane_id) limit 1) l on true
    where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
-     and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0;
+     and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0
+     and pg_catalog.num_nulls(variadic p_bodies) = 0;
   if not found then
     return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts, p_ride);
     return;

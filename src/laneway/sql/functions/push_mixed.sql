@@ -34,6 +34,9 @@ begin
      or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
     raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
   end if;
+  if pg_catalog.num_nulls(variadic p_bodies) > 0 then
+    raise exception 'every message must have a body' using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
+  end if;
   if exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') or exists (select from unnest(p_max_attempts) a (attempts) where a.attempts < 1) then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;

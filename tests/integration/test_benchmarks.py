@@ -78,6 +78,15 @@ def test_quick_run_over_http_counts_what_the_database_holds(
     assert "p99, ms" in done.stdout
 
 
+def test_quick_run_of_workers_beside_their_peers(tmp_path: Path) -> None:
+    results = tmp_path / "found.json"
+    done = benchmarks("library", "--quick", "--only", "lone-job", "--json", str(results))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(results.read_text())["rows"]
+    assert row["latency"]["p99"] >= row["latency"]["p50"] > 0
+    assert {"laneway, p50 ms", "procrastinate, p50 ms", "pgqueuer, p50 ms"} <= set(row["details"])
+
+
 def test_unknown_row_is_refused_by_name() -> None:
     done = benchmarks("engine", "--only", "push-101")
     assert done.returncode == 2
@@ -85,7 +94,7 @@ def test_unknown_row_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "rows"), [("engine", 11), ("http", 6), ("sqs", 7), ("streams", 10)]
+    ("scenario", "rows"), [("engine", 11), ("http", 6), ("sqs", 7), ("streams", 10), ("library", 3)]
 )
 def test_every_row_is_documented(scenario: str, rows: int) -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()

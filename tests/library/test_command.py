@@ -66,25 +66,32 @@ def local(place: Place, tmp_path: Path) -> Shell:
     return Shell(place.dsn, tmp_path)
 
 
-def test_life_of_a_queue_in_a_script(shell: Shell, queue: str) -> None:
+def test_life_of_a_queue_in_a_script(local: Shell, queue: str) -> None:
     name = f"{queue}-made"
-    assert shell.json("queue", "create", name, "--max-attempts", "1")["name"] == name
-    assert shell.run("queue", "create", name).returncode == 4
-    pushed = shell.json(
+    assert local.json("queue", "create", name, "--max-attempts", "1")["name"] == name
+    assert local.run("queue", "create", name).returncode == 4
+    pushed = local.json(
         "enqueue", "-", "--queue", name, "--priority", "3", given='{"n": 1}\n\n"two"\n'
     )
     assert pushed["pushed"] == 2
-    taken = shell.json("dequeue", "--queue", name, "--count", "5", "--ack", "--consumer", "me")
+    taken = local.json("dequeue", "--queue", name, "--count", "5", "--ack", "--consumer", "me")
     assert [item["payload"] for item in taken] == [{"n": 1}, "two"]
     assert [item["id"] for item in taken] == pushed["ids"]
-    empty = shell.run("dequeue", "--queue", name, "--timeout", "0", "--format", "json")
+    empty = local.run("dequeue", "--queue", name, "--timeout", "0", "--format", "json")
     assert (empty.returncode, empty.stdout) == (6, "[]\n")
-    assert shell.json("queue", "metrics", name)["acknowledged"] == 2
-    assert shell.json("enqueue", "--queue", name)["pushed"] == 500
-    assert shell.run("queue", "delete", name).returncode == 4
-    assert shell.json("queue", "purge", name, "--yes")["deleted"] >= 500
-    assert shell.run("queue", "delete", name, "--force").returncode == 0
-    assert shell.run("queue", "get", name).returncode == 3
+    assert local.json("queue", "metrics", name)["acknowledged"] == 2
+    assert local.json("enqueue", "--queue", name)["pushed"] == 500
+    assert local.run("queue", "delete", name).returncode == 4
+    assert local.json("queue", "purge", name, "--yes")["deleted"] >= 500
+    assert local.run("queue", "delete", name, "--force").returncode == 0
+    assert local.run("queue", "get", name).returncode == 3
+
+
+def test_messages_go_through_on_both_transports(shell: Shell, queue: str) -> None:
+    pushed = shell.json("enqueue", '{"n": 1}', "--queue", queue)
+    taken = shell.json("dequeue", "--queue", queue, "--ack")
+    assert [(item["id"], item["payload"]) for item in taken] == [(pushed["ids"][0], {"n": 1})]
+    assert shell.run("queue", "get", "nowhere").returncode == 3
 
 
 def test_dead_letters(local: Shell, queue: str) -> None:
@@ -105,15 +112,15 @@ def test_tables_are_for_people(local: Shell, queue: str) -> None:
     assert "postgres" in local.run("admin", "stats").stdout
 
 
-def test_workers_from_outside(shell: Shell, queue: str) -> None:
-    assert shell.json("worker", "list", "--queue", queue) == []
+def test_workers_from_outside(local: Shell, queue: str) -> None:
+    assert local.json("worker", "list", "--queue", queue) == []
     for command in ("get", "suspend", "resume", "shutdown"):
-        done = shell.run("worker", command, "nobody")
+        done = local.run("worker", command, "nobody")
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr.startswith('laneway: worker "nobody" does not exist')
-    assert "total" in shell.json("worker", "stats")
-    assert "reclaimed" in shell.json("admin", "reclaim", "--timeout", "3600")
-    assert "purged" in shell.json("worker", "purge", "--older-than", "1000")
+    assert "total" in local.json("worker", "stats")
+    assert "reclaimed" in local.json("admin", "reclaim", "--timeout", "3600")
+    assert "purged" in local.json("worker", "purge", "--older-than", "1000")
 
 
 def test_runs_from_outside(local: Shell, queue: str) -> None:
@@ -159,22 +166,22 @@ def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
         assert asked.wait() == 0
 
 
-def test_bulk_work_shows_a_bar_in_a_terminal_only(shell: Shell, queue: str) -> None:
-    with shell.terminal(
+def test_bulk_work_shows_a_bar_in_a_terminal_only(local: Shell, queue: str) -> None:
+    with local.terminal(
         "enqueue", "--queue", queue, "--messages", "300", "--batch-size", "20"
     ) as bulk:
         bulk.expect("300 messages are pushed")
         assert bulk.wait() == 0
         assert "pushing" in bulk.text
         assert "100%" in bulk.text
-    piped = shell.run("enqueue", "--queue", queue, "--messages", "30")
+    piped = local.run("enqueue", "--queue", queue, "--messages", "30")
     assert piped.stderr == ""
     assert piped.stdout == f"30 messages are pushed to {queue}\n"
 
 
-def test_top_shows_queues_and_ends_with_ctrl_c(shell: Shell, queue: str) -> None:
-    shell.run("enqueue", "1", "--queue", queue, "--messages", "20000", "--batch-size", "5000")
-    with shell.terminal("top", "--interval", "0.2") as top:
+def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None:
+    local.run("enqueue", "1", "--queue", queue, "--messages", "20000", "--batch-size", "5000")
+    with local.terminal("top", "--interval", "0.2") as top:
         top.expect(queue)
         top.expect("20,000")
         top.expect("workers")
@@ -182,7 +189,7 @@ def test_top_shows_queues_and_ends_with_ctrl_c(shell: Shell, queue: str) -> None
         assert top.wait() == 130
         # The screen is given back as it was.
         assert "\x1b[?1049l" in top.raw
-    (line,) = shell.run("top", "--looks", "1", "--format", "json").stdout.splitlines()
+    (line,) = local.run("top", "--looks", "1", "--format", "json").stdout.splitlines()
     assert queue in [item["queue"] for item in json.loads(line)["queues"]]
 
 
@@ -199,8 +206,8 @@ def test_tail_follows_what_happens(shell: Shell, queue: str) -> None:
     assert shell.run("tail", "nowhere").returncode == 3
 
 
-def test_benchmark_prints_the_table(shell: Shell) -> None:
-    done = shell.run("benchmark", "--duration", "0.2", "--batch-size", "10", "--workers", "3")
+def test_benchmark_prints_the_table(local: Shell) -> None:
+    done = local.run("benchmark", "--duration", "0.2", "--batch-size", "10", "--workers", "3")
     assert done.returncode == 0, done.stderr
     for wanted in (
         "Ops/Sec",
@@ -213,10 +220,10 @@ def test_benchmark_prints_the_table(shell: Shell) -> None:
         "Concurrent Enqueue (3 workers)",
     ):
         assert wanted in done.stdout
-    one = shell.json("benchmark", "--duration", "0.1", "--test", "enqueue", "--no-logging")
+    one = local.json("benchmark", "--duration", "0.1", "--test", "enqueue", "--no-logging")
     assert [item["Operation"] for item in one] == ["Single Enqueue"]
     assert not [
-        item for item in shell.json("queue", "list") if item["queue"].startswith("benchmark-")
+        item for item in local.json("queue", "list") if item["queue"].startswith("benchmark-")
     ]
 
 

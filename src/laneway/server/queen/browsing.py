@@ -17,6 +17,7 @@ from laneway.server.queen.delivering import NO_HEADERS, read_headers
 from laneway.server.queen.options import read_stored
 from laneway.server.queen.registry import list_stream_queues
 from laneway.server.queen.wire import (
+    SLASHED,
     Failure,
     GroupName,
     KeyText,
@@ -224,6 +225,7 @@ class Browsing:
                 answers={200: MessageShown, 404: Failure},
                 role=Role.READ,
                 reach=_queue_of_lane,
+                forms={"transactionId": SLASHED},
                 tag="browse",
             ),
             Operation(
@@ -235,6 +237,7 @@ class Browsing:
                 answers={200: Handled, 404: Failure},
                 role=Role.ADMIN,
                 reach=_queue_of_lane,
+                forms={"transactionId": SLASHED},
                 tag="browse",
             ),
             Operation(
@@ -246,6 +249,7 @@ class Browsing:
                 answers={200: Handled, 404: Failure},
                 role=Role.WRITE,
                 reach=_queue_of_lane,
+                forms={"transactionId": SLASHED},
                 tag="browse",
             ),
             Operation(
@@ -257,6 +261,7 @@ class Browsing:
                 answers={200: Handled, 404: Failure},
                 role=Role.WRITE,
                 reach=_queue_of_lane,
+                forms={"transactionId": SLASHED},
                 tag="browse",
             ),
         )

@@ -14,6 +14,7 @@ from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, every_queue, no_queue
 from laneway.server.queen.registry import choose_start
 from laneway.server.queen.wire import (
+    SLASHED,
     Failure,
     GroupName,
     MomentText,
@@ -434,6 +435,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={200: Sought, 404: Failure},
         role=Role.ADMIN,
         reach=_queue_in_path,
+        forms={"partition": SLASHED},
         tag="groups",
     ),
 )

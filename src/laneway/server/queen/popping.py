@@ -17,6 +17,7 @@ from laneway.server.operations import Operation, Role, no_queue
 from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
 from laneway.server.queen.wire import (
     LONGEST,
+    SLASHED,
     GroupName,
     MomentText,
     PartitionName,
@@ -249,17 +250,6 @@ class Popping:
         return (
             Operation(
                 method="GET",
-                path="/pop/queue/{queue}",
-                handler=self.pop_queue,
-                summary="Take the next messages of a queue, or wait for some",
-                parameters=PopQueue,
-                answers={200: Popped, 204: None},
-                role=Role.WRITE,
-                reach=_queue_in_path,
-                tag="streams",
-            ),
-            Operation(
-                method="GET",
                 path="/pop/queue/{queue}/partition/{partition}",
                 handler=self.pop_queue,
                 summary="Take the next messages of one partition, or wait for some",
@@ -267,6 +257,19 @@ class Popping:
                 answers={200: Popped, 204: None},
                 role=Role.WRITE,
                 reach=_queue_in_path,
+                forms={"queue": ".+?", "partition": SLASHED},
+                tag="streams",
+            ),
+            Operation(
+                method="GET",
+                path="/pop/queue/{queue}",
+                handler=self.pop_queue,
+                summary="Take the next messages of a queue, or wait for some",
+                parameters=PopQueue,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=_queue_in_path,
+                forms={"queue": SLASHED},
                 tag="streams",
             ),
             Operation(

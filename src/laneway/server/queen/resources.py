@@ -14,6 +14,7 @@ from laneway.server.operations import Operation, Role, no_queue
 from laneway.server.queen.groups import PartitionLag, show_place
 from laneway.server.queen.options import read_stored, show_options
 from laneway.server.queen.wire import (
+    SLASHED,
     ByQueue,
     Failure,
     GroupName,
@@ -369,18 +370,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     ),
     Operation(
         method="GET",
-        path="/resources/queues/{queue}",
-        handler=show_queue,
-        summary="Show a queue with its partitions",
-        parameters=ByQueue,
-        answers={200: QueueDetail, 404: Failure},
-        role=Role.READ,
-        reach=queue_in_path,
-        compress=True,
-        tag="resources",
-    ),
-    Operation(
-        method="GET",
         path="/resources/queues/{queue}/depth",
         handler=show_depth,
         summary="Show what waits in each partition",
@@ -389,6 +378,20 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         role=Role.READ,
         reach=queue_in_path,
         compress=True,
+        forms={"queue": SLASHED},
+        tag="resources",
+    ),
+    Operation(
+        method="GET",
+        path="/resources/queues/{queue}",
+        handler=show_queue,
+        summary="Show a queue with its partitions",
+        parameters=ByQueue,
+        answers={200: QueueDetail, 404: Failure},
+        role=Role.READ,
+        reach=queue_in_path,
+        compress=True,
+        forms={"queue": SLASHED},
         tag="resources",
     ),
     Operation(
@@ -400,6 +403,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={200: Deleted},
         role=Role.ADMIN,
         reach=queue_in_path,
+        forms={"queue": SLASHED},
         tag="resources",
     ),
     Operation(
@@ -411,6 +415,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={200: Cleared, 404: Failure},
         role=Role.ADMIN,
         reach=queue_in_path,
+        forms={"queue": SLASHED},
         tag="resources",
     ),
     Operation(

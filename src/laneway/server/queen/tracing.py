@@ -11,6 +11,7 @@ from msgspec import Meta, Raw
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, every_queue
 from laneway.server.queen.wire import (
+    SLASHED,
     Failure,
     GroupName,
     KeyText,
@@ -217,6 +218,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         role=Role.READ,
         reach=every_queue,
         compress=True,
+        forms={"name": SLASHED},
         tag="traces",
     ),
     Operation(
@@ -229,6 +231,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         role=Role.READ,
         reach=_queue_of_lane,
         compress=True,
+        forms={"transactionId": SLASHED},
         tag="traces",
     ),
 )

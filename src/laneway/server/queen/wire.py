@@ -18,6 +18,9 @@ from laneway.server.errors import InvalidInput, Issue
 QUEUE_MODE = "__QUEUE_MODE__"
 DEFAULT_PARTITION = "Default"
 
+# Names may have slashes in them, at least where nothing else follows.
+SLASHED = ".+"
+
 # Ten years: longer than anybody waits, short enough for every clock.
 LONGEST = 315_360_000
 

@@ -9,5 +9,5 @@ language sql stable set search_path = '' as $$
     from laneway.stream_trace t join laneway.lane l on l.lane_id = t.lane_id join laneway.queue q on q.queue_id = l.queue_id
    where (p_lane_id is null or (t.lane_id = p_lane_id and t.key = p_key)) and (p_name is null or t.names @> array[p_name])
      and (p_from is null or t.at >= p_from) and (p_to is null or t.at <= p_to)
-   order by case when p_name is null then t.trace_id else - t.trace_id end limit p_limit offset p_offset;
+   order by case when p_name is null then t.trace_id else - t.trace_id end limit greatest(p_limit, 0) offset greatest(p_offset, 0);
 $$;

@@ -5,7 +5,7 @@
 -- lease was named), 'lease' (the lease does not hold it in time). One item that its lease does not hold has all items of
 -- that lease refused. What is refused changes nothing. With a message that is given back goes what the claim holds
 -- behind it, its attempt unspent. released: nothing is left of the claim.
--- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action.
+-- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action, arrays that do not fit.
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[])
 returns table (idx int, outcome text, released boolean)
@@ -15,8 +15,8 @@ declare
   v_now timestamptz;
   v_readers int[];
   v_outcomes text[];
-  v_tokens uuid[] := array_fill(null::uuid, array[cardinality(p_lanes)]);
-  v_places bigint[] := array_fill(null::bigint, array[cardinality(p_lanes)]);
+  v_tokens uuid[];
+  v_places bigint[];
   v_lease uuid;
   v_item record;
   v_state text;
@@ -26,6 +26,12 @@ begin
   if exists (select from unnest(p_actions) a (action) where a.action is null or a.action not in ('ack', 'retry', 'dead')) then
     raise exception 'a message is settled by ack, retry or dead' using errcode = 'LW422';
   end if;
+  if p_lanes is null or cardinality(p_keys) is distinct from cardinality(p_lanes) or cardinality(p_groups) is distinct from cardinality(p_lanes)
+     or cardinality(p_actions) is distinct from cardinality(p_lanes) then
+    raise exception 'lanes, keys, groups and actions must be as many' using errcode = 'LW422';
+  end if;
+  v_tokens := array_fill(null::uuid, array[cardinality(p_lanes)]);
+  v_places := array_fill(null::bigint, array[cardinality(p_lanes)]);
   v_outcomes := array_fill('unresolved'::text, array[cardinality(p_lanes)]);
   select array_agg(r.reader_id order by i.n) into v_readers
     from unnest(p_lanes, p_groups) with ordinality i (lane_id, group_name, n)

@@ -7,7 +7,7 @@ returns table (group_name text, ordered boolean, lane_id int, partition text, cr
 language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
   select g.name, g.ordered, l.lane_id, l.partition, l.created_at, l.base, n.newest, p.seq,
          greatest(n.newest - p.seq - x.ahead, 0) + c.held + k.parked, c.held, d.dead, m.created_at, p.moved_at, c.until
-    from (select o.* from laneway.lane o where o.queue_id = p_queue_id and (p_partition is null or o.partition = p_partition) order by o.lane_id limit p_limit) l
+    from (select o.* from laneway.lane o where o.queue_id = p_queue_id and (p_partition is null or o.partition = p_partition) order by o.lane_id limit greatest(p_limit, 0)) l
     join laneway.queue q on q.queue_id = l.queue_id
     cross join lateral (select laneway.newest_seq(l.lane_id, laneway.current_segment(q.kind <> 'unlogged')) as newest) n
     join laneway.consumer_group g on g.queue_id = q.queue_id and (p_group is null or g.name = p_group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,8 @@ from laneway.domain.errors import GroupNotFound, Overloaded
 from laneway.domain.messages import Nack, OutgoingMessage
 from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
+from laneway.engine.procedures.delivery import claim_runs
+from laneway.engine.pumps.line import FIRST_REACH
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -128,6 +130,30 @@ async def test_only_waiters_for_the_partition_are_woken(database: str) -> None:
         assert only_pump(broker).calls == calls + 2
         await broker.push("jobs", [OutgoingMessage("2", partition="a")])
         assert await bodies(a) == ["2"]
+
+
+async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    async def count_and_claim(*arguments: Any, wants: Sequence[int], **named: Any) -> Any:
+        asked.append(len(wants))
+        return await claim_runs(*arguments, wants=wants, **named)
+
+    monkeypatch.setattr("laneway.engine.pumps.claim.claim_runs", count_and_claim)
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        sleepers = [await start_waiting(broker) for _ in range(100)]
+        # Each asked once, for itself.
+        assert asked == [1] * 100
+        await broker.push("jobs", [OutgoingMessage("1")])
+        assert await bodies(sleepers[0]) == ["1"]
+        assert asked[100:] == [FIRST_REACH]
+        # As many as there are are found all the same, first come, first served.
+        await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(99)])
+        assert [await bodies(sleeper) for sleeper in sleepers[1:]] == [[str(n)] for n in range(99)]
+        assert sum(asked[101:]) < 200
 
 
 async def test_one_push_serves_many_waiters_in_order(database: str) -> None:

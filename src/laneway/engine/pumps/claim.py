@@ -109,8 +109,8 @@ class ClaimPump:
         self._require_room()
         waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT)
         line = self._lines.get(wanted) or self._open_line(wanted)
-        line.waiters[waiter] = None
-        self._rouse(line)
+        line.join(waiter)
+        self._awake[line] = None
         self._waiting += 1
         timer = None
         if not waiter.last:
@@ -126,7 +126,7 @@ class ClaimPump:
             self._waiting -= 1
             if timer is not None:
                 timer.cancel()
-            line.waiters.pop(waiter, None)
+            line.leave(waiter)
             self._drop_if_empty(line)
 
     def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
@@ -144,14 +144,14 @@ class ClaimPump:
     def fail(self, error: LanewayError) -> None:
         """Answer all who wait with an error, each with its own."""
         for line in self._lines.values():
-            _refuse(line.waiters, error)
+            _refuse(line, error)
 
     def close(self) -> None:
         """Answer those who wait with nothing; what is being claimed for them goes back."""
         self._closed = True
         self._cancel_timer()
         for line in self._lines.values():
-            for waiter in line.waiters:
+            for waiter in line:
                 if not waiter.answer.done():
                     waiter.answer.set_result([])
 
@@ -172,7 +172,7 @@ class ClaimPump:
 
     def _time_out(self, line: Line, waiter: Waiter) -> None:
         waiter.last = True
-        if waiter in line.waiters and not waiter.answer.done():
+        if line.holds(waiter) and not waiter.answer.done():
             waiter.answer.set_result([])
 
     def _undo(self, waiter: Waiter) -> None:
@@ -194,15 +194,15 @@ class ClaimPump:
         return line
 
     def _rouse(self, line: Line) -> None:
-        line.awake = True
-        if line.waiters:
+        line.wake()
+        if line.has_askers:
             self._awake[line] = None
 
     def _find_line(self) -> Line | None:
         """Return the line that has been awake the longest and has somebody in it."""
         while self._awake:
             line = next(iter(self._awake))
-            if line.waiters:
+            if line.has_askers:
                 return line
             del self._awake[line]
         return None
@@ -226,7 +226,7 @@ class ClaimPump:
         del self._awake[line]
         riders = line.board(messages=self._settings.flush_messages)
         if line.awake:
-            self._rouse(line)
+            self._awake[line] = None
         try:
             if riders:
                 await self._serve_riders(connection, line, riders)
@@ -243,13 +243,14 @@ class ClaimPump:
     async def _serve_riders(
         self, connection: Connection, line: Line, riders: Sequence[Waiter]
     ) -> None:
+        wakes = line.wakes
         try:
             rows = await self._call(connection, line.filter, riders)
             left = self._deal(riders, rows)
-            line.stay(left)
+            line.settle(left, dry=bool(left) or not rows, wakes=wakes)
             if line.awake:
-                # Something came while the call was under way.
-                self._rouse(line)
+                # Something or somebody came while the call was under way.
+                self._awake[line] = None
             if rows:
                 self._retry = FIRST_RETRY
                 self._due_known = self._due_known and not self._ordered
@@ -330,7 +331,7 @@ class ClaimPump:
             self._due_timer = None
 
     def _drop_if_empty(self, line: Line) -> None:
-        if line.waiters or line.riding or self._lines.get(line.filter) is not line:
+        if not line.is_empty or self._lines.get(line.filter) is not line:
             return
         del self._lines[line.filter]
         siblings = self._lines_by_partition[line.filter.partition]

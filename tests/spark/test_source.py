@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,10 +108,31 @@ def test_filters_reach_the_database(spark: SparkSession, database: str) -> None:
     queue = create_queue(database, "mail")
     push(database, create_queue(database, "other"), [0])
     push(database, queue, ["it's 100%", "b", "c", "d"], partition="p")
+    name = run(database, "select current_database() as name")[0]["name"]
+    run(database, f"alter database {name} set log_min_duration_statement = 0")
+    directory = Path(run(database, "show data_directory")[0]["data_directory"])
+    log = directory.parent / "postgres.log"
+    before = log.stat().st_size
     frame = read(spark, database).where(
         "queue = 'mail' and seq >= 2 and seq < 4 and created_at > '2020-01-01' and body like '%c%'"
     )
     assert bodies(frame) == ["c"]
+    statements = [
+        line
+        for line in log.read_bytes()[before:].decode().splitlines()
+        if "COPY (select" in line and "m.body" in line
+    ]
+    lane = run(database, "select lane_id from laneway.lane where partition = 'p'")[0]["lane_id"]
+    place = f"m.lane_id = {lane} and m.seq between 1 and 4"
+    assert statements
+    for condition in (
+        place,
+        "m.seq >= 2",
+        "m.seq < 4",
+        "m.created_at > '2020-01-01T",
+        "like '%c%'",
+    ):
+        assert all(condition in statement for statement in statements)
     # Spark filters nothing itself any more: what it pushed is all there was.
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "Filter (" not in plan

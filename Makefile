@@ -23,15 +23,15 @@ run: setup ## start the server, on the embedded database unless the environment 
 	$(BIN)/laneway serve
 
 test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
-	tests/install-node
-	tests/install-java
-	tests/install-sqs-clients
-	tests/install-pgbouncer
+	tests/install/node
+	tests/install/java
+	tests/install/sqs-clients
+	tests/install/pgbouncer
 	$(PYTEST) --cov --cov-report=term
 	$(MAKE) --no-print-directory test-15
 
 test-15: setup ## run the tests that touch a database on PostgreSQL 15
-	tests/install-postgresql-15
+	tests/install/postgresql-15
 	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults \
 		--ignore=tests/integration/test_benchmarks.py  # they run on the bundled one in any case
 

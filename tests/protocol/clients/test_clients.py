@@ -49,7 +49,7 @@ async def locked(running: RunningServer) -> RunningServer:
 def node() -> str:
     found = shutil.which(os.environ.get("LANEWAY_NODE", "node"))
     if found is None:
-        pytest.fail("Node.js is not on this machine: run tests/install-node")
+        pytest.fail("Node.js is not on this machine: run tests/install/node")
     return found
 
 

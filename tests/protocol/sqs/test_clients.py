@@ -30,7 +30,7 @@ CLIENTS = ROOT / ".venv-clients" / "bin"
 @pytest.fixture(scope="module")
 def installed() -> None:
     if not (CLIENTS / "celery").exists() or not (EXAMPLES / "node" / "node_modules").exists():
-        pytest.fail("the clients are not on this machine: run tests/install-sqs-clients")
+        pytest.fail("the clients are not on this machine: run tests/install/sqs-clients")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def wait_until_settled(sqs: SQSClient, queue: str) -> None:
 @pytest.mark.usefixtures("installed")
 async def test_node_sends_and_receives_with_its_checks_on(shared: Shared, name: str) -> None:
     node = shutil.which(os.environ.get("LANEWAY_NODE", "node"))
-    assert node is not None, "run tests/install-node"
+    assert node is not None, "run tests/install/node"
     async with start(shared, node, "node/example.mjs", name) as process:
         output, _ = await process.communicate()
     assert json.loads(output) == {

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from benchmarks.http.server import RunningServer
 
 _LENGTH = b"content-length: "
+NO_CONTENT = 204
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class HttpConnection:
     async def read(self) -> Answer:
         head = await self.reader.readuntil(b"\r\n\r\n")
         status = int(head[9:12])
+        if status == NO_CONTENT:
+            return Answer(status, b"")
         start = head.lower().index(_LENGTH) + len(_LENGTH)
         length = int(head[start : head.index(b"\r\n", start)])
         return Answer(status, await self.reader.readexactly(length))

@@ -4,7 +4,7 @@
 create or replace function laneway.widen_lease(
   p_group_id int, p_token uuid, p_lane_id int, p_want int, p_lanes int, p_lease interval default null, p_consumer text default null)
 returns table (lease uuid, waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[])
+  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -31,7 +31,7 @@ begin
       v_lanes := v_lanes - 1;
       v_got := v_got + 1;
       return query select v_lease, v_run.waiter, v_run.token, v_run.segment, v_run.lane_id, v_run.first_seq, v_run.partition, v_run.priority, v_run.attempt, v_run.until,
-        v_run.positions, v_run.attempts, v_run.created_at, v_run.leases, v_run.max_attempts, v_run.keys, v_run.headers, v_run.bodies;
+        v_run.positions, v_run.attempts, v_run.created_at, v_run.leases, v_run.max_attempts, v_run.keys, v_run.headers, v_run.bodies, v_run.errors;
     end loop;
     exit when v_got < v_waiters;
   end loop;

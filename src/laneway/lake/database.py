@@ -78,9 +78,9 @@ def translating() -> Iterator[None]:
     """Say what the driver says, and what to do where that is known."""
     try:
         yield
-    except adbc.Error as error:
+    except (adbc.Error, OSError) as error:  # OSError: while rows are coming
         text = str(error).split("\n", 1)[0].strip()
-        if error.sqlstate in _NO_SCHEMA:
+        if getattr(error, "sqlstate", None) in _NO_SCHEMA:
             text += " (is the schema current? `laneway admin install` brings it there)"
         raise DatabaseFailed(f"the database failed: {text}") from error
 

@@ -5,7 +5,9 @@ returns table (lane_id int, first_seq bigint, last_seq bigint, messages bigint, 
 language sql stable set search_path = '' as $$
   select m.lane_id, min(m.seq), max(m.seq), count(*),
          sum(('x' || substr(md5(concat_ws('|', m.seq, (extract(epoch from m.created_at) * 1000000)::bigint, coalesce(m.key, ''),
-           case when m.headers is not null then (select string_agg(h.key || '=' || coalesce(h.value, ''), ',' order by h.key collate "C") from json_each_text(m.headers) h) end,
+           case when json_typeof(m.headers) = 'object'
+                then coalesce((select string_agg(h.key || '=' || coalesce(h.value, ''), ',' order by h.key collate "C") from json_each_text(m.headers) h), '')
+                else '=' || m.headers::text end,
            m.body::text)), 1, 15))::bit(60)::bigint)
     from laneway.message m where m.segment = p_segment group by m.lane_id;
 $$;

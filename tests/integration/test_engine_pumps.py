@@ -257,3 +257,22 @@ async def test_lost_race_is_run_again(broker: Broker, monkeypatch: pytest.Monkey
 
 def message(n: int) -> OutgoingMessage:
     return OutgoingMessage(str(n))
+
+
+async def test_claim_that_cannot_wait_is_not_told_of_nothing_while_another_reads(
+    broker: Broker, connect: Connect
+) -> None:
+    await broker.push("jobs", [OutgoingMessage("1")])
+    [first] = await broker.claim("jobs")
+    await broker.nack([Nack(*first.receipt)])
+    await broker.push("jobs", [OutgoingMessage("2")])
+    other = await connect()
+    async with other.transaction():
+        await other.execute(
+            "select pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, reader_id)"
+            " from laneway.reader"
+        )
+        # They ride together; one gets what failed, and the other's is being read.
+        claims = [asyncio.ensure_future(broker.claim("jobs")) for _ in range(2)]
+        assert [each.body for each in await claims[0]] == ["1"]
+    assert [each.body for each in await claims[1]] == ["2"]

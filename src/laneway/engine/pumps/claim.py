@@ -292,7 +292,11 @@ class ClaimPump:
         return await persist(call)
 
     def _deal(self, riders: Sequence[Waiter], rows: Sequence[asyncpg.Record]) -> list[Waiter]:
-        """Answer the riders and return those who got nothing and go on waiting."""
+        """Answer the riders and return those who got nothing and go on waiting.
+
+        Where others got something, that may be all that nobody else was just reading: so who
+        cannot wait asks once more.
+        """
         dealt = deal_runs(rows, waiters=len(riders))
         for row in rows:
             self._lanes.learn(row["lane_id"], self._place(row["partition"]))
@@ -301,7 +305,7 @@ class ClaimPump:
             if rider.answer.done():
                 if deliveries:
                     self._give_back(deliveries)
-            elif deliveries or rider.last or self._closed:
+            elif deliveries or self._closed or (rider.last and not rows):
                 rider.answer.set_result(deliveries)
             else:
                 left.append(rider)

@@ -118,8 +118,11 @@ class Line:
             self._reach = min(2 * self._reach, LAST_REACH)
             return
         self._reach = FIRST_REACH
+        hasty = [waiter for waiter in left if waiter.last]
+        self._newcomers = _join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
         # They came before those who did not ride.
-        self._woken = _join_rows(OrderedDict.fromkeys(left), self._woken)
+        sleepy = (waiter for waiter in left if not waiter.last)
+        self._woken = _join_rows(OrderedDict.fromkeys(sleepy), self._woken)
         if wakes == self.wakes:
             # There is nothing for the others either.
             self._asleep, self._woken = _join_rows(self._asleep, self._woken), OrderedDict()

@@ -28,6 +28,7 @@ from tests.sql.calls import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from tests.postgres import Connect
     from tests.sql.calls import Delivery, Queue, Session
 
 MINUTE = timedelta(minutes=1)
@@ -411,3 +412,27 @@ async def test_message_that_comes_again_tells_why_it_failed(
     # Given back unread, it is as it was.
     assert await release(session, again) == []
     assert [each.error for each in await claim(session, queue, 2)] == ["no luck"] * 2
+
+
+async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    pinning = await connect()
+    async with pinning.transaction(isolation="repeatable_read"):
+        await pinning.execute("select 1 from pg_catalog.pg_class")
+        await push(session, queue, ["1"] * 1010)
+        assert await ack(session, await claim(session, queue, *[1] * 1000)) == []
+        # The table is empty now, and the planner knows it.
+        await session.execute("analyze laneway.claim")
+        async with session.transaction():
+            before = await count_reads(session, "claim_pkey")
+            assert await ack(session, await claim(session, queue, *[1] * 10)) == []
+            assert await count_reads(session, "claim_pkey") - before <= 20
+
+
+async def count_reads(session: Session, index: str) -> int:
+    """Return how many entries of the index this session has read, some time back."""
+    read: int = await session.fetchval(
+        "select pg_stat_get_xact_tuples_returned(('laneway.' || $1)::regclass)", index
+    )
+    return read

@@ -27,10 +27,16 @@ begin
   end if;
 
   -- Most claims are settled whole, one run each; what is not, goes the longer way below. Found by their key one by
-  -- one, whatever the statistics say.
+  -- one and deleted by address, whatever the statistics say: a plan for few rows would walk over all that were deleted.
   with settled as (
-    delete from laneway.claim c using (select u.* from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i) order by u.token, u.first_seq offset 0) u
-     where c.token = u.token and c.lane_id = u.lane_id and (c.until > v_now) is true and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]'))
+    delete from laneway.claim c
+     using (select u.*, k.place
+              from (select u.* from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i)
+                     order by u.token, u.first_seq offset 0) u
+              cross join lateral (select k.ctid as place from laneway.claim k
+                                   where k.token = u.token and k.lane_id = u.lane_id and k.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]')) offset 0) k
+             offset 0) u
+     where c.ctid = u.place and (c.until > v_now) is true and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]'))
     returning u.i::int, c.group_id, c.lane_id, c.segment, u.first_seq, u.last_seq, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
   by_lane as (
     select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,

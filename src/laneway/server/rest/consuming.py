@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import LanewayError
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Delivery
     from laneway.server.calls import Call
-
-logger = logging.getLogger(__name__)
 
 # A long poll may wait for a day.
 LONGEST_WAIT = 86_400
@@ -84,45 +80,17 @@ async def _claim(call: Call[Any, None], count: int) -> list[Delivery]:
         deliveries = await claim
     else:
         deliveries = await call.attend(claim, otherwise=[])
-    if deliveries:
-        await _require_client(call, deliveries)
-    return deliveries
-
-
-async def _require_client(call: Call[Any, None], deliveries: Sequence[Delivery]) -> None:
-    if call.is_gone():
+    if deliveries and call.is_gone():
         await call.service.broker.release([delivery.receipt for delivery in deliveries])
         call.leave()
+    return deliveries
 
 
 async def _show(call: Call[Any, None], deliveries: Sequence[Delivery]) -> list[MessageObject]:
     wanted: Take = call.parameters
     call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
     queue = await call.broker.find_queue(wanted.queue or call.settings.queue)
-    shown = show_deliveries(deliveries, queue, consumer=wanted.consumer_id, lease=wanted.lease)
-    again = [place for place, delivery in enumerate(deliveries) if delivery.attempt > 1]
-    if again:
-        await _tell_why(call, queue.name, deliveries, shown, again)
-        await _require_client(call, deliveries)
-    return shown
-
-
-async def _tell_why(
-    call: Call[Any, None],
-    queue: str,
-    deliveries: Sequence[Delivery],
-    shown: Sequence[MessageObject],
-    again: Sequence[int],
-) -> None:
-    """Put in why those handed out again failed before; they are in hand also where that fails."""
-    try:
-        found = await call.broker.find(queue, [deliveries[place].id for place in again])
-    except LanewayError as error:
-        logger.debug("%d messages are handed out without their last error: %s", len(again), error)
-        return
-    for place, message in zip(again, found, strict=True):
-        if message is not None:
-            shown[place].last_error = message.error
+    return show_deliveries(deliveries, queue, consumer=wanted.consumer_id, lease=wanted.lease)
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

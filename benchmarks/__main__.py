@@ -7,7 +7,7 @@ import asyncio
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks.engine import scale as engine_scale
 from benchmarks.engine import scenario as engine
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from benchmarks.results import Run
+
+Scale = TypeVar(
+    "Scale",
+    engine_scale.Scale,
+    http_scale.Scale,
+    library_scale.Scale,
+    streams_scale.Scale,
+    spark_scale.Scale,
+)
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -52,9 +61,7 @@ def main() -> None:
 
 
 def _run_engine(arguments: argparse.Namespace) -> None:
-    scale = engine_scale.QUICK if arguments.quick else engine_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, engine_scale.QUICK, engine_scale.FULL)
     if arguments.pin_seconds is not None:
         scale = dataclasses.replace(scale, pin_time=timedelta(seconds=arguments.pin_seconds))
     plan = engine.Plan(
@@ -68,9 +75,7 @@ def _run_engine(arguments: argparse.Namespace) -> None:
 
 
 def _run_http(arguments: argparse.Namespace) -> None:
-    scale = http_scale.QUICK if arguments.quick else http_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, http_scale.QUICK, http_scale.FULL)
     plan = http.Plan(
         names=arguments.only,
         scale=scale,
@@ -82,9 +87,7 @@ def _run_http(arguments: argparse.Namespace) -> None:
 
 
 def _run_sqs(arguments: argparse.Namespace) -> None:
-    scale = http_scale.QUICK if arguments.quick else http_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, http_scale.QUICK, http_scale.FULL)
     plan = sqs.Plan(
         names=arguments.only,
         scale=scale,
@@ -96,9 +99,7 @@ def _run_sqs(arguments: argparse.Namespace) -> None:
 
 
 def _run_library(arguments: argparse.Namespace) -> None:
-    scale = library_scale.QUICK if arguments.quick else library_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, library_scale.QUICK, library_scale.FULL)
     plan = library.Plan(
         names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
     )
@@ -106,9 +107,7 @@ def _run_library(arguments: argparse.Namespace) -> None:
 
 
 def _run_streams(arguments: argparse.Namespace) -> None:
-    scale = streams_scale.QUICK if arguments.quick else streams_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, streams_scale.QUICK, streams_scale.FULL)
     plan = streams.Plan(
         names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
     )
@@ -116,13 +115,18 @@ def _run_streams(arguments: argparse.Namespace) -> None:
 
 
 def _run_spark(arguments: argparse.Namespace) -> None:
-    scale = spark_scale.QUICK if arguments.quick else spark_scale.FULL
-    if arguments.rounds is not None:
-        scale = dataclasses.replace(scale, rounds=arguments.rounds)
+    scale = _choose_scale(arguments, spark_scale.QUICK, spark_scale.FULL)
     plan = spark.Plan(
         names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
     )
     _show(asyncio.run(spark.run_spark(plan, Progress())), plan.path)
+
+
+def _choose_scale(arguments: argparse.Namespace, quick: Scale, full: Scale) -> Scale:
+    scale = quick if arguments.quick else full
+    if arguments.rounds is None:
+        return scale
+    return dataclasses.replace(scale, rounds=arguments.rounds)
 
 
 def _choose_path(arguments: argparse.Namespace) -> Path:

@@ -6,10 +6,13 @@ import os
 import platform
 from datetime import datetime  # noqa: TC003 - msgspec reads the annotations when it decodes
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Verdict = Literal["met", "short", "-"]
 
@@ -124,6 +127,14 @@ def save(run: Run, path: Path) -> None:
     scratch = path.with_suffix(".partial")
     scratch.write_bytes(msgspec.json.format(_encode(run), indent=2) + b"\n")
     scratch.replace(path)
+
+
+def record(run: Run, rows: Iterable[Row], *, seconds: float, path: Path) -> Run:
+    """Return the run with rows that took so long, written down: what is measured is not lost."""
+    timed = (msgspec.structs.replace(row, seconds=seconds) for row in rows)
+    run = msgspec.structs.replace(run, rows=(*run.rows, *timed))
+    save(run, path)
+    return run
 
 
 def load(path: Path) -> Run:

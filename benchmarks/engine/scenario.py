@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from benchmarks.engine.batches import (
     measure_claim,
     measure_claim_of_lanes,
@@ -22,7 +20,7 @@ from benchmarks.engine.horizon import measure_pinned
 from benchmarks.engine.singles import measure_connections, measure_one_connection
 from benchmarks.engine.site import open_site
 from benchmarks.engine.skip_locked import measure_skip_locked
-from benchmarks.results import MICROSECONDS, Figure, Machine, Row, Run, save
+from benchmarks.results import MICROSECONDS, Figure, Machine, Row, Run, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,21 +72,19 @@ async def run_engine(plan: Plan, progress: Progress) -> Run:
         )
         for number, name in enumerate(plan.names, 1):
             progress.begin(f"[{number}/{len(plan.names)}] {name}")
+            start = time.monotonic()
             rows = await _measure(site, name)
-            progress.end(f"{rows[0].seconds:.0f} s")
-            run = msgspec.structs.replace(run, rows=(*run.rows, *rows))
-            save(run, plan.path)
+            spent = time.monotonic() - start
+            progress.end(f"{spent:.0f} s")
+            run = record(run, rows, seconds=spent, path=plan.path)
     return run
 
 
 async def _measure(site: Site, name: str) -> list[Row]:
-    start = time.monotonic()
     limit = _LONGEST + 2 * site.scale.pin_time
     try:
         async with asyncio.timeout(limit.total_seconds()):
-            rows = await ROWS[name](site)
+            return await ROWS[name](site)
     except TimeoutError:
         nothing = Figure(0.0, MICROSECONDS, "")
-        rows = [Row(name=name, ours=nothing, failure=f"stopped after {limit}")]
-    spent = time.monotonic() - start
-    return [msgspec.structs.replace(row, seconds=spent) for row in rows]
+        return [Row(name=name, ours=nothing, failure=f"stopped after {limit}")]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.cpu import BackendClock, ServerClock
@@ -14,8 +10,8 @@ from benchmarks.engine.bodies import make_bodies
 from benchmarks.engine.plain import PlainTable
 from benchmarks.engine.queues import Queue
 from benchmarks.engine.rounds import compare, interleave, measure
+from benchmarks.pgbench import Statement, run_pgbench
 from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
-from laneway.embedded.binaries import find_bundled
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -24,10 +20,6 @@ if TYPE_CHECKING:
     from benchmarks.engine.site import Site
 
 _CLIENTS = 16
-
-
-class BenchFailed(Exception):
-    """pgbench ended without a figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +100,8 @@ async def measure_connections(site: Site) -> list[Row]:
 
 
 async def _run_bench(dsn: str, script: str, time: timedelta, clock: ServerClock) -> Rate:
-    program = await asyncio.to_thread(find_bundled, None)
-    with tempfile.TemporaryDirectory(prefix="laneway-pgbench-") as folder:
-        path = Path(folder) / "script.sql"
-        path.write_text(script)
-        start = clock.read()
-        bench = await asyncio.create_subprocess_exec(
-            program.program("pgbench"),
-            *("--no-vacuum", "--protocol=prepared", f"--file={path}"),
-            *(f"--client={_CLIENTS}", "--jobs=2", f"--time={time.total_seconds():.0f}"),
-            f"--define=body={make_bodies(1)[0]}",
-            dsn,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            output, errors = await bench.communicate()
-        except BaseException:
-            bench.kill()
-            await bench.wait()
-            raise
-        spent = clock.read() - start
-    text = output.decode()
-    rate = re.search(r"^tps = ([\d.]+)", text, re.MULTILINE)
-    done = re.search(r"transactions actually processed: (\d+)", text)
-    if bench.returncode != 0 or rate is None or done is None:
-        raise BenchFailed(f"pgbench exited with {bench.returncode}: {errors.decode().strip()}")
-    return Rate(float(rate.group(1)), spent / max(int(done.group(1)), 1) / 1000)
+    statement = Statement(script, make_bodies(1)[0], 1)
+    start = clock.read()
+    bench = await run_pgbench(dsn, statement, clients=_CLIENTS, time=time, threads=2)
+    spent = clock.read() - start
+    return Rate(bench.per_second, spent / max(bench.rows, 1) / 1000)

@@ -18,7 +18,7 @@ from benchmarks.http.stage import open_stage
 from benchmarks.http.throughput import LOADS, measure_throughput
 from benchmarks.http.waiting import measure_long_polls
 from benchmarks.http.wrk import find_wrk
-from benchmarks.results import Machine, Row, Run, save
+from benchmarks.results import Machine, Row, Run, record, save
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,9 +69,7 @@ async def run_http(plan: Plan, progress: Progress) -> Run:
                 rows = await measure(stage)
             spent = time.monotonic() - start
             progress.end(f"{spent:.0f} s")
-            rows = [msgspec.structs.replace(row, seconds=spent) for row in rows]
-            run = msgspec.structs.replace(run, rows=(*run.rows, *rows))
-            save(run, plan.path)
+            run = record(run, rows, seconds=spent, path=plan.path)
         if plan.profile:
             progress.begin("profile")
             run = msgspec.structs.replace(run, profile=await profile_enqueue(stage))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns
-from benchmarks.results import PER_SECOND, Bound, Cpu, Figure, Latency, Row
+from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns, find_cpu, find_latency, take_rounds
+from benchmarks.results import PER_SECOND, Bound, Figure, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,15 +42,7 @@ LOADS = (
 async def measure_throughput(stage: Stage, names: Sequence[str]) -> list[Row]:
     loads = [load for load in LOADS if load.name in names]
     turns = await _make_turns(stage, _list_needed(loads))
-    for take in turns.values():
-        await take(stage.scale.warm_up)
-    found: dict[str, list[Turn]] = {name: [] for name in turns}
-    rounds = stage.scale.rounds
-    for number in range(rounds):
-        # Every other round goes backwards, so that none profits from its place.
-        for name in list(turns)[:: -1 if number % 2 else 1]:
-            stage.progress.step(f"{name}, round", number + 1, rounds)
-            found[name].append(await turns[name](stage.scale.turn))
+    found = await take_rounds(stage, turns, stage.scale)
     return [_make_row(load, found) for load in loads]
 
 
@@ -83,7 +75,6 @@ async def _make_turn(stage: Stage, name: str) -> PlainTurns | HttpTurns:
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
     ours, beside = found[load.name], found[load.beside]
     rates = compare([(b.rate, a.rate) for a, b in zip(ours, beside, strict=True)])
-    latencies = [turn.latency for turn in ours if turn.latency is not None]
     return Row(
         name=load.name,
         ours=Figure(rates.ours, PER_SECOND, ""),
@@ -94,13 +85,8 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
         rounds=rates.rounds,
         target=Bound("at least", load.target),
         goal=Bound("at least", load.goal),
-        latency=Latency(
-            median(latency.p50 for latency in latencies),
-            median(latency.p99 for latency in latencies),
-        ),
-        cpu=Cpu(
-            median(turn.cpu.server for turn in ours), median(turn.cpu.postgres for turn in ours)
-        ),
+        latency=find_latency(ours),
+        cpu=find_cpu(ours),
         details={
             "PostgreSQL's µs a message of the other": median(turn.cpu.postgres for turn in beside),
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from benchmarks.engine.bodies import make_bodies
 from benchmarks.engine.plain import TABLE
 from benchmarks.http.meter import Meter
-from benchmarks.http.pgbench import Statement, run_pgbench
 from benchmarks.http.wrk import run_wrk
-from benchmarks.results import Latency
+from benchmarks.pgbench import Statement, run_pgbench
+from benchmarks.results import Cpu, Latency
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from benchmarks.http.meter import Spent
     from benchmarks.http.queues import BenchQueue
+    from benchmarks.http.scale import Scale
     from benchmarks.http.stage import Stage
     from benchmarks.http.wrk import Load
-    from benchmarks.results import Cpu
 
 BATCH = 100
 
@@ -53,6 +55,33 @@ class Turn:
 
 
 TakeTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
+
+
+async def take_rounds(
+    stage: Stage, turns: Mapping[str, TakeTurn], scale: Scale
+) -> dict[str, list[Turn]]:
+    """Let each load have its turn in every round, after a first one that does not count."""
+    for name, take in turns.items():
+        stage.progress.step(f"{name}, warming up", 1, 1)
+        await take(scale.warm_up)
+    found: dict[str, list[Turn]] = {name: [] for name in turns}
+    for number in range(scale.rounds):
+        # Every other round goes backwards, so that none profits from its place.
+        for name in list(turns)[:: -1 if number % 2 else 1]:
+            stage.progress.step(f"{name}, round", number + 1, scale.rounds)
+            found[name].append(await turns[name](scale.turn))
+    return found
+
+
+def find_latency(turns: Sequence[Turn]) -> Latency:
+    latencies = [turn.latency for turn in turns if turn.latency is not None]
+    return Latency(median(each.p50 for each in latencies), median(each.p99 for each in latencies))
+
+
+def find_cpu(turns: Sequence[Turn]) -> Cpu:
+    return Cpu(
+        median(turn.cpu.server for turn in turns), median(turn.cpu.postgres for turn in turns)
+    )
 
 
 @dataclass(frozen=True, slots=True)

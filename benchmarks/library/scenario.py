@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from benchmarks.engine.scale import FULL as ENGINE_SCALE
 from benchmarks.engine.site import open_site
 from benchmarks.library.contestants import CONTESTANTS
@@ -25,7 +23,7 @@ from benchmarks.results import (
     Machine,
     Row,
     Run,
-    save,
+    record,
 )
 
 if TYPE_CHECKING:
@@ -78,10 +76,7 @@ async def run_library(plan: Plan, progress: Progress) -> Run:
                     found[contestant.name].append(await measure(contestant, plan.scale))
             spent = time.monotonic() - start
             row = _compare_latency(found) if name == "lone-job" else _compare_rates(name, found)
-            run = msgspec.structs.replace(
-                run, rows=(*run.rows, msgspec.structs.replace(row, seconds=spent))
-            )
-            save(run, plan.path)
+            run = record(run, [row], seconds=spent, path=plan.path)
             progress.end(f"{spent:.0f} s")
     return run
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from benchmarks.engine.scale import FULL as ENGINE
 from benchmarks.engine.site import open_site
-from benchmarks.results import Machine, Row, Run, save
+from benchmarks.results import Machine, Row, Run, record
 from benchmarks.spark.history import measure_history
 from benchmarks.spark.reading import measure_reading
 from benchmarks.spark.stage import open_stage
@@ -61,7 +59,5 @@ async def run_spark(plan: Plan, progress: Progress) -> Run:
             rows = await ROWS[name](stage)
             spent = time.monotonic() - began
             progress.end(f"{spent:.0f} s")
-            done = (msgspec.structs.replace(row, seconds=spent) for row in rows)
-            run = msgspec.structs.replace(run, rows=(*run.rows, *done))
-            save(run, plan.path)
+            run = record(run, rows, seconds=spent, path=plan.path)
     return run

@@ -17,9 +17,18 @@ from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
 from benchmarks.http.profile import profile
 from benchmarks.http.stage import open_stage
-from benchmarks.http.turns import HttpTurns
+from benchmarks.http.turns import HttpTurns, find_cpu, find_latency, take_rounds
 from benchmarks.http.wrk import find_wrk
-from benchmarks.results import PER_SECOND, Bound, Cpu, Figure, Latency, Machine, Row, Run, save
+from benchmarks.results import (
+    PER_SECOND,
+    Bound,
+    Figure,
+    Machine,
+    Row,
+    Run,
+    record,
+    save,
+)
 from benchmarks.sqs.moto import MotoTurns, run_moto
 from benchmarks.sqs.queues import SqsQueue
 
@@ -90,9 +99,8 @@ async def run_sqs(plan: Plan, progress: Progress) -> Run:
             started_at=started,
             quick=plan.quick,
             machine=Machine.describe(stage.postgres),
-            rows=tuple(msgspec.structs.replace(row, seconds=spent) for row in rows),
         )
-        save(run, plan.path)
+        run = record(run, rows, seconds=spent, path=plan.path)
         if plan.profile:
             progress.begin("profile")
             queue = await SqsQueue.create(stage.server, stage.connection, "profiled")
@@ -106,15 +114,7 @@ async def _measure(stage: Stage, stack: AsyncExitStack, names: Sequence[str]) ->
     loads = [load for load in LOADS if load.name in names]
     needed = dict.fromkeys(name for load in loads for name in (load.beside, load.load))
     turns = {name: await _make_turn(stage, stack, name) for name in needed}
-    for take in turns.values():
-        await take(stage.scale.warm_up)
-    found: dict[str, list[Turn]] = {name: [] for name in turns}
-    rounds = stage.scale.rounds
-    for number in range(rounds):
-        # Every other round goes backwards, so that none profits from its place.
-        for name in list(turns)[:: -1 if number % 2 else 1]:
-            stage.progress.step(f"{name}, round", number + 1, rounds)
-            found[name].append(await turns[name](stage.scale.turn))
+    found = await take_rounds(stage, turns, stage.scale)
     return [_make_row(load, found) for load in loads]
 
 
@@ -139,7 +139,6 @@ async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> TakeTurn
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
     ours, beside = found[load.load], found[load.beside]
     rates = compare([(b.rate, a.rate) for a, b in zip(ours, beside, strict=True)])
-    latencies = [turn.latency for turn in ours if turn.latency is not None]
     return Row(
         name=load.name,
         ours=Figure(rates.ours, PER_SECOND, ""),
@@ -149,13 +148,8 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
         high=rates.high,
         rounds=rates.rounds,
         target=None if load.target is None else Bound("at least", load.target),
-        latency=Latency(
-            median(latency.p50 for latency in latencies),
-            median(latency.p99 for latency in latencies),
-        ),
-        cpu=Cpu(
-            median(turn.cpu.server for turn in ours), median(turn.cpu.postgres for turn in ours)
-        ),
+        latency=find_latency(ours),
+        cpu=find_cpu(ours),
         details={
             "server's µs a message of the other": median(turn.cpu.server for turn in beside),
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),

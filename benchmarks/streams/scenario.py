@@ -10,11 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from benchmarks.http.stage import open_stage
 from benchmarks.http.wrk import find_wrk
-from benchmarks.results import Machine, Run, save
+from benchmarks.results import Machine, Run, record
 from benchmarks.streams.throughput import LOADS, measure_throughput
 from benchmarks.streams.waiting import measure_long_polls
 
@@ -63,9 +61,7 @@ async def run_streams(plan: Plan, progress: Progress) -> Run:
                 rows = await measure(stage)
             spent = time.monotonic() - start
             progress.end(f"{spent:.0f} s")
-            rows = [msgspec.structs.replace(row, seconds=spent) for row in rows]
-            run = msgspec.structs.replace(run, rows=(*run.rows, *rows))
-            save(run, plan.path)
+            run = record(run, rows, seconds=spent, path=plan.path)
     return run
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Cpu, Figure, Latency, Row
+from benchmarks.http.turns import find_cpu, find_latency, take_rounds
+from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
 from benchmarks.streams.queues import BenchStream
 from benchmarks.streams.turns import PushTurns, TakeTurns
 
@@ -53,15 +54,7 @@ async def measure_throughput(stage: Stage, scale: Scale, names: Sequence[str]) -
     chosen = [load for load in LOADS if load.name in names]
     needed = [load for load in LOADS if load in chosen or load.name in {c.beside for c in chosen}]
     turns = {load.name: await _make_turn(stage, scale, load) for load in needed}
-    for name, take in turns.items():
-        stage.progress.step(f"{name}, warming up", 1, 1)
-        await take(scale.warm_up)
-    found: dict[str, list[Turn]] = {name: [] for name in turns}
-    for number in range(scale.rounds):
-        # Every other round goes backwards, so that none profits from its place.
-        for name in list(turns)[:: -1 if number % 2 else 1]:
-            stage.progress.step(f"{name}, round", number + 1, scale.rounds)
-            found[name].append(await turns[name](scale.turn))
+    found = await take_rounds(stage, turns, scale)
     return [_make_row(load, found) for load in chosen]
 
 
@@ -79,16 +72,12 @@ async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
     ours = found[load.name]
-    latencies = [turn.latency for turn in ours if turn.latency is not None]
-    cpu = Cpu(median(turn.cpu.server for turn in ours), median(turn.cpu.postgres for turn in ours))
+    cpu = find_cpu(ours)
     row = Row(
         name=load.name,
         ours=Figure(median(turn.rate for turn in ours), PER_SECOND, ""),
         rounds=len(ours),
-        latency=Latency(
-            median(latency.p50 for latency in latencies),
-            median(latency.p99 for latency in latencies),
-        ),
+        latency=find_latency(ours),
         cpu=cpu,
         details={OTHERS: median(turn.spent.busy_cores for turn in ours)},
     )

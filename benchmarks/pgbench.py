@@ -39,14 +39,16 @@ class Bench:
     rows: int
 
 
-async def run_pgbench(dsn: str, statement: Statement, *, clients: int, time: timedelta) -> Bench:
+async def run_pgbench(
+    dsn: str, statement: Statement, *, clients: int, time: timedelta, threads: int = 1
+) -> Bench:
     binaries = await asyncio.to_thread(find_bundled, None)
     with tempfile.TemporaryDirectory(prefix="laneway-pgbench-") as folder:
         path = Path(folder) / "script.sql"
         path.write_text(statement.text)
         process = await asyncio.create_subprocess_exec(
             binaries.program("pgbench"),
-            *("--no-vacuum", "--protocol=prepared", f"--file={path}", "--jobs=1"),
+            *("--no-vacuum", "--protocol=prepared", f"--file={path}", f"--jobs={threads}"),
             *(f"--client={clients}", f"--time={time.total_seconds():.0f}"),
             f"--define=body={statement.body}",
             dsn,

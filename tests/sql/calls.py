@@ -405,3 +405,11 @@ async def find_orphans(session: Session) -> dict[str, int]:
 def sqlstate(error: BaseException) -> str:
     assert isinstance(error, asyncpg.PostgresError)
     return str(error.sqlstate)
+
+
+async def count_reads(session: Session, index: str) -> int:
+    """Return how many entries of the index this session has read, some time back."""
+    read: int = await session.fetchval(
+        "select pg_stat_get_xact_tuples_returned(('laneway.' || $1)::regclass)", index
+    )
+    return read

@@ -15,6 +15,7 @@ from tests.sql.calls import (
     ack_runs,
     claim,
     count,
+    count_reads,
     create_queue,
     expire,
     extend,
@@ -428,11 +429,3 @@ async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
             before = await count_reads(session, "claim_pkey")
             assert await ack(session, await claim(session, queue, *[1] * 10)) == []
             assert await count_reads(session, "claim_pkey") - before <= 20
-
-
-async def count_reads(session: Session, index: str) -> int:
-    """Return how many entries of the index this session has read, some time back."""
-    read: int = await session.fetchval(
-        "select pg_stat_get_xact_tuples_returned(('laneway.' || $1)::regclass)", index
-    )
-    return read

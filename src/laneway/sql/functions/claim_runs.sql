@@ -157,6 +157,12 @@ begin
           select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
                  null::int[], null::smallint[], array[s.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[s.body], null::text[]
             from unnest(v_seats.waiters, v_seats.tokens, v_seats.firsts, v_seats.untils, v_run.created_at, v_run.bodies) s (waiter, token, first_seq, until, created_at, body);
+      elsif v_run.plain then
+        return query
+          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
+                 null::int[], null::smallint[], v_run.created_at[s.first_seq - v_run.seq : s.last_seq - v_run.seq], null::interval[], null::smallint[], null::text[], null::json[],
+                 v_run.bodies[s.first_seq - v_run.seq : s.last_seq - v_run.seq], null::text[]
+            from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.waiters) s (token, first_seq, last_seq, until, waiter);
       else
         return query
           select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -210,6 +211,63 @@ async def test_key_counts_for_the_queue_or_for_a_partition(session: Session) -> 
         await push(session, queue, ["1"], partitions=["a"], keys=["k"])
         (second,) = await push(session, queue, ["2"], partitions=["b"], keys=["k"])
         assert second.duplicate is expected
+
+
+async def test_duplicates_among_several_lanes_leave_no_holes(
+    session: Session, queue: Queue
+) -> None:
+    (old,) = await push(session, queue, ["0"], partitions=["a"], keys=["old"])
+    await push(session, queue, ["0"], partitions=["b"], keys=["over"])
+    await session.execute(
+        "update laneway.dedup_key set expires_at = clock_timestamp() where key = 'over'"
+    )
+    places = await push(
+        session,
+        queue,
+        ["1", "2", "3", "4", "5", "6"],
+        partitions=["a", "b", "a", "b", "a", "b"],
+        keys=["old", "x", "y", "x", None, "over"],
+    )
+    assert [each.duplicate for each in places] == [True, False, False, True, False, False]
+    assert replace(places[0], duplicate=False) == old
+    assert replace(places[3], duplicate=False) == places[1]
+    # What a key is told to belong to is where the message really is.
+    again = await push(session, queue, ["7", "8", "9"], partitions=["c"], keys=["y", "x", "over"])
+    assert again == [replace(places[n], duplicate=True) for n in (2, 1, 5)]
+    seqs = await session.fetch(
+        "select partition, array_agg(seq order by seq) as seqs, array_agg(body::text order by seq) as bodies "
+        "from laneway.message join laneway.lane using (lane_id) group by partition order by partition"
+    )
+    assert [tuple(row) for row in seqs] == [
+        ("a", [1, 2, 3], ["0", "3", "5"]),
+        ("b", [1, 2, 3], ["0", "2", "6"]),
+    ]
+    pushed = await session.fetch(
+        "select partition, first_seq, last_seq from laneway.event join laneway.lane using (lane_id) "
+        "where action = 'pushed' order by partition, first_seq"
+    )
+    assert [tuple(row) for row in pushed] == [
+        ("a", 1, 1),
+        ("a", 2, 3),
+        ("b", 1, 1),
+        ("b", 2, 3),
+    ]
+
+
+async def test_key_being_taken_elsewhere_is_waited_for(
+    session: Session, connect: Connect, queue: Queue
+) -> None:
+    other, looker = await connect(), await connect()
+    transaction = session.transaction()
+    await transaction.start()
+    (first,) = await push(session, queue, ["1"], partitions=["a"], keys=["k"])
+    late = asyncio.create_task(push(other, queue, ["2", "3"], partitions=["b"], keys=["k", "l"]))
+    while not await looker.fetchval("select count(*) from pg_locks where not granted"):
+        await asyncio.sleep(0.01)
+    await transaction.commit()
+    places = await late
+    assert places[0] == replace(first, duplicate=True)
+    assert [(each.seq, each.duplicate) for each in places] == [(1, True), (1, False)]
 
 
 async def test_racing_duplicates_give_one_message(

@@ -17,12 +17,13 @@ declare
   v_headers json[] := case when cardinality(p_headers) = v_count then p_headers else array_fill(p_headers[1], array[v_count]) end;
   v_leases interval[] := case when cardinality(p_leases) = v_count then p_leases else array_fill(p_leases[1], array[v_count]) end;
   v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts else array_fill(p_max_attempts[1], array[v_count]) end;
-  v_group int[];         -- per item: which of the lanes below
-  v_take boolean[];      -- per item: written, not a duplicate
+  v_item record;         -- arrays, per item: which of the lanes below, and which of that lane's new messages
   v_lane record;         -- arrays, per lane
   v_segment int; v_unlogged int;
-  v_segments int[]; v_heads bigint[]; v_asleep int[];
-  v_duplicates int[];
+  v_segments int[]; v_heads bigint[];
+  v_taken int := 0;
+  v_take boolean[];      -- per item: written, not a duplicate; null: all are
+  v_first_segments int[]; v_first_lanes int[]; v_first_seqs bigint[]; -- per item: where the message is that it repeats
   v_now timestamptz;
 begin
   if coalesce(v_count, 0) = 0 then
@@ -40,17 +41,24 @@ begin
   if exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') or exists (select from unnest(p_max_attempts) a (attempts) where a.attempts < 1) then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;
-  select array_agg(u.lane_group order by u.n) into v_group from (
-    select i.n, dense_rank() over (order by i.queue_id, coalesce(i.part, ''), coalesce(i.priority, 0::smallint))::int as lane_group
-      from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) u;
+  select array_agg(u.lane_group) as groups, array_agg(u.place) as places into v_item from (
+    select (dense_rank() over (order by i.queue_id, i.part collate "C", i.priority))::int as lane_group,
+           (row_number() over (partition by i.queue_id, i.part collate "C", i.priority order by i.n))::int as place
+      from (select i.n, i.queue_id, coalesce(i.part, '') as part, coalesce(i.priority, 0::smallint) as priority
+              from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) i
+     order by i.n) u;
 
+  with queue as materialized (
+    select q.* from (select distinct u.queue_id from unnest(p_queues) u (queue_id)) u cross join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q)
   select array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.queue_id) as queues, array_agg(q.queue_id) as found, array_agg(l.lane_id) as ids,
+         array_agg(g.messages) as messages,
          array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-         array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged
+         array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged,
+         bool_and(q.ordered and l.lane_id is not null) as plain
     into v_lane
-    from (select distinct i.queue_id, coalesce(i.part, '') as part, coalesce(i.priority, 0::smallint) as priority
-            from unnest(v_queues, v_partitions, v_priorities) i (queue_id, part, priority) order by 1, 2, 3) g
-    left join lateral (select o.* from laneway.queue o where o.queue_id = g.queue_id offset 0) q on true
+    from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages
+            from unnest(v_queues, v_partitions, v_priorities, v_item.groups) i (queue_id, part, priority, lane_group) group by i.lane_group order by i.lane_group) g
+    left join queue q on q.queue_id = g.queue_id
     left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
   if array_position(v_lane.found, null) is not null then
     raise exception 'queue % does not exist', v_lane.queues[array_position(v_lane.found, null)] using errcode = 'LW404', hint = 'Create the queue first.';
@@ -61,80 +69,68 @@ begin
               from unnest(v_queues, p_bodies) with ordinality i (queue_id, body, n) order by i.n))
        from laneway.queue q where q.queue_id = any (v_lane.queues);
   end if;
-  for i in 1..cardinality(v_lane.ids) loop
-    if v_lane.ordered[i] and v_lane.ids[i] is not null then
-      perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]);
-    elsif v_lane.ids[i] is null or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]) then
-      v_lane.ids[i] := laneway.lock_lane(v_lane.queues[i], v_lane.parts[i], v_lane.priorities[i], v_lane.ordered[i]);
-    end if;
-  end loop;
+  if v_lane.plain then
+    perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, u.lane_id) from unnest(v_lane.ids) u (lane_id);
+  else
+    for i in 1..cardinality(v_lane.ids) loop
+      if v_lane.ordered[i] and v_lane.ids[i] is not null then
+        perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]);
+      elsif v_lane.ids[i] is null or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]) then
+        v_lane.ids[i] := laneway.lock_lane(v_lane.queues[i], v_lane.parts[i], v_lane.priorities[i], v_lane.ordered[i]);
+      end if;
+    end loop;
+  end if;
 
   -- Read only now, under the locks: the current segments, the lanes' newest seqs, and who must be woken.
   v_segment := laneway.current_segment(true);
   if v_lane.any_unlogged then
     v_unlogged := laneway.current_segment(false);
+    select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id
+                                                      order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, u.segment))) into v_segments, v_heads
+      from (select u.lane_id, case when u.logged then v_segment else v_unlogged end as segment from unnest(v_lane.ids, v_lane.logged) u (lane_id, logged)) u;
+  else
+    select array_agg(v_segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment = v_segment and m.lane_id = u.lane_id
+                                                      order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, v_segment))) into v_segments, v_heads
+      from unnest(v_lane.ids) u (lane_id);
   end if;
-  v_segments := array(select case when o.logged then v_segment else v_unlogged end from unnest(v_lane.logged) o (logged));
-  select array_agg(coalesce(h.seq, laneway.newest_seq(u.lane_id, u.segment))), array_agg(u.lane_id) filter (where exists (
-           select from laneway.reader r where r.lane_id = u.lane_id and not r.ready))
-    into v_heads, v_asleep
-    from unnest(v_lane.ids, v_segments) u (lane_id, segment)
-    left join lateral (select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id
-                        order by m.seq desc limit 1) h on true;
-  if v_asleep is not null then
-    update laneway.reader set ready = true where lane_id = any (v_asleep) and not ready;
-  end if;
+  update laneway.reader set ready = true where lane_id = any (v_lane.ids) and not ready;
 
   v_now := clock_timestamp();
-  v_take := array_fill(true, array[v_count]);
   if p_keys is not null then
-    -- First occurrences get the place they would have if no key were taken; the rest repeat them.
-    select array_agg(k.key is null or k.occurrence = 1 order by k.n) into v_take from (
-      select i.n, i.key, row_number() over (partition by i.queue_id, case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end, i.key order by i.n) as occurrence
-        from unnest(v_queues, v_partitions, v_keys, v_group) with ordinality i (queue_id, part, key, lane_group, n)) k;
-    with candidate as (
-      select i.n, i.queue_id, case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group,
-             v_heads[i.lane_group] + row_number() over (partition by i.lane_group order by i.n) as seq
-        from unnest(v_queues, v_partitions, v_keys, v_group, v_take) with ordinality i (queue_id, part, key, lane_group, take, n) where i.take),
-    taken as (
-      insert into laneway.dedup_key as d (queue_id, scope, key, segment, lane_id, seq, expires_at)
-      select c.queue_id, c.scope, c.key, v_segments[c.lane_group], v_lane.ids[c.lane_group], c.seq, v_now + v_lane.windows[c.lane_group]
-        from candidate c where c.key is not null order by c.queue_id, c.scope, c.key
-      on conflict (queue_id, scope, key) do update
-        set segment = excluded.segment, lane_id = excluded.lane_id, seq = excluded.seq, expires_at = excluded.expires_at
-        where d.expires_at <= v_now
-      returning queue_id, scope, key)
-    select array_agg(c.n) into v_duplicates from candidate c
-     where c.key is not null and not exists (select from taken t where t.queue_id = c.queue_id and t.scope = c.scope and t.key = c.key);
-    if v_duplicates is not null then
-      select array_agg(i.take and i.n <> all (v_duplicates) order by i.n) into v_take from unnest(v_take) with ordinality i (take, n);
-      with placed as (
-        select i.queue_id, case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end as scope, i.key,
-               v_heads[i.lane_group] + row_number() over (partition by i.lane_group order by i.n) as seq
-          from unnest(v_queues, v_partitions, v_keys, v_group, v_take) with ordinality i (queue_id, part, key, lane_group, take, n) where i.take)
-      update laneway.dedup_key d set seq = p.seq from placed p
-       where d.queue_id = p.queue_id and d.scope = p.scope and d.key = p.key and d.seq <> p.seq;
+    -- Mostly every key is new, and an insert that need not be ready for conflicts costs half.
+    begin
+      insert into laneway.dedup_key (queue_id, scope, key, segment, lane_id, seq, expires_at)
+      select i.queue_id, i.scope, i.key, v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + v_lane.windows[i.lane_group]
+        from (select i.queue_id, i.scope, i.key, i.lane_group, i.place, row_number() over (partition by i.queue_id, i.scope collate "C", i.key collate "C" order by i.n) as occurrence
+                from (select i.n, i.queue_id, case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
+                        from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) with ordinality i (queue_id, part, key, lane_group, place, n) where i.key is not null) i) i
+       where i.occurrence = 1 and (select k.lane_id from laneway.dedup_key k where k.queue_id = i.queue_id and k.scope = i.scope and k.key = i.key) is null
+       order by i.queue_id, i.scope collate "C", i.key collate "C";
+      get diagnostics v_taken = row_count;
+    exception when unique_violation then
+      v_taken := 0; -- somebody else took one just now
+    end;
+    if v_taken < v_count - pg_catalog.num_nulls(variadic v_keys) then
+      select t.* into v_take, v_item.places, v_first_segments, v_first_lanes, v_first_seqs
+        from (select array_agg(case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end) as scopes, array_agg(v_segments[i.lane_group]) as segments,
+                     array_agg(v_lane.ids[i.lane_group]) as ids, array_agg(v_heads[i.lane_group]) as heads, array_agg(v_now + v_lane.windows[i.lane_group]) as expiries
+                from unnest(v_partitions, v_item.groups) with ordinality i (part, lane_group, n)) i,
+             laneway.take_keys(v_queues, i.scopes, v_keys, i.segments, i.ids, i.heads, i.expiries, v_now) t;
+      v_lane.messages := array(select count(*) filter (where i.take) from unnest(v_item.groups, v_take) i (lane_group, take) group by i.lane_group order by i.lane_group);
     end if;
   end if;
 
-  insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
-  select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + row_number() over (partition by i.lane_group order by i.n),
-         clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_lane.delays[i.lane_group]), v_now),
-         v_leases[i.n], v_max_attempts[i.n], v_keys[i.n], v_headers[i.n], i.body
-    from unnest(p_bodies, v_group, v_take) with ordinality i (body, lane_group, take, n) where i.take order by i.n;
-
-  insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
-  select v_segments[i.lane_group] - v_segments[i.lane_group] % 2, v_now, 'pushed', min(v_queues[i.n]), v_lane.ids[i.lane_group], v_segments[i.lane_group],
-         v_heads[i.lane_group] + 1, v_heads[i.lane_group] + count(*), p_ride
-    from unnest(v_group, v_take) with ordinality i (lane_group, take, n) where i.take and v_lane.recorded[i.lane_group] group by i.lane_group;
-
   return query
-    select i.n::int - 1, 1, coalesce(d.segment, v_segments[i.lane_group]), coalesce(d.lane_id, v_lane.ids[i.lane_group]),
-           coalesce(d.seq, v_heads[i.lane_group] + sum(case when i.take then 1 else 0 end) over (partition by i.lane_group order by i.n)::bigint), not i.take
-      from unnest(v_queues, v_partitions, v_keys, v_group, v_take) with ordinality i (queue_id, part, key, lane_group, take, n)
-      left join lateral (
-        select k.segment, k.lane_id, k.seq from laneway.dedup_key k
-         where not i.take and k.queue_id = i.queue_id and k.scope = case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end and k.key = i.key
-         limit 1) d on true
-     order by i.n;
+    with written as (
+      insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
+      select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_lane.delays[i.lane_group]), v_now),
+             v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
+        from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false order by i.n),
+    recorded as (
+      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
+      select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, l.lane_id, l.segment, l.head + 1, l.head + l.messages, p_ride
+        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages, v_lane.recorded) l (queue_id, lane_id, segment, head, messages, recorded) where l.recorded and l.messages > 0)
+    select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),
+           coalesce(v_first_seqs[i.n], v_heads[i.lane_group] + i.place), i.take is false
+      from unnest(v_item.groups, v_item.places, v_take) with ordinality i (lane_group, place, take, n);
 end $$;

@@ -87,15 +87,14 @@ class Packed(NamedTuple):
 
 async def send_message(exchange: Exchange, request: SendMessage) -> Sent:
     queue = await exchange.find_queue(request)
-    packed = pack(request, queue)
-    _check_size(packed.size, queue)
+    fifo = is_fifo(queue)
+    packed = pack(request, queue, fifo=fifo)
+    _check_size(packed.size, read_maximum_size(queue))
     pushed = await exchange.broker.push(queue.name, (packed.message,))
     exchange.call.service.metrics.count_messages(Traffic.PUSHED)
-    segment, lane, seq, _ = pushed[0]
-    if packed.message.headers is None and packed.message.key is None:
-        # Most messages are plain, and this is the busiest action of all.
-        return Sent(md5_of_message_body=packed.body.digest, message_id=show_id(segment, lane, seq))
-    return Sent(**_describe(request, packed, pushed[0], queue))
+    sent = Sent(md5_of_message_body=packed.body.digest, message_id=show_id(*pushed[0][:3]))
+    _describe(sent, request, pushed[0], fifo=fifo)
+    return sent
 
 
 async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch:
@@ -104,13 +103,15 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
     failed = []
     good: list[tuple[SendEntry, Packed]] = []
     total = 0
-    if is_fifo(queue):
+    fifo = is_fifo(queue)
+    largest = read_maximum_size(queue)
+    if fifo:
         _check_fifo_batch(request.entries, queue)
     for entry in request.entries:
         try:
-            packed = pack(entry, queue)
+            packed = pack(entry, queue, fifo=fifo)
             total += packed.size
-            _check_size(packed.size, queue)
+            _check_size(packed.size, largest)
         except Fault as fault:
             failed.append(tell_failure(entry, fault))
         else:
@@ -122,14 +123,19 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
         )
     pushed = await exchange.broker.push(queue.name, [packed.message for _, packed in good])
     exchange.call.service.metrics.count_messages(Traffic.PUSHED, len(good))
-    sent = [
-        SentEntry(id=entry.id, **_describe(entry, packed, place, queue))
-        for (entry, packed), place in zip(good, pushed, strict=True)
-    ]
+    sent = []
+    for (entry, packed), place in zip(good, pushed, strict=True):
+        item = SentEntry(
+            id=entry.id,
+            md5_of_message_body=packed.body.digest,
+            message_id=show_id(*place[:3]),
+        )
+        _describe(item, entry, place, fifo=fifo)
+        sent.append(item)
     return SentBatch(successful=sent, failed=failed)
 
 
-def pack(parcel: Parcel, queue: Queue) -> Packed:
+def pack(parcel: Parcel, queue: Queue, *, fifo: bool) -> Packed:
     """Check a message by itself and make it ready."""
     body = read_body(parcel.message_body)
     size = body.size
@@ -144,7 +150,7 @@ def pack(parcel: Parcel, queue: Queue) -> Packed:
     delay = None
     if parcel.delay_seconds is not None:
         delay = _read_delay(parcel.delay_seconds, queue)
-    if is_fifo(queue):
+    if fifo:
         if not group:
             raise missing("MessageGroupId")
         if delay:
@@ -162,32 +168,30 @@ _NOT_FOR_THIS_TYPE = "The request includes a parameter that is not valid for thi
 
 def show_id(segment: int, lane: int, seq: int) -> str:
     """Return a message's address as a UUID."""
-    text = f"{segment:08x}{lane:08x}{seq:016x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return "%08x-%04x-%04x-%04x-%012x" % (  # noqa: UP031 - half the cost of an f-string here
+        segment,
+        lane >> 16,
+        lane & 0xFFFF,
+        seq >> 48,
+        seq & 0xFFFF_FFFF_FFFF,
+    )
 
 
 def show_sequence(seq: int) -> str:
-    return f"{seq:020d}"
+    return str(seq).zfill(20)
 
 
-def _describe(parcel: Parcel, packed: Packed, place: Pushed, queue: Queue) -> dict[str, str]:
-    segment, lane, seq, _ = place
-    described = {
-        "md5_of_message_body": packed.body.digest,
-        "message_id": show_id(segment, lane, seq),
-    }
+def _describe(sent: Sent, parcel: Parcel, place: Pushed, *, fifo: bool) -> None:
+    """Add what only some messages have: most are plain."""
     if parcel.message_attributes:
-        described["md5_of_message_attributes"] = digest_attributes(parcel.message_attributes)
+        sent.md5_of_message_attributes = digest_attributes(parcel.message_attributes)
     if parcel.message_system_attributes:
-        digest = digest_attributes(parcel.message_system_attributes)
-        described["md5_of_message_system_attributes"] = digest
-    if is_fifo(queue):
-        described["sequence_number"] = show_sequence(seq)
-    return described
+        sent.md5_of_message_system_attributes = digest_attributes(parcel.message_system_attributes)
+    if fifo:
+        sent.sequence_number = show_sequence(place.seq)
 
 
-def _check_size(size: int, queue: Queue) -> None:
-    largest = read_maximum_size(queue)
+def _check_size(size: int, largest: int) -> None:
     if size > largest:
         raise invalid(
             "One or more parameters are invalid. Reason: Message must be shorter than "
@@ -197,10 +201,11 @@ def _check_size(size: int, queue: Queue) -> None:
 
 def _check_fifo_batch(entries: list[SendEntry], queue: Queue) -> None:
     """Refuse the whole batch where one entry has no group or no deduplication id."""
+    by_content = has_content_deduplication(queue)
     for entry in entries:
         if not entry.message_group_id:
             raise invalid("The request must contain the parameter MessageGroupId.")
-        if entry.message_deduplication_id is None and not has_content_deduplication(queue):
+        if entry.message_deduplication_id is None and not by_content:
             raise invalid(_NO_KEY)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -116,6 +116,20 @@ async def test_what_another_process_did_is_told(database: str) -> None:
         message_id = await add(there, "default")
         update = (await of_queue(events, "default"))["data"]
         assert update["payload"]["ids"] == [message_id]
+
+
+async def test_what_any_of_the_workers_did_is_told(database: str) -> None:
+    async with run_laneway(database, "--workers", "2") as server:
+        async with AsyncExitStack() as stack:
+            here = await stack.enter_async_context(server.client())
+            events = await stack.enter_async_context(watch(here))
+            # Each has a connection of its own, to one worker or the other.
+            clients = [await stack.enter_async_context(server.client()) for _ in range(8)]
+            added = {await add(client, "default") for client in clients}
+            told: set[str] = set()
+            while told != added:
+                told.update((await of_queue(events, "default"))["data"]["payload"]["ids"])
+        assert await server.stop() == 0
 
 
 async def test_without_a_key_only_hints_are_told(database: str) -> None:

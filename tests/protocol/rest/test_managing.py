@@ -192,6 +192,15 @@ async def test_dead_message_comes_back_with_its_attempts_reset(
     assert (await take(api, queue))["attempt_count"] == 1
 
 
+async def test_archived_message_keeps_what_it_died_of(api: httpx.AsyncClient, queue: str) -> None:
+    message_id = await add(api, queue)
+    await take(api, queue)
+    await move(api, [message_id], "processing", "dead", errorReason="poison")
+    assert await move(api, [message_id], "dead", "archived") == 1
+    (message,) = await show(api, queue, "archived")
+    assert (message["last_error"], message["attempt_count"]) == ("poison", 1)
+
+
 async def test_message_moves_between_all_parts(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     at = "main"

@@ -1,5 +1,6 @@
 -- Moves messages of a group from one state to another by hand. States: queued, processing, acknowledged, dead,
 -- archived; to 'deleted' as well. To queued: handed out next, attempts kept from processing, else from zero.
+-- To archived: with its attempts and what it failed of last.
 -- To processing: locked for p_consumer with a new token, which is answered. Answers the items that moved; those
 -- that are not in state p_from are left as they are.
 -- Locks: the readers' advisory locks, in order of lane. Errors: LW422 unknown state.
@@ -73,7 +74,7 @@ begin
         update laneway.claim set pending = pending - v_one where token = v_claim.token and part = v_claim.part;
       end if;
     elsif p_from = 'dead' then
-      select d.reason into v_error from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
+      select d.reason, case when p_to = 'archived' then d.attempt else 0 end into v_error, v_attempt from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
       continue when not found; -- replayed just now
       with taken as (delete from laneway.dead_letter where reader_id = v_reader and seq = v_item.seq returning *)
       insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
@@ -102,7 +103,7 @@ begin
       perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt, p_reason, p_consumer);
     elsif p_to = 'archived' then
       insert into laneway.archive (reader_id, seq, segment, group_id, lane_id, partition, priority, created_at, archived_at, attempt, reason, consumer, lease, max_attempts, key, headers, body)
-      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, c.created_at, v_now, v_attempt, p_reason, p_consumer, c.lease, c.max_attempts, c.key, c.headers, c.body
+      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, c.created_at, v_now, v_attempt, coalesce(p_reason, v_error), p_consumer, c.lease, c.max_attempts, c.key, c.headers, c.body
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
       delete from laneway.revision where reader_id = v_reader and seq = v_item.seq;
     elsif p_to = 'deleted' then

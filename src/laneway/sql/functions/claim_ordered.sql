@@ -1,6 +1,8 @@
 -- claim_runs for ordered groups: each waiter gets the next messages of one lane that nobody holds, the lane
 -- with the oldest message first (beyond 32 lanes: in turn). A lane that waits for a retry or whose next
 -- message is delayed is passed over; a lane whose holder's time is up is taken over at once.
+-- Here is the straight path: it looks at many lanes in one statement, without locks, then locks each lane that it hands
+-- out and sees whether it stands where it stood. What is not so simple is in claim_past_exceptions.
 -- Arguments, answer, locks and errors are claim_runs'.
 create or replace function laneway.claim_ordered(
   p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
@@ -10,129 +12,140 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 as $$
 #variable_conflict use_column
 declare
-  v_group record;
   v_now timestamptz := clock_timestamp();
-  v_waiter int := 0;
-  v_below int := 32768;
-  v_level int;
+  v_group record;
+  v_seats int[];                         -- of the waiters, those who want something
+  v_seat int := 1;
   v_ready record;
-  v_place record;
+  v_at record;
   v_lane record;
-  v_to bigint;
-  v_passes int := 0;
-  v_served int := 0;
+  v_run record;
+  v_many boolean;
+  v_level smallint;
+  v_last int;                            -- where there are many lanes: the last reader, and
+  v_pivot int;                           -- where this claim began to look
+  v_after int;
+  v_size int;
+  v_looked int := 0;
   v_held int;
   v_own boolean := false;
-  v_has_parked boolean;
-  v_oldest int;
-  v_seen int[] := '{}';
-  v_readers int[]; v_lanes int[]; v_from bigint[]; v_upto bigint[]; v_segments int[]; v_ctids tid[]; v_until bigint[];
+  v_moved boolean := false;
 begin
-  select g.queue_id, q.lease, q.record_events into v_group
-    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
-  v_has_parked := exists (select from laneway.parked k where k.group_id = p_group_id);
-  while v_waiter < cardinality(p_wants) and p_wants[v_waiter + 1] < 1 loop
-    v_waiter := v_waiter + 1;
-  end loop;
-  loop
-    exit when v_waiter >= cardinality(p_wants);
-    select * into v_ready from laneway.ready_readers(p_group_id, v_group.queue_id, p_partition, p_priority, v_below, 32);
-    if v_has_parked then
-      -- Messages put back by hand come from lanes that may be idle.
-      v_level := (select max(k.priority) from laneway.parked k
-                   where k.group_id = p_group_id and k.available_at <= v_now and (p_partition is null or k.partition = p_partition)
-                     and (p_priority is null or k.priority = p_priority) and k.priority < v_below);
-      if v_level > v_ready.level then
-        v_ready.readers := '{}'; v_ready.lanes := '{}'; v_ready.many := false;
+  select g.queue_id, q.lease, q.record_events, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
+         (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1) as current_segment,
+         array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0) as seats
+    into v_group from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  v_seats := v_group.seats;
+  if p_partition is null then
+    select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready
+      from (select o.reader_id, o.lane_id, o.priority from laneway.reader o
+             where o.group_id = p_group_id and o.ready and (p_priority is null or o.priority = p_priority) order by o.priority desc, o.reader_id limit 33) r;
+  else
+    select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready
+      from laneway.lane l
+      cross join lateral (select o.reader_id, o.lane_id, o.priority, o.ready from laneway.reader o where o.group_id = p_group_id and o.lane_id = l.lane_id offset 0) r
+     where l.queue_id = v_group.queue_id and l.partition = p_partition and r.ready and (p_priority is null or r.priority = p_priority);
+  end if;
+  v_many := p_partition is null and coalesce(cardinality(v_ready.readers) > 32, false);
+  if v_many then
+    select r.reader_id, r.priority into v_last, v_level from laneway.reader r
+     where r.group_id = p_group_id and r.ready and (p_priority is null or r.priority = p_priority) order by r.priority, r.reader_id desc limit 1;
+    v_pivot := v_ready.readers[1] + floor(random() * (v_last - v_ready.readers[1] + 1))::int;
+    v_after := v_pivot - 1;
+    v_size := 2 * cardinality(v_seats) + 6;
+  end if;
+  if v_group.has_parked or (v_many and v_level <> v_ready.priorities[1]) then
+    return query select * from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+    return;
+  end if;
+
+  while v_seat <= cardinality(v_seats) loop
+    if v_many then
+      select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready
+        from (select o.reader_id, o.lane_id, o.priority from laneway.reader o
+               where o.group_id = p_group_id and o.ready and o.priority = v_level and o.reader_id > v_after and o.reader_id <= v_last order by o.reader_id limit v_size) r;
+      if v_ready.readers is null then
+        exit when v_last < v_pivot;
+        v_last := v_pivot - 1; -- from the beginning to where we began
+        v_after := 0;
+        continue;
       end if;
-      v_ready.level := greatest(v_ready.level, v_level);
-      select v_ready.readers || array_agg(d.reader_id order by d.reader_id), v_ready.lanes || array_agg(d.lane_id order by d.reader_id) into v_ready.readers, v_ready.lanes
-        from (select distinct k.reader_id, k.lane_id from laneway.parked k
-               where k.group_id = p_group_id and k.available_at <= v_now and (p_partition is null or k.partition = p_partition)
-                 and k.priority = v_ready.level limit 32) d;
+      v_after := v_ready.readers[cardinality(v_ready.readers)];
     end if;
-    exit when v_ready.level is null;
-    v_readers := '{}'; v_lanes := '{}'; v_from := '{}'; v_upto := '{}'; v_segments := '{}'; v_ctids := '{}'; v_until := '{}'; v_oldest := null;
-    for i in 1..coalesce(cardinality(v_ready.readers), 0) loop
-      continue when v_ready.readers[i] = any (v_seen);
-      v_seen := v_seen || v_ready.readers[i];
-      if not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_ready.readers[i]) then
-        v_held := coalesce(v_held, v_ready.readers[i]);
+    -- Where the lanes stand that nobody holds and that wait for no retry.
+    select array_agg(u.reader_id) as readers, array_agg(u.lane_id) as lanes, array_agg(u.priority) as priorities, array_agg(p.step) as steps, array_agg(p.segment) as segments,
+           array_agg(p.seq) as seqs, array_agg(p.exceptions_until > p.seq or c.until is not null) as odd, min(p.segment) as oldest into v_at
+      from unnest(v_ready.readers, v_ready.lanes, v_ready.priorities) u (reader_id, lane_id, priority)
+      cross join lateral (select p.step, p.segment, p.seq, p.exceptions_until, p.token, p.not_before from laneway.progress p where p.reader_id = u.reader_id order by p.step desc limit 1) p
+      left join lateral (select max(c.until) as until from laneway.claim c where c.token = p.token) c on true
+     where (p.not_before > v_now) is not true and (c.until > v_now) is not true;
+    for v_lane in
+      select u.reader_id, u.lane_id, u.priority, u.step, u.odd, m.segment, m.seq, m.delayed
+        from unnest(v_at.readers, v_at.lanes, v_at.priorities, v_at.steps, v_at.segments, v_at.seqs, v_at.odd) with ordinality u (reader_id, lane_id, priority, step, segment, seq, odd, i)
+        left join lateral (select m.segment, m.seq, m.created_at, (m.deliver_at > v_now) is true as delayed from laneway.message m
+                            where m.segment >= v_at.oldest and m.segment >= u.segment and m.lane_id = u.lane_id and m.seq > u.seq order by m.seq limit 1) m on true
+       order by u.priority desc, case when not v_many then m.created_at end, u.i
+    loop
+      exit when v_seat > cardinality(v_seats);
+      if v_lane.odd then
+        return query
+          select * from laneway.claim_past_exceptions(p_group_id, array(select case when n < v_seats[v_seat] then 0 else p_wants[n] end from generate_subscripts(p_wants, 1) n),
+            p_leases, p_consumers, p_partition, p_priority);
+        return;
+      end if;
+      continue when v_lane.delayed or (v_lane.seq is null and not v_many);
+      if not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_lane.reader_id) then
+        v_held := coalesce(v_held, v_lane.reader_id);
         continue;
       end if;
       v_own := true;
-      select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
-        from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
-      if v_place.token is not null then
-        if exists (select from laneway.claim c where c.token = v_place.token and (c.until > v_now) is true) then
-          continue;
-        end if;
-        if exists (select from laneway.claim c where c.token = v_place.token) then
-          perform laneway.expire_claim(v_place.token);
-          v_now := clock_timestamp(); -- what came back is due now
-          v_has_parked := true;
-          -- somebody is settling it right now
-          continue when exists (select from laneway.claim c where c.token = v_place.token);
-          -- what had been put back by hand is put back again
-          v_has_parked := true;
-          v_now := clock_timestamp();
-          select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place
-            from laneway.progress p where p.reader_id = v_ready.readers[i] order by p.step desc limit 1;
-        end if;
-      end if;
-      continue when v_place.not_before > v_now;
-      if v_has_parked then
-        select k.ctid, k.seq, k.segment, k.attempt into v_lane from laneway.parked k
-         where k.reader_id = v_ready.readers[i] and k.available_at <= v_now order by k.seq limit 1 for update skip locked;
-        if found then
-          return query select * from laneway.claim_put_back(p_group_id, v_ready.readers[i], v_ready.lanes[i], v_lane.seq, v_waiter, p_leases[v_waiter + 1], p_consumers[v_waiter + 1]);
-          v_served := v_served + 1;
-          v_waiter := v_waiter + 1;
-          while v_waiter < cardinality(p_wants) and p_wants[v_waiter + 1] < 1 loop
-            v_waiter := v_waiter + 1;
-          end loop;
-          exit when v_waiter >= cardinality(p_wants);
-          continue;
-        end if;
-      end if;
-      v_to := 9223372036854775807;
-      if v_place.exceptions_until > v_place.seq then
-        select * into v_place.seq, v_to from laneway.next_run(v_ready.readers[i], v_place.seq);
-      end if;
-      v_readers := v_readers || v_ready.readers[i]; v_lanes := v_lanes || v_ready.lanes[i]; v_ctids := v_ctids || v_place.ctid;
-      v_from := v_from || v_place.seq; v_upto := v_upto || v_to; v_segments := v_segments || v_place.segment; v_until := v_until || v_place.exceptions_until;
-      v_oldest := least(v_oldest, v_place.segment);
-    end loop;
-    exit when v_waiter >= cardinality(p_wants);
-    for v_lane in
-      select u.i, m.segment, m.seq, m.delayed from unnest(v_lanes, v_from, v_upto, v_segments) with ordinality u (lane_id, from_seq, to_seq, segment, i)
-        left join lateral (select m.segment, m.seq, m.created_at, coalesce(m.deliver_at > v_now, false) as delayed from laneway.message m
-                            where m.segment >= v_oldest and m.lane_id = u.lane_id and m.segment >= u.segment
-                              and m.seq > u.from_seq and m.seq <= u.to_seq order by m.seq limit 1) m on true
-       order by m.created_at, u.i
-    loop
       if v_lane.seq is null then
-        if v_ready.many then
-          perform laneway.rest_reader(v_readers[v_lane.i], v_lanes[v_lane.i]);
-        end if;
+        perform laneway.rest_reader(v_lane.reader_id, v_lane.lane_id);
         continue;
       end if;
-      continue when v_lane.delayed or v_waiter >= cardinality(p_wants);
-      return query select * from laneway.claim_lane(p_group_id, v_readers[v_lane.i], v_lanes[v_lane.i], v_lane.segment, v_lane.seq, v_upto[v_lane.i],
-        v_ctids[v_lane.i], v_until[v_lane.i], v_waiter, p_wants[v_waiter + 1], p_leases[v_waiter + 1], p_consumers[v_waiter + 1]);
-      v_served := v_served + 1;
-      v_waiter := v_waiter + 1;
-      while v_waiter < cardinality(p_wants) and p_wants[v_waiter + 1] < 1 loop
-        v_waiter := v_waiter + 1;
-      end loop;
+      waiter := v_seats[v_seat] - 1;
+      select p.ctid as place, p.step, p.exceptions_until, l.partition, m.* into v_run
+        from laneway.lane l
+        cross join lateral (select p.ctid, p.step, p.exceptions_until from laneway.progress p where p.reader_id = v_lane.reader_id order by p.step desc limit 1) p
+        cross join lateral (
+          select max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) is true as special, array_agg(m.created_at) as created_at,
+                 case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end as max_attempts, case when count(m.key) > 0 then array_agg(m.key) end as keys,
+                 case when count(m.headers) > 0 then array_agg(m.headers) end as headers, array_agg(m.body) as bodies
+            from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
+                   where m.segment = v_lane.segment and m.lane_id = v_lane.lane_id and m.seq >= v_lane.seq order by m.seq limit p_wants[waiter + 1]) m) m
+       where l.lane_id = v_lane.lane_id;
+      if v_run.step <> v_lane.step then
+        v_moved := true; -- another has just handed it out
+        continue;
+      end if;
+      v_seat := v_seat + 1;
+      if v_run.special then
+        return query select * from laneway.claim_lane(p_group_id, v_lane.reader_id, v_lane.lane_id, v_lane.segment, v_lane.seq, 9223372036854775807,
+          v_run.place, v_run.exceptions_until, waiter, p_wants[waiter + 1], p_leases[waiter + 1], p_consumers[waiter + 1]);
+        continue;
+      end if;
+      token := gen_random_uuid(); segment := v_lane.segment; lane_id := v_lane.lane_id; first_seq := v_lane.seq; partition := v_run.partition; priority := v_lane.priority;
+      attempt := 1; until := v_now + coalesce(p_leases[waiter + 1], v_group.lease); created_at := v_run.created_at; max_attempts := v_run.max_attempts;
+      keys := v_run.keys; headers := v_run.headers; bodies := v_run.bodies;
+      with moved as (
+        insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
+        values (v_lane.reader_id, v_lane.segment, v_run.last, v_run.exceptions_until, token, v_now)),
+      left_behind as (
+        delete from laneway.progress where ctid = v_run.place),
+      recorded as (
+        insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
+        select v_group.current_segment, v_now, 'claimed', v_group.queue_id, p_group_id, v_lane.lane_id, v_lane.segment, v_lane.seq, v_run.last, 1, token, p_consumers[waiter + 1]
+         where v_group.record_events)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      values (token, v_lane.reader_id, p_group_id, v_lane.lane_id, v_lane.segment, v_lane.seq, v_run.last, int8multirange(int8range(v_lane.seq, v_run.last, '[]')),
+              1, false, v_now, until, p_consumers[waiter + 1]);
+      return next;
     end loop;
-    v_passes := v_passes + 1;
-    if not v_ready.many or v_passes >= 20 then
-      v_below := v_ready.level;
-      v_passes := 0;
-    end if;
+    v_looked := v_looked + cardinality(v_ready.readers);
+    exit when not v_many or v_looked >= 1000;
+    v_size := least(2 * v_size, 256);
   end loop;
-  if v_served = 0 and v_held is not null then
+  if v_seat = 1 and (v_held is not null or v_moved) then
     if v_own then
       raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
     end if;

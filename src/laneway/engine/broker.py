@@ -36,6 +36,7 @@ from laneway.engine.procedures.maintenance import read_clock
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.line import Filter
+from laneway.engine.pumps.ordered_claim import OrderedClaimPump
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.redrive import Redrive
@@ -301,7 +302,7 @@ class Broker(
                 rows = await persist(
                     lambda: transact(connection, acks=runs, queues=queues, columns=columns)
                 )
-            self._lanes.free(runs.lanes)
+            self._lanes.settle(runs, lost=())
             if queues:
                 self._pushes.announce(queues, columns, delayed=delayed)
             return expand_places(rows)
@@ -338,11 +339,10 @@ class Broker(
 
     def _open_pump(self, queue: Queue, group: Group) -> ClaimPump:
         queue_id, ordered = queue.queue_id, queue.settings.ordered
-        pump = ClaimPump(
+        pump = (OrderedClaimPump if group.ordered else ClaimPump)(
             queue_id=queue_id,
             group_id=group.group_id,
             place=lambda partition: LanePlace(queue_id, partition, ordered),
-            ordered=group.ordered,
             pool=self._core.pool,
             tasks=self._tasks,
             settings=self._settings.pumps,

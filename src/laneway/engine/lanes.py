@@ -9,8 +9,11 @@ from laneway.domain.errors import LanewayError
 from laneway.engine.procedures.inspection import find_lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
+    from laneway.domain.messages import Token
+    from laneway.engine.columns import Runs
+    from laneway.engine.holds import Hold
     from laneway.engine.pool import Pool
     from laneway.engine.tasks import Tasks
     from laneway.engine.wakeups import Wakeups
@@ -37,6 +40,7 @@ class Lanes:
         self._tasks = tasks
         self._wakeups = wakeups
         self._places: dict[int, LanePlace] = {}
+        self._holds: dict[Token, Hold] = {}
         self._unknown: dict[int, bool] = {}
         self._looking = False
 
@@ -44,6 +48,29 @@ class Lanes:
         if len(self._places) >= LIMIT:
             self._places.clear()
         self._places[lane] = place
+
+    def hold(self, token: Token, hold: Hold) -> None:
+        """Remember who is to be told when all of an ordered group's claim is settled."""
+        if len(self._holds) >= LIMIT:
+            self._holds.clear()
+        self._holds[token] = hold
+
+    def settle(self, runs: Runs, *, lost: Collection[int]) -> None:
+        """Have those go on who wait for what these runs, but the lost ones, held."""
+        others = []
+        for run, (token, lane, first, last) in enumerate(zip(*runs, strict=True)):
+            hold = self._holds.get(token)
+            place = self._places.get(lane)
+            if hold is None or place is None or run in lost:
+                self._holds.pop(token, None)
+                others.append(lane)
+                continue
+            hold.left -= last - first + 1
+            if hold.left <= 0:
+                del self._holds[token]
+                hold.resume(hold)
+                self._wakeups.tell(place.queue_id)
+        self.free(others)
 
     def free(self, lanes: Iterable[int], *, requeued: bool = False) -> None:
         """Wake who waits for these lanes; requeued: messages went back, perhaps with a delay."""

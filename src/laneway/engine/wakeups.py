@@ -11,10 +11,17 @@ if TYPE_CHECKING:
 class Sleeper(Protocol):
     """Somebody who waits for messages of a queue."""
 
-    def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
+    def wake(
+        self,
+        *,
+        partitions: Collection[str] | None = None,
+        delayed: bool = False,
+        plain: bool = False,
+    ) -> None:
         """Look again: in these partitions only, if they are given.
 
         delayed: what came may not be due yet, so that the next due time has changed.
+        plain: messages of priority 0 were pushed to these partitions, and that is all.
         """
 
 
@@ -42,10 +49,19 @@ class Wakeups:
             self._sleepers.pop(queue_id, None)
 
     def wake(
-        self, queue_id: int, *, partitions: Collection[str] | None = None, delayed: bool = False
+        self,
+        queue_id: int,
+        *,
+        partitions: Collection[str] | None = None,
+        delayed: bool = False,
+        plain: bool = False,
     ) -> None:
         for sleeper in self._sleepers.get(queue_id, ()):
-            sleeper.wake(partitions=partitions, delayed=delayed)
+            sleeper.wake(partitions=partitions, delayed=delayed, plain=plain)
+        self.tell(queue_id, delayed=delayed)
+
+    def tell(self, queue_id: int, *, delayed: bool = False) -> None:
+        """Tell everybody but this process's sleepers of the queue."""
         for stir in self._watchers:
             stir()
         self._notify(queue_id, delayed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidSetting, LockLost, QueueNotFound
+from laneway.domain.errors import GroupNotFound, InvalidSetting, LockLost, QueueNotFound
 from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -36,6 +36,30 @@ async def subscribe(
         means={"LW404": QueueNotFound, "LW422": InvalidSetting},
     )
     return rows[0]
+
+
+async def claim_lanes(
+    connection: Connection,
+    *,
+    group_id: int,
+    wants: Sequence[int],
+    leases: Sequence[timedelta | None] | None = None,
+    consumers: Sequence[str | None] | None = None,
+    partition: str | None = None,
+    priority: int | None = None,
+) -> list[asyncpg.Record]:
+    """Return (more, then a row of claim_runs) per claim."""
+    return await fetch(
+        connection,
+        "select * from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true)",
+        group_id,
+        wants,
+        leases,
+        consumers,
+        partition,
+        priority,
+        means={"LW404": GroupNotFound},
+    )
 
 
 async def widen_lease(

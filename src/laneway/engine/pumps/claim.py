@@ -55,7 +55,6 @@ class ClaimPump:
         queue_id: int,
         group_id: int,
         place: Callable[[str], LanePlace],
-        ordered: bool,
         pool: Pool,
         tasks: Tasks,
         settings: PumpSettings,
@@ -65,7 +64,6 @@ class ClaimPump:
         self.queue_id = queue_id
         self.group_id = group_id
         self._place = place
-        self._ordered = ordered
         self._pool = pool
         self._tasks = tasks
         self._settings = settings
@@ -76,6 +74,7 @@ class ClaimPump:
         self._awake: dict[Line, None] = {}
         self._waiting = 0
         self._flights = 0
+        self._most_flights = settings.flights
         self._due_known = False
         self._due_timer: asyncio.TimerHandle | None = None
         self._retry = FIRST_RETRY
@@ -129,7 +128,13 @@ class ClaimPump:
             line.leave(waiter)
             self._drop_if_empty(line)
 
-    def wake(self, *, partitions: Collection[str] | None = None, delayed: bool = False) -> None:
+    def wake(
+        self,
+        *,
+        partitions: Collection[str] | None = None,
+        delayed: bool = False,
+        plain: bool = False,  # noqa: ARG002 - it is all the same to competing consumers
+    ) -> None:
         if delayed:
             self._due_known = False
         if partitions is None:
@@ -184,14 +189,17 @@ class ClaimPump:
                 self._give_back(deliveries)
 
     def _launch(self) -> None:
-        if self._flights < self._settings.flights and self._find_line() is not None:
+        if self._flights < self._most_flights and self._find_line() is not None:
             self._flights += 1
             self._tasks.start(self._fly(), name="claim")
 
     def _open_line(self, wanted: Filter) -> Line:
-        line = self._lines[wanted] = Line(wanted)
+        line = self._lines[wanted] = self._make_line(wanted)
         self._lines_by_partition.setdefault(wanted.partition, []).append(line)
         return line
+
+    def _make_line(self, wanted: Filter) -> Line:
+        return Line(wanted)
 
     def _rouse(self, line: Line) -> None:
         line.wake()
@@ -253,7 +261,6 @@ class ClaimPump:
                 self._awake[line] = None
             if rows:
                 self._retry = FIRST_RETRY
-                self._due_known = self._due_known and not self._ordered
             if left and not self._due_known:
                 await self._watch_due(connection)
         except InvalidRequest as error:
@@ -297,7 +304,7 @@ class ClaimPump:
         Where others got something, that may be all that nobody else was just reading: so who
         cannot wait asks once more.
         """
-        dealt = deal_runs(rows, waiters=len(riders))
+        dealt = self._share_out(rows, waiters=len(riders))
         for row in rows:
             self._lanes.learn(row["lane_id"], self._place(row["partition"]))
         left = []
@@ -310,6 +317,9 @@ class ClaimPump:
             else:
                 left.append(rider)
         return left
+
+    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
+        return deal_runs(rows, waiters=waiters)
 
     async def _watch_due(self, connection: Connection) -> None:
         """Wake up when something that is set aside for later comes due."""

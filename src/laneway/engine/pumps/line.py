@@ -85,10 +85,11 @@ class Line:
     def holds(self, waiter: Waiter) -> bool:
         return waiter in self._woken or waiter in self._asleep or waiter in self._newcomers
 
-    def wake(self) -> None:
+    def wake(self, most: int | None = None) -> None:  # noqa: ARG002 - any of them may be served
+        """Have them ask; most: how many can be served, where that is known."""
         self.wakes += 1
         self.awake = True
-        self._woken, self._asleep = _join_rows(self._woken, self._asleep), OrderedDict()
+        self._woken, self._asleep = join_rows(self._woken, self._asleep), OrderedDict()
 
     def board(self, *, messages: int) -> list[Waiter]:
         """Take the first waiters, as many as want so many messages together."""
@@ -119,17 +120,17 @@ class Line:
             return
         self._reach = FIRST_REACH
         hasty = [waiter for waiter in left if waiter.last]
-        self._newcomers = _join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
+        self._newcomers = join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
         # They came before those who did not ride.
         sleepy = (waiter for waiter in left if not waiter.last)
-        self._woken = _join_rows(OrderedDict.fromkeys(sleepy), self._woken)
+        self._woken = join_rows(OrderedDict.fromkeys(sleepy), self._woken)
         if wakes == self.wakes:
             # There is nothing for the others either.
-            self._asleep, self._woken = _join_rows(self._asleep, self._woken), OrderedDict()
+            self._asleep, self._woken = join_rows(self._asleep, self._woken), OrderedDict()
         self.awake = self.has_askers
 
 
-def _join_rows(first: Row, then: Row) -> Row:
+def join_rows(first: Row, then: Row) -> Row:
     """Return both in order, at the cost of the shorter one; neither is used again."""
     if len(first) >= len(then):
         first.update(then)

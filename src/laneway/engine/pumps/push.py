@@ -86,8 +86,9 @@ class PushPump:
         """Wake the waiters for what was pushed."""
         delayed = delayed or columns.delays is not None
         partitions = columns.partitions or ("",)
+        plain = columns.priorities is None
         if len(queues) == 1:
-            self._wakeups.wake(queues[0], partitions=set(partitions), delayed=delayed)
+            self._wakeups.wake(queues[0], partitions=set(partitions), delayed=delayed, plain=plain)
             return
         if len(partitions) == 1:
             partitions = tuple(partitions) * len(queues)
@@ -95,7 +96,7 @@ class PushPump:
         for queue, partition in set(zip(queues, partitions, strict=True)):
             touched.setdefault(queue, set()).add(partition)
         for queue, names in touched.items():
-            self._wakeups.wake(queue, partitions=names, delayed=delayed)
+            self._wakeups.wake(queue, partitions=names, delayed=delayed, plain=plain)
 
 
 def _tell(loads: Sequence[PushLoad]) -> str | None:

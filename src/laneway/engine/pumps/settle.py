@@ -115,7 +115,7 @@ class SettlePump:
             starts.append(len(runs.tokens))
             add_runs(runs, receipts)
         rows = await ack_many(connection, **runs._asdict())
-        self._lanes.free(runs.lanes)
+        self._lanes.settle(runs, lost={row[0] for row in rows})
         lost: list[list[int]] = [[] for _ in loads]
         for run, first, last in rows:
             load = bisect_right(starts, run) - 1

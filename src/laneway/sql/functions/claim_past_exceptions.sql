@@ -1,4 +1,4 @@
--- claim_ordered where something exceptional is in the way: messages put back by hand, retries, gaps, a holder whose time is
+-- claim_lanes where something exceptional is in the way: messages put back by hand, retries, gaps, a holder whose time is
 -- up, more than 32 lanes of several priorities. Goes through the lanes one by one, under their locks.
 -- Arguments, answer, locks and errors are claim_runs'.
 create or replace function laneway.claim_past_exceptions(

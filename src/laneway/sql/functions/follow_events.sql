@@ -25,10 +25,11 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
     left join laneway.queue q on q.queue_id = f.queue_id
     left join laneway.consumer_group g on g.group_id = f.group_id
     left join laneway.lane l on l.lane_id = f.lane_id
+    -- Limited to the one there is, so that it is looked up by its key: joined, all of its lane would be read.
     left join lateral (select m.created_at, m.max_attempts, m.lease from laneway.message m
-                        where m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_first) h on true
+                        where m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_first limit 1) h on true
     left join lateral (select m.created_at from laneway.message m
-                        where f.action = 'claimed' and m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_last) t on true
+                        where f.action = 'claimed' and m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_last limit 1) t on true
     left join lateral (
       select array_agg(m.seq order by m.size desc, m.seq) as seqs, array_agg(m.size order by m.size desc, m.seq) as sizes
         from (select m.seq, octet_length(m.body::text) as size from laneway.message m

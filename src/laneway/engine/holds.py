@@ -14,9 +14,9 @@ LIMIT = 100_000
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A lane in hand. left: messages that are not settled; more: others may lie behind them.
+    """A lane in hand. left: messages that are not settled, 0 where that is not sure.
 
-    since: how often the group had been stirred when the claim was sent.
+    more: others may lie behind them. since: how often the group had been stirred when the claim was sent.
     """
 
     resume: Callable[[Hold], None]
@@ -66,11 +66,15 @@ class Holds:
         """Note that lanes may have come free."""
         self.stir(partitions)
         for partition in partitions:
-            self._in_hand.pop(partition, None)
+            hold = self._in_hand.pop(partition, None)
+            if hold is not None:
+                hold.left = 0
 
     def loosen_all(self) -> None:
         """Note that anything may have changed."""
         self.stirs += 1
         self._all_stirred = self.stirs
         self._stirred.clear()
+        for hold in self._in_hand.values():
+            hold.left = 0
         self._in_hand.clear()

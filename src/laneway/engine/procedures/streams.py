@@ -8,7 +8,7 @@ from laneway.domain.errors import GroupNotFound, InvalidSetting, LockLost, Queue
 from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime, timedelta
 
     import asyncpg
@@ -45,7 +45,7 @@ async def claim_lanes(
     wants: Sequence[int],
     leases: Sequence[timedelta | None] | None = None,
     consumers: Sequence[str | None] | None = None,
-    partition: str | None = None,
+    partitions: Collection[str] | None = None,
     priority: int | None = None,
 ) -> list[asyncpg.Record]:
     """Return (more, then a row of claim_runs) per claim."""
@@ -56,7 +56,7 @@ async def claim_lanes(
         wants,
         leases,
         consumers,
-        partition,
+        partitions,
         priority,
         means={"LW404": GroupNotFound},
     )

@@ -85,8 +85,7 @@ class Line:
     def holds(self, waiter: Waiter) -> bool:
         return waiter in self._woken or waiter in self._asleep or waiter in self._newcomers
 
-    def wake(self, most: int | None = None) -> None:  # noqa: ARG002 - any of them may be served
-        """Have them ask; most: how many can be served, where that is known."""
+    def wake(self) -> None:
         self.wakes += 1
         self.awake = True
         self._woken, self._asleep = join_rows(self._woken, self._asleep), OrderedDict()

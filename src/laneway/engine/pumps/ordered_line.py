@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from laneway.engine.pumps.line import Line, join_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from laneway.engine.pumps.line import Filter, Waiter
 
@@ -22,12 +22,15 @@ REACH = 32
 class OrderedLine(Line):
     """Wakes as many as can be served, and lets those sleep who come while all is handed out."""
 
-    __slots__ = ("_dry_at", "_roused")
+    __slots__ = ("_dry_at", "_places", "_roused", "places")
 
     def __init__(self, wanted: Filter) -> None:
         super().__init__(wanted)
         self._dry_at = float("-inf")
         self._roused = False
+        # Where those who are woken will find something; None: anywhere.
+        self._places: set[str] | None = set()
+        self.places: Collection[str] | None = None
 
     def join(self, waiter: Waiter) -> None:
         if waiter.last or time.monotonic() - self._dry_at > KNOWN_FOR:
@@ -40,30 +43,28 @@ class OrderedLine(Line):
         super().leave(waiter)
         if woken:
             # What it was woken for is another's now.
-            self.wake(1)
+            self._rouse(1)
 
-    def wake(self, most: int | None = None) -> None:
-        """Have up to so many ask; None: all."""
-        self._roused = True
-        if most is None or most > len(self._asleep):
-            # There may be something for whoever comes next, too.
-            self.wakes += 1
-            self._dry_at = float("-inf")
-        if most is None or most >= len(self._asleep):
-            self._woken = join_rows(self._woken, self._asleep)
-            self._asleep = OrderedDict()
-        else:
-            for _ in range(most):
-                waiter, _none = self._asleep.popitem(last=False)
-                self._woken[waiter] = None
-        self.awake = self.has_askers
+    def wake(self) -> None:
+        self._places = None
+        self._rouse(None)
+
+    def wake_for(self, partitions: Collection[str]) -> None:
+        """Have as many ask, for these partitions."""
+        if self._places is not None:
+            self._places.update(partitions)
+        self._rouse(len(partitions))
 
     def board(self, *, messages: int) -> list[Waiter]:
+        """Take the first waiters; `places` tells where they are to look."""
         riders: list[Waiter] = []
         left = messages
         self._roused = False
+        self.places = self._places
         while (self._woken or self._newcomers) and len(riders) < REACH:
             row = self._woken or self._newcomers
+            if row is self._newcomers:
+                self.places = None
             waiter = next(iter(row))
             if waiter.answer.done():
                 self.leave(waiter)
@@ -73,6 +74,8 @@ class OrderedLine(Line):
             del row[waiter]
             riders.append(waiter)
             left -= waiter.want
+        if not self._woken:
+            self._places = set()
         self.riding += len(riders)
         self.awake = self.has_askers
         return riders
@@ -88,9 +91,26 @@ class OrderedLine(Line):
             self._woken = join_rows(patient, self._woken)
         else:
             self._asleep = join_rows(patient, self._asleep)
-            if not self._roused:
-                # There is nothing for the others either.
-                self._asleep = join_rows(self._asleep, self._woken)
-                self._woken = OrderedDict()
-            self._dry_at = time.monotonic()
+            if self.places is None:
+                self._dry_at = time.monotonic()
+                if not self._roused:
+                    # There is nothing for the others either.
+                    self._asleep = join_rows(self._asleep, self._woken)
+                    self._woken = OrderedDict()
+        self.awake = self.has_askers
+
+    def _rouse(self, most: int | None) -> None:
+        self._roused = True
+        if most is None or most > len(self._asleep):
+            # There may be something for whoever comes next, too.
+            self.wakes += 1
+            self._places = None
+            self._dry_at = float("-inf")
+        if most is None or most >= len(self._asleep):
+            self._woken = join_rows(self._woken, self._asleep)
+            self._asleep = OrderedDict()
+        else:
+            for _ in range(most):
+                waiter, _none = self._asleep.popitem(last=False)
+                self._woken[waiter] = None
         self.awake = self.has_askers

@@ -3,9 +3,10 @@
 -- message is delayed is passed over; a lane whose holder's time is up is taken over at once.
 -- Here is the straight path: it looks at many lanes in one statement, without locks, then locks each lane that it hands
 -- out and sees whether it stands where it stood. What is not so simple is in claim_past_exceptions.
--- Arguments, locks and errors are claim_runs'; so is the answer, behind more: whether the lane may have more to hand out.
+-- p_partitions: where to look; several are no more than a hint, where not to look in vain.
+-- Other arguments, locks and errors are claim_runs'; so is the answer, behind more: whether the lane may have more to hand out.
 create or replace function laneway.claim_lanes(
-  p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint, p_alone boolean default false)
+  p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partitions text[], p_priority smallint, p_alone boolean default false)
 returns table (more boolean, waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
   positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -48,17 +49,18 @@ begin
     raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
   end if;
   v_seats := v_group.seats;
-  if p_partition is null then
+  if p_partitions is null then
     select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready
       from (select o.reader_id, o.lane_id, o.priority from laneway.reader o
              where o.group_id = p_group_id and o.ready and (p_priority is null or o.priority = p_priority) order by o.priority desc, o.reader_id limit 33) r;
   else
     select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready
-      from laneway.lane l
+      from unnest(p_partitions) u (partition)
+      cross join lateral (select o.lane_id from laneway.lane o where o.queue_id = v_group.queue_id and o.partition = u.partition offset 0) l
       cross join lateral (select o.reader_id, o.lane_id, o.priority, o.ready from laneway.reader o where o.group_id = p_group_id and o.lane_id = l.lane_id offset 0) r
-     where l.queue_id = v_group.queue_id and l.partition = p_partition and r.ready and (p_priority is null or r.priority = p_priority);
+     where r.ready and (p_priority is null or r.priority = p_priority);
   end if;
-  v_many := p_partition is null and coalesce(cardinality(v_ready.readers) > 32, false);
+  v_many := p_partitions is null and coalesce(cardinality(v_ready.readers) > 32, false);
   if v_many then
     select r.reader_id, r.priority into v_last, v_level from laneway.reader r
      where r.group_id = p_group_id and r.ready and (p_priority is null or r.priority = p_priority) order by r.priority, r.reader_id desc limit 1;
@@ -67,7 +69,7 @@ begin
     v_size := 2 * cardinality(v_seats) + 6;
   end if;
   if v_group.has_parked or (v_many and v_level <> v_ready.priorities[1]) then
-    return query select true, c.* from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority) c;
+    return query select true, c.* from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority) c;
     return;
   end if;
 
@@ -102,7 +104,7 @@ begin
       if v_lane.odd then
         return query
           select true, c.* from laneway.claim_past_exceptions(p_group_id, array(select case when n < v_seats[v_seat] then 0 else p_wants[n] end from generate_subscripts(p_wants, 1) n),
-            p_leases, p_consumers, p_partition, p_priority) c;
+            p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority) c;
         return;
       end if;
       continue when v_lane.delayed or (v_lane.seq is null and not v_many);
@@ -163,6 +165,6 @@ begin
       raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
     end if;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
-    return query select * from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority, p_alone);
+    return query select * from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, p_partitions, p_priority, p_alone);
   end if;
 end $$;

@@ -7,5 +7,5 @@ returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigin
 language sql set search_path = '' as $$
   select c.waiter, c.token, c.segment, c.lane_id, c.first_seq, c.partition, c.priority, c.attempt, c.until, c.positions, c.attempts, c.created_at, c.leases, c.max_attempts,
          c.keys, c.headers, c.bodies, c.errors
-    from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority) c;
+    from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, case when p_partition is not null then array[p_partition] end, p_priority) c;
 $$;

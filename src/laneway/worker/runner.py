@@ -76,6 +76,8 @@ class Runner:
         self._hungry = asyncio.Event()
         self._quiet = asyncio.Event()
         self._pace = 0.0
+        # The handlers hang: what was taken ahead went stale, and none has ended since.
+        self._stuck = False
         self._taking = False
         self._claimer: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -88,17 +90,15 @@ class Runner:
     def resume(self) -> None:
         if not self._taking:
             self._taking = True
-            self._claimer = asyncio.create_task(self._claim(), name="laneway claim")
+            self._begin_claiming()
             self._watch = asyncio.create_task(self._return_stale(), name="laneway stale")
 
     async def suspend(self) -> None:
         """Take nothing more, and give back what was taken and not begun."""
         self._taking = False
-        for task in (self._claimer, self._watch):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        # The watch first: it begins claiming anew.
+        await _end(self._watch)
+        await _end(self._claimer)
         self._claimer = self._watch = None
         waiting = [message.receipt for message, _ in self._waiting]
         self._waiting.clear()
@@ -154,6 +154,9 @@ class Runner:
 
         return call_in_time
 
+    def _begin_claiming(self) -> None:
+        self._claimer = asyncio.create_task(self._claim(), name="laneway claim")
+
     async def _claim(self) -> None:
         """Take messages for the slots that are idle, and some ahead."""
         handler = self.handler
@@ -189,6 +192,8 @@ class Runner:
             self._rouse(len(deliveries))
 
     def _look_ahead(self) -> int:
+        if self._stuck:
+            return 0
         prefetch = self.handler.prefetch
         if prefetch is not None:
             return prefetch
@@ -234,6 +239,7 @@ class Runner:
                 await self._handle(slot, work)
             finally:
                 slot.messages = ()
+                self._stuck = False
                 self._quiet.set()
             end = monotonic()
             # The newest weigh most; a burst of quick ones is soon believed, and so is a slow one.
@@ -356,7 +362,23 @@ class Runner:
         while True:
             await asyncio.sleep(self._lease / 4)
             now = monotonic()
+            if not self._waiting or self._waiting[0][1] > now:
+                continue
+            # The claim that waits would take again what goes back: it asked for some ahead.
+            self._stuck = True
+            await _end(self._claimer)
             stale = []
-            while self._waiting and self._waiting[0][1] < now:
-                stale.append(self._waiting.popleft()[0].receipt)
-            await self._release(stale)
+            while self._waiting and self._waiting[0][1] <= now:
+                stale.append(self._waiting.popleft())
+            try:
+                await self._release([message.receipt for message, _ in stale])
+            except asyncio.CancelledError:
+                self._waiting.extendleft(reversed(stale))
+                raise
+            self._begin_claiming()
+
+
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait({task})

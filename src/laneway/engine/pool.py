@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.domain.errors import BrokerClosed, Misconfigured, Retryable
+from laneway.domain.errors import BrokerClosed, LanewayError, Misconfigured, Retryable
 from laneway.engine.sqlstates import translate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from laneway.domain.errors import LanewayError
     from laneway.domain.settings import ConnectionSettings
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks
@@ -54,8 +53,9 @@ async def open_connection(
 class Pool:
     """Up to `size` connections, opened as they are needed, the one used last lent out first.
 
-    Once the database is known to be away, `acquire` fails at once until a connection made in the
-    background says that it is back.
+    Each kind of work has a home, a connection that it gets when that is idle: where a session has
+    not made a call before, it costs ten times as much. Once the database is known to be away,
+    `acquire` fails at once until a connection made in the background says that it is back.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Pool:
         self._size = settings.size if size is None else size
         self._open = 0
         self._idle: list[Connection] = []
+        self._homes: dict[str, Connection] = {}
         self._waiters: deque[asyncio.Future[Connection]] = deque()
         self._trouble: LanewayError | None = None
         self._closed = False
@@ -76,26 +77,24 @@ class Pool:
         """How many connections are open, how many of them idle, and how many callers wait."""
         return self._open, len(self._idle), len(self._waiters)
 
-    async def acquire(self) -> Connection:
+    async def acquire(self, kind: str | None = None) -> Connection:
         """Return a connection that the caller gives back with `release`, whatever happens."""
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-            self._open -= 1
-        self._require_up()
-        if self._open < self._size:
-            opened = await self._try_open()
-            if opened is not None:
-                return opened
-        return await self._wait()
+        connection = self._take_idle(kind)
+        if connection is None:
+            self._require_up()
+            connection = await self._wait()
+        homes = self._homes
+        if kind is not None and kind not in homes and connection not in homes.values():
+            homes[kind] = connection
+        return connection
 
     def release(self, connection: Connection) -> None:
         if self._closed or connection.is_closed():
             self._open -= 1
+            self._forget_home(connection)
             connection.terminate()
             if self._waiters and not self._closed:
-                self._tasks.start(self._replace(), name="replace a connection")
+                self._add(self._waiters[0])
             return
         while self._waiters:
             waiter = self._waiters.popleft()
@@ -105,8 +104,8 @@ class Pool:
         self._idle.append(connection)
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Connection]:
-        connection = await self.acquire()
+    async def lend(self, kind: str | None = None) -> AsyncIterator[Connection]:
+        connection = await self.acquire(kind)
         try:
             yield connection
         finally:
@@ -128,27 +127,27 @@ class Pool:
         if self._trouble is not None:
             raise self._trouble.copy()
 
-    async def _try_open(self) -> Connection | None:
-        """Return None when the server has no more connections to give but we have some."""
-        self._open += 1
-        try:
-            connection = await open_connection(self._dsn, self._settings)
-        except BaseException as error:
+    def _take_idle(self, kind: str | None) -> Connection | None:
+        home = None if kind is None else self._homes.get(kind)
+        while idle := self._idle:
+            if home in idle:
+                connection = home
+            else:
+                taken = self._homes.values()
+                connection = next((item for item in reversed(idle) if item not in taken), idle[-1])
+            idle.remove(connection)
+            if not connection.is_closed():
+                return connection
             self._open -= 1
-            if isinstance(error.__cause__, asyncpg.TooManyConnectionsError) and self._open > 0:
-                return None
-            if isinstance(error, Retryable | Misconfigured):
-                self._go_down(error)
-            raise
-        if self._closed:
-            self._open -= 1
-            connection.terminate()
-            raise BrokerClosed("the broker is closed")
-        return connection
+            self._forget_home(connection)
+        return None
 
     async def _wait(self) -> Connection:
+        """Return the first connection that comes free, or is opened where there may be another."""
         waiter: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        if self._open < self._size:
+            self._add(waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -156,12 +155,33 @@ class Pool:
                 self.release(waiter.result())
             raise
 
-    async def _replace(self) -> None:
-        with suppress(Retryable, Misconfigured, BrokerClosed):
+    def _add(self, waiter: asyncio.Future[Connection]) -> None:
+        self._open += 1
+        self._tasks.start(self._open_for(waiter), name="open a connection")
+
+    async def _open_for(self, waiter: asyncio.Future[Connection]) -> None:
+        """Open a connection for who waits the longest, and tell the waiter if there is none."""
+        try:
             self._require_up()
-            connection = await self._try_open()
-            if connection is not None:
-                self.release(connection)
+            connection = await open_connection(self._dsn, self._settings)
+        except LanewayError as error:
+            self._open -= 1
+            if isinstance(error.__cause__, asyncpg.TooManyConnectionsError) and self._open > 0:
+                # Those that there are come free.
+                return
+            if isinstance(error, Retryable | Misconfigured):
+                self._go_down(error)
+            if not waiter.done():
+                waiter.set_exception(error.copy())
+        except asyncio.CancelledError:
+            self._open -= 1
+            raise
+        else:
+            self.release(connection)
+
+    def _forget_home(self, connection: Connection) -> None:
+        for kind in [kind for kind, home in self._homes.items() if home is connection]:
+            del self._homes[kind]
 
     def _go_down(self, error: LanewayError) -> None:
         if self._trouble is not None or self._closed:

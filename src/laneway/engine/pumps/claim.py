@@ -218,7 +218,7 @@ class ClaimPump:
     async def _fly(self) -> None:
         try:
             while self._find_line() is not None:
-                async with self._pool.lend() as connection:
+                async with self._pool.lend("claim") as connection:
                     # Not before: until now, more may have gathered.
                     line = self._find_line()
                     if line is not None:

@@ -140,7 +140,7 @@ class Pump(Generic[Load, Answer]):
     async def _fly(self) -> None:
         try:
             while self._boardable():
-                async with self._pool.lend() as connection:
+                async with self._pool.lend(self._name) as connection:
                     await self._fly_once(connection)
         except LanewayError as error:
             self._fail_pending(error)

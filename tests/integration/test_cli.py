@@ -103,9 +103,34 @@ def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:
 def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/mail"
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
-    assert done.returncode == 1
+    assert done.returncode == 5
     assert "no PostgreSQL server answers at 127.0.0.1:1" in done.stderr
     assert "secret" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+async def test_every_command_finds_the_database_of_the_file(database: str, folder: Path) -> None:
+    (folder / "laneway.toml").write_text(f'database_url = "{database}"\n')
+    assert laneway("url", cwd=folder).stdout.strip() == database
+    made = laneway("key", "create", "--role", "read", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    (folder / "laneway.toml").unlink()
+    listed = laneway("key", "list", "--database-url", database, cwd=folder)
+    assert "read" in listed.stdout
+    assert not (folder / ".laneway").exists()
+
+
+def test_light_commands_load_no_heavy_parts(folder: Path) -> None:
+    """Each start would cost twice as much with them."""
+    heavy = {"asyncpg", "jwt", "rich.console", "starlette", "laneway.engine", "laneway.embedded"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, laneway.cli.main; print(*sys.modules)"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert heavy.isdisjoint(done.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,7 @@ def test_app_is_run_until_it_is_told_to_stop(local: Shell, queue: str) -> None:
     assert (stopped["state"], stopped["handled"]) == ("stopped", 1)
     for wrong in ("nowhere:app", "jobs:nothing", "json:loads"):
         assert local.run("worker", "run", wrong).returncode == 1
+    assert local.run("worker", "run", "jobs:app", "--log-level", "loud").returncode == 2
 
 
 def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
@@ -191,6 +192,12 @@ def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None
         assert "\x1b[?1049l" in top.raw
     (line,) = local.run("top", "--looks", "1", "--format", "json").stdout.splitlines()
     assert queue in [item["queue"] for item in json.loads(line)["queues"]]
+
+
+def test_schema_is_looked_after_on_both_transports(shell: Shell) -> None:
+    version = shell.json("admin", "install")["version"]
+    assert shell.run("admin", "install").stdout == f"the schema is at version {version}\n"
+    assert shell.json("admin", "verify") == {"problems": []}
 
 
 def test_tail_follows_what_happens(shell: Shell, queue: str) -> None:
@@ -240,8 +247,10 @@ def test_settings_come_from_the_file_too(place: Place, tmp_path: Path, queue: st
 
 
 def test_what_is_away_or_wrong_is_one_line(tmp_path: Path) -> None:
-    away = Shell("http://127.0.0.1:1", tmp_path).run("queue", "list")
-    assert (away.returncode, len(away.stderr.splitlines())) == (5, 1)
+    for address in ("http://127.0.0.1:1", "postgresql://127.0.0.1:1/x"):
+        away = Shell(address, tmp_path).run("queue", "list")
+        assert (away.returncode, len(away.stderr.splitlines())) == (5, 1)
+        assert "127.0.0.1" in away.stderr
     wrong = Shell("postgresql://127.0.0.1:1/x", tmp_path).run("enqueue", "{not json")
     assert wrong.returncode in {2, 5}
     assert Shell("http://127.0.0.1:1", tmp_path).run("queue", "nonsense").returncode == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from laneway.cli.errors import SettingInvalid
+from laneway.cli.server_settings import make_server_settings
 from laneway.cli.settings import HIDDEN, SETTINGS, read_settings
 from laneway.server.settings import ServerSettings, is_loopback
 
@@ -40,7 +41,7 @@ def test_nothing_set_is_the_server_as_it_is_made(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = read_settings({}, {})
-    made = settings.server
+    made = make_server_settings(settings)
     plain = ServerSettings()
     assert made.limits == plain.limits
     assert made.activity == plain.activity
@@ -57,7 +58,7 @@ def test_every_setting_changes_something(file: Path) -> None:
     """A value that is not the default shows in what the server or the database is made from."""
     others = {str: "other", bool: None, int: 4711, float: 47.5}
     plain = read_settings({}, {}, file)
-    before = (plain.server, plain.environment, plain.data_dir)
+    before = (make_server_settings(plain), plain.environment, plain.data_dir)
     for setting in SETTINGS:
         value = others[setting.kind]
         if setting.kind is bool:
@@ -73,7 +74,9 @@ def test_every_setting_changes_something(file: Path) -> None:
         elif setting.high < 4711:
             value = setting.kind(setting.high)
         changed = read_settings({setting.name: value}, {}, file)
-        assert (changed.server, changed.environment, changed.data_dir) != before, setting.name
+        assert (make_server_settings(changed), changed.environment, changed.data_dir) != before, (
+            setting.name
+        )
 
 
 def test_flag_for_the_database_wins_over_parts_in_the_environment(file: Path) -> None:
@@ -144,12 +147,12 @@ def test_secrets_are_hidden(file: Path) -> None:
         shown_url = read_settings({"database_url": url}, {}, file).chosen["database_url"].shown
         assert HIDDEN in shown_url
         assert "hush" not in shown_url
-    assert "hush" not in repr(settings.server)
+    assert "hush" not in repr(make_server_settings(settings))
 
 
 def test_units_are_understood(file: Path) -> None:
     variables = {"ACK_TIMEOUT_SECONDS": "1.5", "OVERDUE_CHECK_INTERVAL_MS": "250"}
-    server = read_settings({}, variables, file).server
+    server = make_server_settings(read_settings({}, variables, file))
     assert server.ack_timeout == timedelta(seconds=1.5)
     assert server.engine.maintenance.expire == timedelta(milliseconds=250)
 

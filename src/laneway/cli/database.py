@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import asyncpg
-
 from laneway.cli.errors import DatabaseUnreachable, SettingInvalid
-from laneway.embedded import EmbeddedPostgres, find_running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    import asyncpg
 
     from laneway.cli.environment import Environment
 
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def open_database(environment: Environment, data_dir: Path) -> AsyncIterator[str]:
     """Yield a DSN; an embedded server that no program runs yet is started, and stopped after."""
-    running = environment.database_url or find_running(data_dir)
+    from laneway.embedded import EmbeddedPostgres
+
+    running = find_database(environment, data_dir)
     if running is not None:
         yield running
         return
@@ -28,15 +29,31 @@ async def open_database(environment: Environment, data_dir: Path) -> AsyncIterat
         yield server.dsn
 
 
+def find_database(environment: Environment, data_dir: Path) -> str | None:
+    """Return the DSN of the database given, or of the embedded one where it runs."""
+    from laneway.embedded import find_running
+
+    return environment.database_url or find_running(data_dir)
+
+
 @asynccontextmanager
 async def open_connection(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    """Yield a connection; what the database refuses is told in our own terms."""
+    import asyncpg
+
+    from laneway.engine.sqlstates import translate
+
     try:
         connection = await asyncpg.connect(dsn)
     except OSError as error:
         raise DatabaseUnreachable(dsn, error) from error
     except ValueError as error:
         raise SettingInvalid("the database's URL", f"cannot be used: {error}") from error
+    except asyncpg.PostgresError as error:
+        raise translate(error) from error
     try:
         yield connection
+    except asyncpg.PostgresError as error:
+        raise translate(error) from error
     finally:
         await connection.close()

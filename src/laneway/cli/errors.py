@@ -1,7 +1,8 @@
 """What can be wrong with how the command was called.
 
+Retryable
+└── DatabaseUnreachable     retry, or fix the address: no server answers there
 LanewayError
-├── DatabaseUnreachable     retry, or fix the address: no server answers there
 ├── EnvironmentInvalid      fix the request: an environment variable cannot be understood
 ├── SettingInvalid          fix the request: a flag, variable or line of the file cannot be
 └── AddressUnusable         fix the request: the server cannot listen there
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from laneway.domain.errors import LanewayError
+from laneway.domain.errors import LanewayError, Retryable
 
 
-class DatabaseUnreachable(LanewayError):
-    def __init__(self, dsn: str, reason: OSError) -> None:
+class DatabaseUnreachable(Retryable):
+    def __init__(self, dsn: str, reason: Exception) -> None:
         parts = urlsplit(dsn)
         place = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["?"])[0]
         super().__init__(f"no PostgreSQL server answers at {place}: {reason}")

@@ -7,9 +7,7 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-import asyncpg
 import typer
-import uvloop
 
 from laneway.domain.errors import Conflict, LanewayError, NotFound, Retryable
 
@@ -26,6 +24,8 @@ CODES: dict[type[Exception], int] = {NotFound: 3, Conflict: 4, Retryable: 5}
 
 def execute(command: Coroutine[None, None, Result]) -> Result:
     """SIGTERM and Ctrl-C unwind the command, so that what it started is stopped."""
+    import uvloop
+
     try:
         with reporting():
             return uvloop.run(_until_terminated(command))
@@ -40,7 +40,7 @@ def reporting() -> Iterator[None]:
     """Say in one line what went wrong, and exit with a code that scripts can tell apart."""
     try:
         yield
-    except (LanewayError, asyncpg.PostgresError) as error:
+    except LanewayError as error:
         typer.echo(f"laneway: {error}", err=True)
         raise typer.Exit(find_code(error)) from error
     except TimeoutError as error:

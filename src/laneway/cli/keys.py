@@ -2,84 +2,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from laneway.cli.database import open_connection, open_database
+from laneway.cli.execution import execute
+from laneway.cli.flags import with_database
+from laneway.cli.settings import Settings
 from laneway.domain.keys import Role
-from laneway.engine.procedures import keys as procedures
-from laneway.server.authentication import PREFIX, make_key
-from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncIterator
 
-    from laneway.cli.environment import Environment
+    import asyncpg
+
+    from laneway.domain.keys import ApiKey
+
+key = typer.Typer(
+    no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None
+)
 
 
-async def create_key(
-    environment: Environment, data_dir: Path, *, role: Role, name: str | None, pattern: str | None
+@key.command("create")
+@with_database
+def create(
+    settings: Settings,
+    *,
+    role: Annotated[str, typer.Option(help="What it may do: read, write or admin.")],
+    queue: Annotated[
+        str | None, typer.Option(help="The queues it is limited to, as a pattern: mail-*")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
 ) -> None:
-    """Print the key, the only time it is seen, alone on stdout so that a script can keep it."""
-    key = make_key()
-    async with (
-        open_database(environment, data_dir) as dsn,
-        open_connection(dsn) as connection,
-    ):
-        await install(connection)
-        await procedures.create_key(
-            connection,
-            key_id=key.key_id,
-            name=name or key.key_id,
-            role=role,
-            pattern=pattern,
-            digest=key.digest,
-        )
-    reach = f' for queues like "{pattern}"' if pattern else ""
+    """Make a key and print it: it is not shown again."""
+    from laneway.engine.procedures import keys as procedures
+    from laneway.server.authentication import PREFIX, make_key
+
+    chosen = _read_role(role)
+    made = make_key()
+
+    async def command() -> None:
+        async with _open_keys(settings) as connection:
+            await procedures.create_key(
+                connection,
+                key_id=made.key_id,
+                name=name or made.key_id,
+                role=chosen,
+                pattern=queue,
+                digest=made.digest,
+            )
+
+    execute(command())
+    reach = f' for queues like "{queue}"' if queue else ""
     typer.echo(
-        f"for SQS: access key id {PREFIX}_{key.key_id}, secret access key {key.digest.hex()}",
+        f"for SQS: access key id {PREFIX}_{made.key_id}, secret access key {made.digest.hex()}",
         err=True,
     )
-    typer.echo(f"key {key.key_id}, role {role}{reach}; it is not shown again:", err=True)
-    typer.echo(key.text)
+    typer.echo(f"key {made.key_id}, role {chosen}{reach}; it is not shown again:", err=True)
+    # Alone on stdout, so that a script can keep it.
+    typer.echo(made.text)
 
 
-async def list_keys(environment: Environment, data_dir: Path, *, revoked: bool) -> None:
-    async with (
-        open_database(environment, data_dir) as dsn,
-        open_connection(dsn) as connection,
-    ):
-        await install(connection)
-        keys = await procedures.list_keys(connection, revoked=revoked)
+@key.command("list")
+@with_database
+def list_(
+    settings: Settings,
+    *,
+    revoked: Annotated[bool, typer.Option("--revoked", help="Also those out of force.")] = False,
+) -> None:
+    """List the keys, of which only hashes are kept."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from laneway.engine.procedures import keys as procedures
+
+    async def command() -> list[ApiKey]:
+        async with _open_keys(settings) as connection:
+            return await procedures.list_keys(connection, revoked=revoked)
+
     table = Table()
     for column in ("id", "name", "role", "queues", "created", "revoked"):
         table.add_column(column)
-    for key in keys:
+    for found in execute(command()):
         table.add_row(
-            key.key_id,
-            key.name,
-            str(key.role),
-            key.pattern or "all",
-            f"{key.created_at:%Y-%m-%d %H:%M:%S}",
-            f"{key.revoked_at:%Y-%m-%d %H:%M:%S}" if key.revoked_at else "",
+            found.key_id,
+            found.name,
+            str(found.role),
+            found.pattern or "all",
+            f"{found.created_at:%Y-%m-%d %H:%M:%S}",
+            f"{found.revoked_at:%Y-%m-%d %H:%M:%S}" if found.revoked_at else "",
         )
     Console().print(table)
 
 
-async def revoke_key(environment: Environment, data_dir: Path, key_id: str) -> None:
-    async with (
-        open_database(environment, data_dir) as dsn,
-        open_connection(dsn) as connection,
-    ):
-        await install(connection)
-        await procedures.revoke_key(connection, key_id)
+@key.command("revoke")
+@with_database
+def revoke(
+    settings: Settings,
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `laneway key list` shows it.")],
+) -> None:
+    """Put a key out of force."""
+    from laneway.engine.procedures import keys as procedures
+
+    async def command() -> None:
+        async with _open_keys(settings) as connection:
+            await procedures.revoke_key(connection, key_id)
+
+    execute(command())
     typer.echo(f"key {key_id} is revoked; running servers refuse it within seconds")
 
 
-def read_role(text: str) -> Role:
+@asynccontextmanager
+async def _open_keys(settings: Settings) -> AsyncIterator[asyncpg.Connection]:
+    from laneway.sql.migrate import install
+
+    async with (
+        open_database(settings.environment, settings.data_dir) as dsn,
+        open_connection(dsn) as connection,
+    ):
+        await install(connection)
+        yield connection
+
+
+def _read_role(text: str) -> Role:
     """Return the role that a person names."""
     try:
         return Role[text.upper()]

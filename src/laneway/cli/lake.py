@@ -15,9 +15,8 @@ from uuid import uuid4
 import typer
 
 from laneway.cli.database import open_connection, open_database
-from laneway.cli.environment import read_environment
 from laneway.cli.execution import execute
-from laneway.sql.migrate import install
+from laneway.cli.settings import DATABASE_SETTINGS, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +68,7 @@ def run_lake(
     pause = parse_length(every).total_seconds()
 
     def work(dsn: str, stop: threading.Event) -> None:
-        from laneway.lake.running import run_once  # noqa: PLC0415 - only when used
+        from laneway.lake.running import run_once
 
         with _open_lake(folder, master, conf) as (spark, opened):
             while True:
@@ -97,7 +96,7 @@ def make_report(
     length = parse_length(since)
 
     def work() -> None:
-        from laneway.lake.report import make_report as render  # noqa: PLC0415 - only when used
+        from laneway.lake.report import make_report as render
 
         with _open_lake(folder, master, conf) as (_, opened):
             output.write_text(render(opened, length), encoding="utf-8")
@@ -119,7 +118,7 @@ def ask(
     """Ask the lake's tables: messages, events, silver, traffic, consumers, anomalies."""
 
     def work() -> None:
-        from laneway.lake.asking import ask_lake  # noqa: PLC0415 - only when used
+        from laneway.lake.asking import ask_lake
 
         with _open_lake(folder, master, conf) as (spark, opened):
             typer.echo(ask_lake(spark, opened, query, form=form, limit=limit))
@@ -140,7 +139,7 @@ def offload_segments(
     length = parse_length(older_than)
 
     def work(dsn: str, _stop: threading.Event) -> None:
-        from laneway.lake.tiering import offload  # noqa: PLC0415 - only when used
+        from laneway.lake.tiering import offload
 
         with _open_lake(folder, master, conf) as (spark, opened):
             done = offload(spark, opened, dsn, older_than=length, tell=_tell)
@@ -174,7 +173,7 @@ def replay_history(
     name = run_id or uuid4().hex
 
     def work(dsn: str, _stop: threading.Event) -> None:
-        from laneway.lake.tiering import choose_history, replay  # noqa: PLC0415 - only when used
+        from laneway.lake.tiering import choose_history, replay
 
         with _open_lake(folder, master, conf) as (_, opened):
             rows = choose_history(opened, queue, where)
@@ -201,8 +200,11 @@ def _execute(work: Callable[[str, threading.Event], None], data_dir: Path) -> No
     """Run what needs the database beside it; Ctrl-C lets a pass end and no other begin."""
 
     async def command() -> None:
+        from laneway.sql.migrate import install
+
         stop = threading.Event()
-        async with open_database(read_environment(os.environ), data_dir) as dsn:
+        settings = read_settings({}, os.environ, wanted=DATABASE_SETTINGS)
+        async with open_database(settings.environment, data_dir) as dsn:
             async with open_connection(dsn) as connection:
                 await install(connection)
             try:
@@ -226,10 +228,10 @@ def _open_lake(
 ) -> Iterator[tuple[SparkSession, Lake]]:
     settings = dict(_parse_setting(text) for text in conf or [])
     try:
-        from laneway.lake.session import open_session  # noqa: PLC0415 - only when used
+        from laneway.lake.session import open_session
 
         spark = open_session(master, java_home=os.environ.get("JAVA_HOME"), settings=settings)
-        from laneway.lake.tables import open_lake  # noqa: PLC0415 - see above
+        from laneway.lake.tables import open_lake
     except ImportError as error:
         typer.echo(f"laneway: {error}: run pip install 'laneway[spark]'", err=True)
         raise typer.Exit(1) from error

@@ -8,12 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -38,6 +37,9 @@ class Output:
         if self.is_json:
             self.json([_plain(row) for row in rows])
             return
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table()
         for column in columns:
             right = any(isinstance(row.get(column), int | float) for row in rows)
@@ -45,16 +47,19 @@ class Output:
         for row in rows:
             # As text: what is in a message is not markup.
             table.add_row(*(Text(_write(row.get(column))) for column in columns))
-        Console().print(table)
+        _print(table)
 
     def one(self, row: Mapping[str, Any]) -> None:
         if self.is_json:
             self.json(_plain(row))
             return
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(show_header=False)
         for name, value in row.items():
             table.add_row(name.replace("_", " "), Text(_write(value)))
-        Console().print(table)
+        _print(table)
 
     def done(self, text: str, **facts: Any) -> None:
         """Say what was done: in words, or as an object of the facts."""
@@ -66,6 +71,12 @@ class Output:
     def json(self, value: Any) -> None:
         sys.stdout.write(_encode(value).decode() + "\n")
         sys.stdout.flush()
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    Console().print(table)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

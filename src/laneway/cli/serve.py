@@ -15,6 +15,7 @@ import typer
 
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.errors import AddressUnusable, DatabaseUnreachable, SettingInvalid
+from laneway.cli.server_settings import make_server_settings
 from laneway.engine.procedures.keys import list_keys
 from laneway.server.logs import set_up_logs
 from laneway.server.queen.vault import KeyUnusable as EncryptionKeyUnusable
@@ -42,7 +43,7 @@ BACKLOG = 2048
 
 
 async def run_server(settings: Settings) -> None:
-    server = read_keys(settings.server)
+    server = read_keys(make_server_settings(settings))
     set_up_logs(server.log_level)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listen(server.host, server.port))]

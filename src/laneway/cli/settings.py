@@ -8,22 +8,14 @@ environment, the environment over the file, and the file over the defaults.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from rich.console import Console
-from rich.table import Table
-
-from laneway.activity.settings import ActivitySettings
 from laneway.cli.environment import read_environment
 from laneway.cli.errors import SettingInvalid
-from laneway.domain.settings import EngineSettings
 from laneway.server.logs import LEVELS
-from laneway.server.settings import Limits, ServerSettings, SqsSettings
-from laneway.server.tokens import TokenSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -183,7 +175,14 @@ SETTINGS = (
     Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
 )
 
-# What commands that use a broker read beside the database's settings.
+# What commands read that use the database …
+DATABASE_SETTINGS = tuple(
+    item
+    for item in SETTINGS
+    if item.name in {"database_url", "data_dir", "postgres_pool_size"} or _is_part(item.name)
+)
+
+# … or a broker, wherever that is.
 CLIENT_SETTINGS = (
     Setting(
         "server_url",
@@ -193,8 +192,7 @@ CLIENT_SETTINGS = (
         short="--url",
     ),
     Setting("api_key", str, None, "The server's API key.", secret=True),
-    *(item for item in SETTINGS if item.name in {"database_url", "data_dir", "postgres_pool_size"}),
-    *(item for item in SETTINGS if _is_part(item.name)),
+    *DATABASE_SETTINGS,
 )
 
 
@@ -245,65 +243,6 @@ class Settings:
         }
         return read_environment(near)
 
-    @property
-    def server(self) -> ServerSettings:
-        base = EngineSettings()
-        return ServerSettings(
-            host=self["host"],
-            port=self["port"],
-            workers=self["workers"],
-            insecure=self["insecure"],
-            secret_key=self["secret_key"],
-            encryption_key=self["queen_encryption_key"],
-            tokens=TokenSettings(
-                secret=self["jwt_secret"],
-                public_key=self["jwt_public_key"],
-                issuer=self["jwt_issuer"],
-                audience=self["jwt_audience"],
-                roles_claim=self["jwt_roles_claim"],
-            ),
-            log_level=self["log_level"],
-            queue=self["queue_name"],
-            ack_timeout=timedelta(seconds=self["ack_timeout_seconds"]),
-            max_attempts=self["max_attempts"],
-            priority_levels=self["max_priority_levels"],
-            actor=self["relay_actor"],
-            manual_actor=self["manual_operation_actor"],
-            shutdown=timedelta(seconds=self["shutdown_seconds"]),
-            limits=Limits(body=self["max_body_bytes"]),
-            sqs=SqsSettings(
-                port=self["sqs_port"],
-                host=self["sqs_host"],
-                url_style=self["sqs_url_style"],
-                region=self["sqs_region"],
-                account=self["sqs_account"],
-                in_flight=self["sqs_in_flight"],
-                recreate_after=timedelta(seconds=self["sqs_recreate_seconds"]),
-                purge_after=timedelta(seconds=self["sqs_purge_seconds"]),
-            ),
-            activity=ActivitySettings(
-                enabled=self["activity_log_enabled"],
-                retention=timedelta(hours=self["activity_log_retention_hours"]),
-                flash_message=_milliseconds(self["activity_flash_message_threshold_ms"]),
-                large_payload=self["activity_large_payload_threshold_bytes"],
-                long_processing=_milliseconds(self["activity_long_processing_threshold_ms"]),
-                near_dlq=self["activity_near_dlq_threshold"],
-                zombie_factor=self["activity_zombie_threshold_multiplier"],
-                burst_count=self["activity_burst_threshold_count"],
-                burst_within=timedelta(seconds=self["activity_burst_threshold_seconds"]),
-                bulk_operation=self["activity_bulk_operation_threshold"],
-            ),
-            engine=replace(
-                base,
-                connections=replace(base.connections, size=self["postgres_pool_size"]),
-                maintenance=replace(
-                    base.maintenance,
-                    expire=_milliseconds(self["overdue_check_interval_ms"]),
-                    expire_batch=self["requeue_batch_size"],
-                ),
-            ),
-        )
-
 
 def read_settings(
     flags: Mapping[str, Value],
@@ -333,6 +272,9 @@ def read_settings(
 
 
 def show_settings(settings: Settings) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table()
     table.add_column("setting", no_wrap=True)
     table.add_column("value", overflow="fold")
@@ -403,7 +345,3 @@ def _hide_password(url: str) -> str:
         shown = [(name, HIDDEN if "password" in name else text) for name, text in parse_qsl(query)]
         query = urlencode(shown, safe="*/")
     return parts._replace(netloc=netloc, query=query).geturl()
-
-
-def _milliseconds(value: float) -> timedelta:
-    return timedelta(milliseconds=value)

@@ -1,4 +1,4 @@
-"""What `laneway admin stats` and `laneway admin reclaim` do."""
+"""What `laneway admin` does."""
 
 from __future__ import annotations
 
@@ -7,17 +7,41 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.lanes import with_lane, with_raw_lane
 from laneway.cli.output import Output
 from laneway.library.connection import Connection
 
+admin = typer.Typer(
+    no_args_is_help=True, help="Look after the schema and the whole.", rich_markup_mode=None
+)
 
+
+@admin.command("install")
+@with_raw_lane
+async def install(lane: Connection, output: Output) -> None:
+    """Bring the schema to the version of this Laneway."""
+    version = await lane.install()
+    output.done(f"the schema is at version {version}", version=version)
+
+
+@admin.command("verify")
+@with_raw_lane
+async def verify(lane: Connection, output: Output) -> None:
+    """Compare the schema with the one this Laneway ships; exit 1 if they differ."""
+    problems = await lane.verify()
+    output.done("\n".join(problems) or "the schema is as shipped", problems=problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+@admin.command("stats")
 @with_lane
 async def stats(lane: Connection, output: Output) -> None:
     """Show the whole database at a glance."""
     output.one((await lane.admin.system_stats())._asdict())
 
 
+@admin.command("reclaim")
 @with_lane
 async def reclaim(
     lane: Connection,

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
@@ -45,11 +44,14 @@ async def enqueue(
     delay: Annotated[float, typer.Option(min=0, help="Handed out in so many seconds.")] = 0,
 ) -> None:
     """Push messages: one's own, or made-up ones."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     producer = lane.producer(queue)
     pushed: list[str] = []
     total, items = _find_payloads(payload, messages)
     wait = timedelta(seconds=delay) if delay else None
-    with Progress(disable=not sys.stderr.isatty(), console=_on_stderr()) as progress:
+    with Progress(disable=not sys.stderr.isatty(), console=Console(stderr=True)) as progress:
         bar = progress.add_task("pushing", total=total)
         while batch := list(islice(items, batch_size)):
             ids = await producer.batch_enqueue(
@@ -153,9 +155,3 @@ def _show(message: Message) -> dict[str, Any]:
         "headers": dict(message.headers),
         "payload": message.payload,
     }
-
-
-def _on_stderr() -> Any:
-    from rich.console import Console  # noqa: PLC0415 - only where there is a bar
-
-    return Console(stderr=True)

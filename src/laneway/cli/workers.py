@@ -7,23 +7,38 @@ import logging
 import os
 import sys
 from datetime import timedelta
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laneway.cli.database import find_database
 from laneway.cli.execution import reporting
+from laneway.cli.flags import with_database
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
+from laneway.cli.settings import Settings
 from laneway.domain.errors import InvalidRequest
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection
-from laneway.worker.app import App
+
+if TYPE_CHECKING:
+    from laneway.worker.app import App
 
 worker = typer.Typer(
     no_args_is_help=True, help="Run workers, look at them, stop them.", rich_markup_mode=None
 )
 
 Id = Annotated[str, typer.Argument(help="The worker's id, as `laneway worker list` shows it.")]
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
 
 _COLUMNS = (
     "worker_id",
@@ -40,7 +55,9 @@ _COLUMNS = (
 
 
 @worker.command("run")
+@with_database
 def run(
+    settings: Settings,
     app: Annotated[str, typer.Argument(help="The app, as module:name.")],
     *,
     name: Annotated[str | None, typer.Option(help="What to call the worker.")] = None,
@@ -48,12 +65,21 @@ def run(
         str | None,
         typer.Option(help="The database's DSN or the server's URL, in place of the app's own."),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="The least important lines to log.")] = "info",
+    log_level: Annotated[
+        LogLevel, typer.Option(help="The least important lines to log.")
+    ] = LogLevel.INFO,
 ) -> None:
-    """Run an app's handlers until SIGTERM or Ctrl-C, then drain."""
+    """Run an app's handlers until SIGTERM or Ctrl-C, then drain.
+
+    Without an --address, and where the app has none, it works on the database of the settings.
+    """
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     with reporting():
-        find_app(app).run(address=address or os.environ.get("DATABASE_URL"), name=name)
+        found = find_app(app)
+        place = address or found.address
+        found.run(
+            address=place or find_database(settings.environment, settings.data_dir), name=name
+        )
 
 
 @worker.command("list")
@@ -148,6 +174,8 @@ async def stats(lane: Connection, output: Output) -> None:
 
 def find_app(place: str) -> App:
     """Return the app that a person names, as module:name, from the working directory too."""
+    from laneway.worker.app import App
+
     module, _, name = place.partition(":")
     sys.path.insert(0, str(os.getcwd()))  # noqa: PTH109 - what the path holds are texts
     try:

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
-from laneway.client import HttpBackend
 from laneway.domain.errors import InvalidRequest
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
-from laneway.engine import Broker
 from laneway.library.admin import Admin
 from laneway.library.consumer import Consumer
 from laneway.library.messages import decode_payload, encode_payload
@@ -49,7 +47,10 @@ class Target:
     def open(self, *, aside: bool = False) -> BackendContext:
         """Return a backend; aside: for a few calls beside another, without work of its own."""
         settings = self.settings
+        # Loaded here: a program at a server needs no driver of databases, one at a database no HTTP.
         if self.is_server:
+            from laneway.client import HttpBackend  # noqa: PLC0415 - see above
+
             return HttpBackend(self.address, api_key=self.api_key, settings=settings.connections)  # type: ignore[return-value]
         if not self.address.startswith(("postgresql://", "postgres://")):
             raise InvalidRequest(
@@ -69,6 +70,8 @@ class Target:
                 wakeups=replace(settings.wakeups, listen=False),
                 maintenance=replace(settings.maintenance, enabled=False),
             )
+        from laneway.engine import Broker  # noqa: PLC0415 - see above
+
         return Broker(self.address, settings)
 
 

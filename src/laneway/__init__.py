@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laneway import sync as sync
+    from laneway.domain import errors as errors
     from laneway.domain.ids import MessageId as MessageId
     from laneway.domain.messages import Status as Status
     from laneway.domain.settings import EngineSettings as EngineSettings
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from laneway.library.rate_limit import RateLimit as RateLimit
     from laneway.library.runs import Run as Run
     from laneway.library.validation import PayloadRules as PayloadRules
+    from laneway.worker import middlewares as middlewares
     from laneway.worker.app import App as App
     from laneway.worker.policies import PartialFailure as PartialFailure
     from laneway.worker.policies import Reject as Reject
@@ -57,10 +60,18 @@ _PLACES = {
     "WorkerSettings": "laneway.worker.worker",
 }
 
-__all__ = sorted(_PLACES)  # noqa: PLE0605 - the table above is the list
+_MODULES = {
+    "errors": "laneway.domain.errors",
+    "middlewares": "laneway.worker.middlewares",
+    "sync": "laneway.sync",
+}
+
+__all__ = sorted([*_PLACES, *_MODULES])  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

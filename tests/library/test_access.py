@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 import laneway
+from laneway.cli.database import open_connection
 from laneway.domain.errors import AccessDenied, InvalidRequest, Misconfigured, Unavailable
+from laneway.domain.keys import Role
+from laneway.engine.procedures.keys import create_key
+from laneway.server.authentication import make_key
 from tests.library.conftest import QUIET
+from tests.library.workers import QUICK, running
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
@@ -26,6 +32,43 @@ async def test_server_that_asks_for_a_key(place: Place, queue: str) -> None:
         async with laneway.connect(running.url, api_key=KEY) as lane:
             await lane.producer(queue).enqueue(1)
             assert await lane.consumer(queue).dequeue() is not None
+
+
+async def test_key_limited_to_queues(place: Place, queue: str) -> None:
+    key = make_key()
+    async with open_connection(place.dsn) as connection:
+        await create_key(
+            connection,
+            key_id=key.key_id,
+            name="limited",
+            role=Role.WRITE,
+            pattern=queue,
+            digest=key.digest,
+        )
+    async with run_laneway(place.dsn, SECRET_KEY=KEY) as running_server:
+        address = running_server.url
+        async with laneway.connect(address, api_key=key.text) as lane:
+            await lane.producer(queue).enqueue(1)
+            assert (await lane.admin.get_queue(queue)).name == queue
+            for refused in (
+                lane.producer("other").enqueue(1),
+                lane.consumer("other").dequeue(),
+                lane.admin.queue_metrics("other"),
+                lane.admin.list_queues(),
+                lane.admin.list_workers(),
+                lane.admin.purge_queue(queue),
+            ):
+                with pytest.raises(AccessDenied):
+                    await refused
+        done = asyncio.Event()
+        app = laneway.App(address, api_key=key.text, worker=QUICK)
+
+        @app.handler(queue)
+        async def handle(_: laneway.Message) -> None:
+            done.set()
+
+        async with running(app), asyncio.timeout(20):
+            await done.wait()
 
 
 async def test_nobody_there_is_told_at_once() -> None:

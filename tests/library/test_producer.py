@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from laneway import Connection
 
 MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class Account:
+    password: str
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,18 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         (PayloadRules(max_bytes=10), {"text": "longer than ten"}, r"\$ is \d+ bytes: at most 10"),
         (PayloadRules(max_depth=2), [[[1]]], r"\$\[0\]\[0\] is nested more than 2 deep"),
         (PayloadRules(max_string=3), {"a": ["four"]}, r"\$\.a\[0\] has 4 characters: at most 3"),
+        (
+            PayloadRules(forbidden_keys=frozenset({"password"})),
+            {"a": [Account(password="secret")]},  # noqa: S106 - made up
+            r"\$\.a\[0\]\.password has a forbidden key",
+        ),
+        (
+            PayloadRules(required_keys=frozenset({"name"})),
+            Account(password="secret"),  # noqa: S106 - made up
+            "lacks name",
+        ),
+        (PayloadRules(max_string=5), {"a": {"longer than that"}}, r"\$\.a\[0\] has 16 characters"),
+        (PayloadRules(), {"a": {float("nan")}}, "is nan"),
         (
             PayloadRules(forbidden_keys=frozenset({"password"})),
             {"a": {"password": 1}},

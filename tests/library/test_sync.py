@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -74,6 +76,8 @@ def test_derived_roles_are_current() -> None:
 
 
 def test_everything_public_can_be_had_and_is_said() -> None:
+    asked = "import laneway; laneway.sync.connect, laneway.errors.LanewayError, laneway.middlewares.trace"
+    subprocess.run([sys.executable, "-c", asked], check=True)
     for name in laneway.__all__:
         assert getattr(laneway, name) is not None
     with pytest.raises(AttributeError):

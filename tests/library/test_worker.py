@@ -7,9 +7,12 @@ import os
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from laneway import PartialFailure, Reject, Retry, Snooze, Status, WorkerSettings
 from laneway.domain.errors import InvalidSetting, QueueNotFound, WorkerBusy
@@ -332,34 +335,28 @@ async def test_middlewares_wrap_every_call_in_order(
 
 async def test_spans_name_the_message(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
-    spans: list[dict[str, Any]] = []
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    app.middleware(trace(provider.get_tracer("test")))
 
-    class Span(dict[str, Any]):
-        set_attribute = dict.__setitem__
+    @app.handler(queue, retry=Retry(max_attempts=1))
+    async def handle(message: Message) -> None:
+        if message.payload == "bad":
+            raise ValueError("no such thing")
 
-        def __enter__(self) -> Self:
-            spans.append(self)
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self["ended"] = True
-
-    class Tracer:
-        def start_as_current_span(self, name: str) -> Span:
-            return Span(name=name)
-
-    app.middleware(trace(Tracer()))
-
-    @app.handler(queue)
-    async def handle(_: Message) -> None:
-        pass
-
-    message = await lane.producer(queue).enqueue(1)
+    good, bad = await lane.producer(queue).batch_enqueue(["good", "bad"])
     async with running(app):
         await until(lambda: settled(lane, queue, 1))
-    assert spans[0]["name"] == f"{queue} process"
-    assert spans[0]["messaging.message.id"] == str(message)
-    assert spans[0]["ended"]
+        await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    spans = {
+        (span.attributes or {})["messaging.message.id"]: span
+        for span in exporter.get_finished_spans()
+    }
+    assert set(spans) == {str(good), str(bad)}
+    assert {span.name for span in spans.values()} == {f"{queue} process"}
+    assert spans[str(good)].status.is_ok
+    assert not spans[str(bad)].status.is_ok
 
 
 async def test_suspended_worker_takes_nothing_until_resumed(

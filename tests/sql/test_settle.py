@@ -225,6 +225,20 @@ async def test_nacked_messages_come_again_in_their_order(session: Session, queue
     assert [each.body for each in await claim(session, queue, 5)] == ["1", "3", "5"]
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_message_comes_again_beyond_its_attempts_where_the_nack_says_so(
+    session: Session, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, max_attempts=3, ordered=ordered)
+    await push(session, queue, ["1"])
+    for attempt in (1, 2, 3, 4):
+        (got,) = await claim(session, queue, 1)
+        assert got.attempt == attempt
+        assert await nack(session, [got], reason="no", dead=False) == ["requeued"]
+    (got,) = await claim(session, queue, 1)
+    assert await nack(session, [got], reason="no") == ["dead"]
+
+
 async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
     session: Session, queue: Queue
 ) -> None:

@@ -113,14 +113,17 @@ class Delivery(NamedTuple):
 
 
 class Nack(NamedTuple):
-    """A message given back after a failure. No delay: the queue's backoff. dead: no more tries."""
+    """A message given back after a failure. No delay: the queue's backoff.
+
+    dead: no more tries; False: another one, however many there were; None: as the queue says.
+    """
 
     token: Token
     lane: int
     seq: int
     reason: str | None = None
     delay: timedelta | None = None
-    dead: bool = False
+    dead: bool | None = None
 
 
 class MessageChanges(TypedDict, total=False):

@@ -133,7 +133,7 @@ class Consumer:
         delay None: the queue's backoff. dead: no more tries.
         """
         deliveries = self._find([message])
-        nacks = [Nack(*receipt, reason, delay, dead) for receipt in _receipts(deliveries)]
+        nacks = [Nack(*receipt, reason, delay, dead or None) for receipt in _receipts(deliveries)]
         outcomes = await self._backend.nack(nacks)
         outcome = outcomes[0] if outcomes else Outcome.LOST
         self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))

@@ -73,18 +73,9 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
         """Push all or none; InvalidPayload names the index of the first that breaks a rule."""
-        messages = [
-            self._make(
-                payload,
-                index,
-                priority=priority,
-                delay=delay,
-                dedup_key=None,
-                partition=partition,
-                headers=headers,
-            )
-            for index, payload in enumerate(payloads)
-        ]
+        messages = self._make_all(
+            payloads, priority=priority, delay=delay, partition=partition, headers=headers
+        )
         return await self._push(messages)
 
     async def enqueue_delayed(self, payload: object, delay: timedelta) -> MessageId:
@@ -130,18 +121,9 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Push many inside the caller's own transaction, as enqueue_in does."""
-        messages = [
-            self._make(
-                payload,
-                index,
-                priority=priority,
-                delay=delay,
-                dedup_key=None,
-                partition=partition,
-                headers=headers,
-            )
-            for index, payload in enumerate(payloads)
-        ]
+        messages = self._make_all(
+            payloads, priority=priority, delay=delay, partition=partition, headers=headers
+        )
         return await self._push_in(connection, messages)
 
     async def extend_visibility(self, message: MessageId, duration: timedelta) -> datetime | None:
@@ -154,6 +136,28 @@ class Producer:
     def rate_limit_status(self) -> RateLimitStatus | None:
         """Return how much may go now; None without a limit."""
         return None if self._bucket is None else self._bucket.status
+
+    def _make_all(
+        self,
+        payloads: Iterable[object],
+        *,
+        priority: int,
+        delay: timedelta | None,
+        partition: str,
+        headers: Mapping[str, Any] | None,
+    ) -> list[OutgoingMessage]:
+        return [
+            self._make(
+                payload,
+                index,
+                priority=priority,
+                delay=delay,
+                dedup_key=None,
+                partition=partition,
+                headers=headers,
+            )
+            for index, payload in enumerate(payloads)
+        ]
 
     def _make(
         self,

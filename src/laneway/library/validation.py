@@ -6,12 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from laneway.domain.errors import InvalidPayload, InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1_048_576
+
+# JSON's own kinds, which are looked at as they are.
+_PLAIN = (str, int, float, dict, list, tuple, type(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +41,8 @@ class PayloadRules:
     def check(self, payload: object, *, index: int | None = None) -> None:
         """Raise InvalidPayload for the first rule that the payload breaks."""
         if self.required_keys:
-            missing = (
-                self.required_keys - payload.keys()
-                if isinstance(payload, dict)
-                else self.required_keys
-            )
+            plain = payload if isinstance(payload, dict) else _simplify(payload)
+            missing = self.required_keys - (plain.keys() if isinstance(plain, dict) else set())
             if missing:
                 raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
         for problem, place in self._walk(payload):
@@ -56,21 +58,36 @@ class PayloadRules:
         stack: list[tuple[Any, int, str]] = [(payload, 1, "$")]
         while stack:
             value, depth, place = stack.pop()
-            if isinstance(value, str):
-                if len(value) > self.max_string:
-                    yield f"has {len(value)} characters: at most {self.max_string}", place
-            elif isinstance(value, float):
-                if not math.isfinite(value):
-                    yield f"is {value}, which JSON does not have", place
-            elif isinstance(value, dict | list | tuple):
-                if depth > self.max_depth:
-                    yield f"is nested more than {self.max_depth} deep", place
-                    return
-                if isinstance(value, dict):
-                    for key in value.keys() & self.forbidden_keys:
-                        yield "has a forbidden key", f"{place}.{key}"
-                    stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
-                else:
-                    stack += [
-                        (item, depth + 1, f"{place}[{number}]") for number, item in enumerate(value)
-                    ]
+            if not isinstance(value, _PLAIN):
+                value = _simplify(value)
+            if not isinstance(value, dict | list | tuple):
+                problem = self._find_problem(value)
+                if problem is not None:
+                    yield problem, place
+            elif depth > self.max_depth:
+                yield f"is nested more than {self.max_depth} deep", place
+                return
+            elif isinstance(value, dict):
+                for key in value.keys() & self.forbidden_keys:
+                    yield "has a forbidden key", f"{place}.{key}"
+                stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
+            else:
+                stack += [
+                    (item, depth + 1, f"{place}[{number}]") for number, item in enumerate(value)
+                ]
+
+    def _find_problem(self, value: object) -> str | None:
+        if isinstance(value, str) and len(value) > self.max_string:
+            return f"has {len(value)} characters: at most {self.max_string}"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"is {value}, which JSON does not have"
+        return None
+
+
+def _simplify(value: object) -> Any:
+    """Return as JSON's own kinds what is something else, such as a dataclass, a set or a date."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        # What cannot be written is told when it is.
+        return None

@@ -49,7 +49,8 @@ class Guard:
         self._target = target
         self._worker_id = worker_id
         self._heartbeat = heartbeat.total_seconds()
-        self._pause = min(self._heartbeat, shortest_lease.total_seconds() / (2 * PART))
+        self._pause = self._heartbeat
+        self._pace(shortest_lease.total_seconds())
         self._slots = slots
         self._counters = counters
         self._on_order = on_order
@@ -65,12 +66,26 @@ class Guard:
     def start(self) -> None:
         self._thread.start()
 
+    def hurry(self, lease: float) -> None:
+        """Look often enough for a lock that lasts so many seconds, from now on."""
+        if self._pace(lease):
+            self._wake()
+
     async def stop(self) -> None:
         self._ended.set()
+        self._wake()
+        await asyncio.to_thread(self._thread.join, 5)
+
+    def _pace(self, lease: float) -> bool:
+        pause = lease / (2 * PART)
+        sooner = pause < self._pause
+        self._pause = min(pause, self._pause)
+        return sooner
+
+    def _wake(self) -> None:
         with suppress(RuntimeError):
             if self._own_loop is not None:
                 self._own_loop.call_soon_threadsafe(self._woken.set)
-        await asyncio.to_thread(self._thread.join, 5)
 
     async def _run(self) -> None:
         self._own_loop = asyncio.get_running_loop()
@@ -84,9 +99,13 @@ class Guard:
                         await self._beat(backend)
                 except LanewayError as error:
                     logger.warning("no heartbeat: %s", error)
+                except Exception:
+                    # Without it the worker would soon count as dead.
+                    logger.exception("no heartbeat")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._pause):
                         await self._woken.wait()
+                self._woken.clear()
             with suppress(LanewayError):
                 await self._beat(backend)
 

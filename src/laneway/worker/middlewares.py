@@ -57,18 +57,17 @@ class Metrics:
     def show(self) -> str:
         lines = ["# TYPE laneway_handler_seconds histogram"]
         for queue in sorted(self._calls):
+            label = f'queue="{_escape(queue)}"'
             below = 0
             for bound in BOUNDS:
                 below += self._buckets[queue][bound]
                 edge = "+Inf" if bound == float("inf") else f"{bound:g}"
-                lines.append(
-                    f'laneway_handler_seconds_bucket{{queue="{queue}",le="{edge}"}} {below}'
-                )
-            lines.append(f'laneway_handler_seconds_sum{{queue="{queue}"}} {self._seconds[queue]}')
-            lines.append(f'laneway_handler_seconds_count{{queue="{queue}"}} {self._calls[queue]}')
+                lines.append(f'laneway_handler_seconds_bucket{{{label},le="{edge}"}} {below}')
+            lines.append(f"laneway_handler_seconds_sum{{{label}}} {self._seconds[queue]}")
+            lines.append(f"laneway_handler_seconds_count{{{label}}} {self._calls[queue]}")
         lines.append("# TYPE laneway_handler_failures_total counter")
         lines += [
-            f'laneway_handler_failures_total{{queue="{queue}"}} {self._failures[queue]}'
+            f'laneway_handler_failures_total{{queue="{_escape(queue)}"}} {self._failures[queue]}'
             for queue in sorted(self._calls)
         ]
         return "\n".join(lines) + "\n"
@@ -94,3 +93,8 @@ def trace(tracer: Any) -> Middleware:
 
 def _name_queue(work: Work) -> str:
     return work[0].queue if isinstance(work, list) else work.queue
+
+
+def _escape(text: str) -> str:
+    """Write a text as Prometheus' format has a label's value."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -41,7 +41,8 @@ class PartialFailure(Exception):
 class Retry:
     """How often, and after how long: backoff, backoff * factor, … up to limit.
 
-    max_attempts: hand-outs until the message is dead; None: as the queue says. jitter: each wait is
+    max_attempts: hand-outs until the message is dead, whatever the queue says; None: as it says. A
+    hand-out that ends with its worker's death counts by the queue's number. jitter: each wait is
     changed at random by up to this share of it, so that those who failed together do not all come
     back together. on: the errors that are worth another try; others make the message dead at once.
     """
@@ -71,9 +72,15 @@ class Retry:
         wait = min(wait, self.limit)
         return wait * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load
 
-    def is_over(self, attempt: int, error: BaseException) -> bool:
+    def judge(self, attempt: int, error: BaseException | None) -> bool | None:
+        """Tell whether a message is dead after this error, or any (None); None: the queue says."""
+        if self.is_over(attempt, error):
+            return True
+        return None if self.max_attempts is None else False
+
+    def is_over(self, attempt: int, error: BaseException | None) -> bool:
         """Tell whether there is no other try after this error."""
-        if not isinstance(error, self.on):
+        if error is not None and not isinstance(error, self.on):
             return True
         return self.max_attempts is not None and attempt >= self.max_attempts
 
@@ -81,5 +88,13 @@ class Retry:
 def describe(error: BaseException) -> str:
     """Return the reason that a failed message keeps."""
     text = str(error)
+    if isinstance(error, Reject):
+        return trim(text or "rejected")
     name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:MOST_CHARACTERS].replace("\x00", "\ufffd")
+    return trim(f"{name}: {text}" if text else name)
+
+
+def trim(text: str) -> str:
+    """Return a reason as the database can hold it."""
+    short = text[:MOST_CHARACTERS].replace("\x00", "\ufffd")
+    return short.encode(errors="replace").decode()

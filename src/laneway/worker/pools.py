@@ -39,51 +39,85 @@ def make_pool(executor: Executor, size: int) -> Pool | None:
 
 
 class ThreadPool:
-    """Threads that do not keep a program from ending, however long a function takes."""
+    """Threads that do not keep a program from ending, however long a function takes.
+
+    One whose function is given up on is left to itself, and another takes its place.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._idle = 0
         self._threads = 0
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
 
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-
-        def finish(result: Any, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(error)
-
-        def call() -> None:
-            result, failure = None, None
-            try:
-                result = function(work)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
-                failure = _wrap_stop(error)
-            try:
-                loop.call_soon_threadsafe(finish, result, failure)
-            except RuntimeError:
-                # The loop has closed meanwhile: nobody waits.
-                return
-
+        call = _Call(function, work)
         self._work.put(call)
         if self._threads < self._size:
             self._threads += 1
             threading.Thread(target=self._serve, name="laneway handler", daemon=True).start()
-        return await answer
+        try:
+            return await call.answer
+        except asyncio.CancelledError:
+            if call.give_up():
+                self._threads -= 1
+            raise
 
     def close(self) -> None:
         for _ in range(self._threads):
             self._work.put(None)
 
     def _serve(self) -> None:
-        while (call := self._work.get()) is not None:
-            call()
+        while (call := self._work.get()) is not None and call.make():
+            pass
+
+
+class _Call:
+    """One call of a function: begun by a thread, unless its waiter has gone before."""
+
+    def __init__(self, function: Callable[[Any], Any], work: Any) -> None:
+        self._function = function
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._runs = False
+        self._left = threading.Event()
+        self.answer: asyncio.Future[Any] = self._loop.create_future()
+
+    def make(self) -> bool:
+        """Run the function; return whether its thread still has its place."""
+        with self._lock:
+            if self._left.is_set():
+                return True
+            self._runs = True
+        result, failure = None, None
+        try:
+            result = self._function(self._work)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
+            failure = _wrap_stop(error)
+        with self._lock:
+            self._runs = False
+            if self._left.is_set():
+                return False
+        try:
+            self._loop.call_soon_threadsafe(self._finish, result, failure)
+        except RuntimeError:
+            # The loop has closed meanwhile: nobody waits.
+            return False
+        return True
+
+    def give_up(self) -> bool:
+        """Wait no more; return whether a thread is left behind."""
+        with self._lock:
+            self._left.set()
+            return self._runs
+
+    def _finish(self, result: Any, error: BaseException | None) -> None:
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(result)
+        else:
+            self.answer.set_exception(error)
 
 
 class ProcessPool:

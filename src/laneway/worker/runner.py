@@ -11,18 +11,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
-from laneway.domain.messages import Nack
-from laneway.library.messages import Message, encode_payload
+from laneway.library.messages import Message
 from laneway.worker.handlers import wrap
-from laneway.worker.policies import PartialFailure, Reject, Snooze, describe
 from laneway.worker.pools import make_pool
+from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.backend import Backend
-    from laneway.domain.messages import Receipt
     from laneway.worker.handlers import Handler, Middleware, Proceed
     from laneway.worker.settling import Settler
 
@@ -60,14 +58,20 @@ class Runner:
         consumer: str,
         lease: timedelta,
         middlewares: list[Middleware],
+        hurry: Callable[[float], None],
     ) -> None:
+        """Begin with nothing; `hurry` is told of locks shorter than the queue's others."""
         self.handler = handler
         self.slots = [Slot() for _ in range(handler.concurrency)]
         self._backend = backend
         self._settler = settler
+        self._returns = Returns(
+            handler, backend=backend, settler=settler, counters=counters, lease=lease
+        )
         self._counters = counters
         self._consumer = consumer
         self._lease = lease.total_seconds()
+        self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
         # With when each becomes stale: half its lock is over, and it was not begun.
@@ -102,7 +106,7 @@ class Runner:
         self._claimer = self._watch = None
         waiting = [message.receipt for message, _ in self._waiting]
         self._waiting.clear()
-        await self._release(waiting)
+        await self._returns.release(waiting)
 
     async def finish(self) -> None:
         """Return once no handler runs."""
@@ -125,7 +129,7 @@ class Runner:
             self._pool.close()
         if left:
             logger.warning("%d handlers did not end in time: their messages come again", len(left))
-        await self._release(left)
+        await self._returns.release(left)
 
     def _make_call(self) -> Proceed:
         """Return what runs the handler's function on a message, or on a list of them."""
@@ -186,10 +190,18 @@ class Runner:
                 logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
                 await asyncio.sleep(1)
                 continue
-            stale = monotonic() + self._lease / 2
-            queue = handler.queue
-            self._waiting.extend((Message(queue, delivery), stale) for delivery in deliveries)
-            self._rouse(len(deliveries))
+            self._line_up([Message(handler.queue, delivery) for delivery in deliveries])
+
+    def _line_up(self, messages: Sequence[Message]) -> None:
+        now = monotonic()
+        for message in messages:
+            self._waiting.append((message, now + self._find_lease(message) / 2))
+        self._rouse(len(messages))
+
+    def _find_lease(self, message: Message) -> float:
+        """Return how long the message's lock lasts: as the handler says, or else it, or the queue."""
+        own = message.lease if self.handler.lock_time is None else None
+        return self._lease if own is None else own.total_seconds()
 
     def _look_ahead(self) -> int:
         if self._stuck:
@@ -224,17 +236,18 @@ class Runner:
             else:
                 taken = [self._waiting.popleft() for _ in range(min(batch, len(self._waiting)))]
                 messages = work = [message for message, _ in taken]
-                stale = taken[0][1]
+                stale = min(stale for _, stale in taken)
             if self._taking and not self._hungry.is_set():
                 self._hungry.set()
             now = monotonic()
             if now > stale:
-                await self._release([message.receipt for message in messages])
+                await self._returns.release([message.receipt for message in messages])
                 continue
-            slot.since = stale - self._lease / 2
-            own = messages[0].lease if batch is None and self.handler.lock_time is None else None
-            slot.lease = self._lease if own is None else own.total_seconds()
+            slot.lease = min([self._find_lease(message) for message in messages])
+            slot.since = stale - slot.lease / 2
             slot.messages = messages
+            if slot.lease < self._lease:
+                self._hurry(slot.lease)
             try:
                 await self._handle(slot, work)
             finally:
@@ -263,89 +276,14 @@ class Runner:
             self._counters.failed += len(messages)
             logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
         except Exception as error:  # noqa: BLE001 - a failing handler never ends the loop
-            await self._settle_failure(messages, error)
+            await self._returns.settle(messages, error)
         else:
             self._counters.handled += len(messages)
             if self.handler.keep_results is None:
                 for message in messages:
                     self._settler.ack(message.receipt)
             else:
-                await self._keep(messages[0], result, self.handler.keep_results)
-
-    async def _keep(self, message: Message, result: Any, keep: timedelta) -> None:
-        try:
-            text = encode_payload(result)
-        except LanewayError as error:
-            await self._nack([message], error, dead=True)
-        else:
-            self._settler.ack_result(message.receipt, text, keep)
-
-    async def _settle_failure(self, messages: Sequence[Message], error: Exception) -> None:
-        match error:
-            case Snooze(delay=delay):
-                await self._release([message.receipt for message in messages], delay=delay)
-            case Reject():
-                await self._nack(messages, error, dead=True)
-            case PartialFailure(failures=failures):
-                bad = [message for message in messages if message.id in failures]
-                self._counters.handled += len(messages) - len(bad)
-                for message in messages:
-                    if message.id not in failures:
-                        self._settler.ack(message.receipt)
-                await self._nack(bad, error, reasons=[failures[message.id] for message in bad])
-            case _:
-                logger.warning(
-                    "handler of %r failed for %s: %s",
-                    self.handler.queue,
-                    ", ".join(str(message.id) for message in messages[:3]),
-                    describe(error),
-                    exc_info=error if logger.isEnabledFor(logging.DEBUG) else None,
-                )
-                await self._nack(messages, error)
-
-    async def _nack(
-        self,
-        messages: Sequence[Message],
-        error: Exception,
-        *,
-        reasons: Sequence[str] | None = None,
-        dead: bool = False,
-    ) -> None:
-        self._counters.failed += len(messages)
-        reason = (str(error) or "rejected") if isinstance(error, Reject) else describe(error)
-        retry = self.handler.retry
-        nacks = [
-            Nack(
-                *message.receipt,
-                reasons[n] if reasons is not None else reason,
-                None if retry is None else retry.wait(message.attempt),
-                dead or (retry is not None and retry.is_over(message.attempt, error)),
-            )
-            for n, message in enumerate(messages)
-        ]
-        await self._persist(lambda: self._backend.nack(nacks))
-
-    async def _release(
-        self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
-    ) -> None:
-        if receipts:
-            await self._persist(lambda: self._backend.release(receipts, delay=delay))
-
-    async def _persist(self, send: Callable[[], Awaitable[Any]]) -> None:
-        """Send again while the database is away, for as long as the lock may last."""
-        end = monotonic() + self._lease
-        while True:
-            try:
-                await send()
-            except Retryable as error:
-                if monotonic() > end:
-                    return
-                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
-            except LanewayError:
-                logger.exception("a message could not be given back; it comes when its lock ends")
-                return
-            else:
-                return
+                await self._returns.keep(messages[0], result, self.handler.keep_results)
 
     async def _wait_for_work(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -362,16 +300,15 @@ class Runner:
         while True:
             await asyncio.sleep(self._lease / 4)
             now = monotonic()
-            if not self._waiting or self._waiting[0][1] > now:
+            if all(stale > now for _, stale in self._waiting):
                 continue
             # The claim that waits would take again what goes back: it asked for some ahead.
             self._stuck = True
             await _end(self._claimer)
-            stale = []
-            while self._waiting and self._waiting[0][1] <= now:
-                stale.append(self._waiting.popleft())
+            stale = [item for item in self._waiting if item[1] <= now]
+            self._waiting = deque(item for item in self._waiting if item[1] > now)
             try:
-                await self._release([message.receipt for message, _ in stale])
+                await self._returns.release([message.receipt for message, _ in stale])
             except asyncio.CancelledError:
                 self._waiting.extendleft(reversed(stale))
                 raise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from laneway.domain.errors import (
+    InvalidSetting,
     InvalidStateTransition,
     LanewayError,
     QueueExists,
@@ -52,6 +53,17 @@ class WorkerSettings:
     timeout: timedelta = timedelta(seconds=30)
     drain: timedelta = timedelta(seconds=30)
 
+    def __post_init__(self) -> None:
+        if self.heartbeat <= timedelta(0) or self.drain < timedelta(0):
+            raise InvalidSetting(
+                "a worker's heartbeat takes some time, and its drain no negative one"
+            )
+        if self.timeout <= self.heartbeat:
+            raise InvalidSetting(
+                f"timeout is {self.timeout}, and the heartbeat only every {self.heartbeat}: the worker"
+                " would count as dead between two of them"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
@@ -83,6 +95,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._abandoned = asyncio.Event()
         self._suspension: asyncio.Task[None] | None = None
+        self._guard: Guard | None = None
 
     @property
     def handled(self) -> int:
@@ -101,7 +114,7 @@ class Worker:
             settler = Settler(backend)
             await self._prepare(backend, settler)
             settling = asyncio.create_task(settler.run(), name="laneway settle")
-            guard = self._make_guard()
+            guard = self._guard = self._make_guard()
             guard.start()
             try:
                 await self._poll(backend)
@@ -163,6 +176,7 @@ class Worker:
                 consumer=self.worker_id,
                 lease=handler.lock_time or leases[handler.queue],
                 middlewares=duties.middlewares,
+                hurry=self._hurry,
             )
             for handler in duties.handlers
         ]
@@ -176,6 +190,10 @@ class Worker:
         self._leases = [
             handler.lock_time or leases[handler.queue] for handler in duties.handlers
         ] or [self._settings.timeout]
+
+    def _hurry(self, lease: float) -> None:
+        if self._guard is not None:
+            self._guard.hurry(lease)
 
     def _make_guard(self) -> Guard:
         return Guard(

@@ -104,7 +104,7 @@ async def nack_many(
     seqs: Sequence[int],
     reasons: Sequence[str | None] | None = None,
     delays: Sequence[timedelta | None] | None = None,
-    dead: Sequence[bool] | None = None,
+    dead: Sequence[bool | None] | None = None,
 ) -> list[asyncpg.Record]:
     """Return (idx, outcome) for every item."""
     return await fetch(

@@ -139,7 +139,7 @@ class SettlePump:
             seqs=seqs,
             reasons=_or_null(reasons),
             delays=_or_null(delays),
-            dead=dead if any(dead) else None,
+            dead=_or_null(dead),
         )
         self._lanes.free(lanes, requeued=True)
         outcomes = [Outcome.LOST] * len(tokens)

@@ -1,5 +1,6 @@
 -- Takes messages out of one part of a claim and gives them back to the group.
--- p_fate: 'retry' spends the attempt and, out of attempts, makes it dead; 'dead' makes it dead at once;
+-- p_fate: 'retry' spends the attempt and, out of attempts, makes it dead; 'again' spends it, however many there were;
+-- 'dead' makes it dead at once;
 -- 'release' returns it as if it had not been handed out. p_delay null: the queue's backoff.
 -- Shared groups, and messages put back by hand: each message is parked. Ordered groups: the lane goes back to
 -- the first of them, and all that the claim held from there on comes again, in order.
@@ -99,7 +100,7 @@ begin
       delete from laneway.retry where reader_id = v_claim.reader_id and seq = v_seq;
     elsif v_in_line then
       v_worst := greatest(v_worst, v_attempt);
-      if p_fate = 'retry' then
+      if p_fate <> 'release' then
         insert into laneway.retry (reader_id, seq, attempt, error) values (v_claim.reader_id, v_seq, v_attempt, v_reason)
           on conflict (reader_id, seq) do update set attempt = excluded.attempt, error = excluded.error;
       end if;

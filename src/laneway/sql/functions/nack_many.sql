@@ -1,5 +1,6 @@
 -- Gives messages back after a failure: each comes again after its delay (null: the queue's backoff) or, out of
--- attempts or where p_dead says so, becomes a dead letter with its reason. Answers each item's outcome:
+-- attempts, becomes a dead letter with its reason. p_dead: true, it does so at once; false, it comes again, out of
+-- attempts or not. Answers each item's outcome:
 -- 'requeued', 'dead', or 'lost' (the claim does not hold it in time; nothing changed).
 -- Locks: as give_back, in order of lane and token. Errors: none.
 create or replace function laneway.nack_many(
@@ -14,7 +15,7 @@ declare
   v_part smallint;
 begin
   for v_item in
-    select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, coalesce(p_dead[u.n], false) as dead
+    select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, p_dead[u.n] as dead
       from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
       left join lateral (select g.ordered from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id where c.token = u.token limit 1) o on true
      -- In ordered groups the last first, since all behind a message goes back with it; else as they will come again.
@@ -25,7 +26,7 @@ begin
     v_part := (select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true and c.pending @> v_item.seq);
     if v_part is not null then
       select g.outcome into outcome
-        from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case when v_item.dead then 'dead' else 'retry' end,
+        from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case v_item.dead when true then 'dead' when false then 'again' else 'retry' end,
                                v_item.delay, v_item.reason, null, 'nacked') g where g.seq = v_item.seq;
       outcome := coalesce(outcome, 'lost');
     end if;

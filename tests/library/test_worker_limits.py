@@ -1,0 +1,168 @@
+"""What a worker keeps to when handlers, messages and settings go to the limits, on both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from laneway import PartialFailure, Reject, Retry, Status, WorkerSettings
+from laneway.domain.errors import InvalidSetting
+from laneway.domain.messages import OutgoingMessage
+from laneway.worker.middlewares import Metrics
+from tests.library.workers import make_app, running, until
+
+if TYPE_CHECKING:
+    from laneway import Connection, Message
+
+MOMENT = timedelta(milliseconds=200)
+SECOND = timedelta(seconds=1)
+
+
+async def test_handler_may_allow_more_attempts_than_its_queue(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=Retry(max_attempts=5, backoff=timedelta(0)))
+    async def handle(_: Message) -> None:
+        raise ValueError("never")
+
+    await lane.producer(queue).enqueue(1)
+    assert (await lane.admin.get_queue(queue)).settings.max_attempts == 3
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.attempt == 5
+
+
+async def test_parts_of_a_batch_that_fail_are_tried_again_whatever_errors_are_worth_it(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    attempts: list[int] = []
+
+    @app.handler(queue, batch=2, retry=Retry(backoff=timedelta(0), on=(ConnectionError,)))
+    async def handle(messages: list[Message]) -> None:
+        attempts.extend(message.attempt for message in messages)
+        if messages[0].attempt == 1:
+            raise PartialFailure({message.id: "later\x00" for message in messages})
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert attempts == [1, 2]
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "\ud800", "x" * 100_000])
+async def test_any_reason_can_be_kept(
+    lane: Connection, address: str, queue: str, reason: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        raise Reject(reason)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.error is not None
+    assert len(dead.error) <= 2000
+
+
+async def test_thread_that_hangs_does_not_take_the_place_of_others(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    end = threading.Event()
+    done = []
+
+    @app.handler(queue, concurrency=1, timeout=MOMENT, retry=Retry(max_attempts=1))
+    def handle(message: Message) -> None:
+        if message.payload == "hang":
+            end.wait(60)
+        done.append(message.payload)
+
+    await lane.producer(queue).batch_enqueue(["hang", "hang", "go", "go"])
+    async with running(app):
+        await until(lambda: settled(lane, queue, 2))
+    assert done == ["go", "go"]
+    end.set()
+
+
+async def test_message_with_a_short_lock_of_its_own_is_held(
+    lane: Connection, address: str, queue: str
+) -> None:
+    """The queue's lock lasts half a minute: without notice, the guard would look too late."""
+    app = make_app(address, worker=WorkerSettings())
+    attempts: list[int] = []
+
+    @app.handler(queue, concurrency=1, prefetch=0)
+    async def handle(message: Message) -> None:
+        attempts.append(message.attempt)
+        await asyncio.sleep(1.5)
+        assert not message.lost
+
+    await lane.backend.push(queue, [OutgoingMessage("1", lease=timedelta(seconds=0.6))])
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert attempts == [1]
+
+
+async def test_message_with_a_short_lock_is_not_kept_waiting(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    begun = asyncio.Event()
+
+    @app.handler(queue, concurrency=1, prefetch=5)
+    async def handle(message: Message) -> None:
+        if message.payload == "long":
+            begun.set()
+            await asyncio.sleep(20)
+
+    await lane.producer(queue).enqueue("long")
+    async with running(app) as worker:
+        await begun.wait()
+        short = OutgoingMessage('"short"', lease=SECOND)
+        await lane.backend.push(queue, [short])
+        taken = await lane.consumer(queue).dequeue(wait=SECOND * 15)
+        assert taken is not None
+        worker.shutdown(release=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"heartbeat": timedelta(0)},
+        {"drain": -SECOND},
+        {"heartbeat": SECOND, "timeout": SECOND},
+    ],
+)
+def test_worker_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting):
+        WorkerSettings(**options)
+
+
+async def test_metrics_can_be_read_whatever_the_queue_is_called() -> None:
+    class Named:
+        queue = 'say "\\hi\\"\n'
+
+    async def proceed(_: object) -> None:
+        pass
+
+    metrics = Metrics()
+    await metrics(Named(), proceed)  # type: ignore[arg-type]
+    assert 'laneway_handler_seconds_count{queue="say \\"\\\\hi\\\\\\"\\n"} 1' in metrics.show()
+
+
+async def settled(lane: Connection, queue: str, n: int) -> bool:
+    return (await lane.admin.queue_metrics(queue)).acknowledged >= n
+
+
+async def listed(lane: Connection, queue: str, status: Status, n: int) -> list[Any]:
+    found = await lane.admin.messages(queue, status)
+    return found if len(found) >= n else []

@@ -204,10 +204,10 @@ class Model:
         message.parked = self.clock() if since is None else since
         message.postponed = later
 
-    def fail(self, message: Message, *, later: bool, dead: bool) -> str:
+    def fail(self, message: Message, *, later: bool, dead: bool | None) -> str:
         """Do what nack does with one message."""
         assert message.hold is not None
-        if dead or message.attempt >= MAX_ATTEMPTS:
+        if dead or (dead is None and message.attempt >= MAX_ATTEMPTS):
             self.settle(message, "dead")
             return "dead"
         if self.ordered and message.hold.in_line:

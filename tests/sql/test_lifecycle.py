@@ -214,8 +214,8 @@ class Lifecycle(RuleBasedStateMachine):
         for each in chosen:
             self.models[which].settle(self._message(which, each), "acknowledged")
 
-    @rule(which=WHICH, mask=MASK, later=st.booleans(), dead=st.sampled_from((False, False, True)))
-    def nack(self, which: str, mask: int, *, later: bool, dead: bool) -> None:
+    @rule(which=WHICH, mask=MASK, later=st.booleans(), dead=st.sampled_from((None, False, True)))
+    def nack(self, which: str, mask: int, *, later: bool, dead: bool | None) -> None:
         model = self.models[which]
         chosen = choose(self._live(which), mask)
         outcomes = self.run(

@@ -19,6 +19,8 @@ declare
   v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts else array_fill(p_max_attempts[1], array[v_count]) end;
   v_item record;         -- arrays, per item: which of the lanes below, and which of that lane's new messages
   v_lane record;         -- arrays, per lane
+  v_queue record;        -- arrays, per lane too, or of one element where all lanes are of one queue
+  v_width int := cardinality(p_queues);
   v_segment int; v_unlogged int;
   v_segments int[]; v_heads bigint[];
   v_taken int := 0;
@@ -48,46 +50,44 @@ begin
               from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) i
      order by i.n) u;
 
-  with queue as materialized (
-    select q.* from (select distinct u.queue_id from unnest(p_queues) u (queue_id)) u cross join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q)
-  select array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.queue_id) as queues, array_agg(q.queue_id) as found, array_agg(l.lane_id) as ids,
-         array_agg(g.messages) as messages,
-         array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-         array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged,
-         bool_and(q.ordered and l.lane_id is not null) as plain
-    into v_lane
+  select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids into v_lane
     from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages
             from unnest(v_queues, v_partitions, v_priorities, v_item.groups) i (queue_id, part, priority, lane_group) group by i.lane_group order by i.lane_group) g
-    left join queue q on q.queue_id = g.queue_id
     left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
-  if array_position(v_lane.found, null) is not null then
-    raise exception 'queue % does not exist', v_lane.queues[array_position(v_lane.found, null)] using errcode = 'LW404', hint = 'Create the queue first.';
+  -- The queues' settings, per lane; of one queue, the one element that stands for all.
+  select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
+         array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
+    into v_queue
+    from unnest(case when cardinality(p_queues) = 1 then p_queues else v_lane.queues end) u (queue_id)
+    left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
+  if array_position(v_queue.found, null) is not null then
+    raise exception 'queue % does not exist', v_lane.queues[array_position(v_queue.found, null)] using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
   -- What was taken into the outbox was small enough when it was.
-  if pg_catalog.pg_column_size(p_bodies) > v_lane.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
+  if pg_catalog.pg_column_size(p_bodies) > v_queue.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
     perform laneway.check_sizes(q.name, q.max_bytes, array(select case when i.queue_id = q.queue_id then i.body else '0' end
               from unnest(v_queues, p_bodies) with ordinality i (queue_id, body, n) order by i.n))
        from laneway.queue q where q.queue_id = any (v_lane.queues);
   end if;
-  if v_lane.plain then
+  if v_queue.all_ordered and array_position(v_lane.ids, null) is null then
     perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, u.lane_id) from unnest(v_lane.ids) u (lane_id);
   else
     for i in 1..cardinality(v_lane.ids) loop
-      if v_lane.ordered[i] and v_lane.ids[i] is not null then
+      if v_queue.ordered[least(i, v_width)] and v_lane.ids[i] is not null then
         perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]);
       elsif v_lane.ids[i] is null or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]) then
-        v_lane.ids[i] := laneway.lock_lane(v_lane.queues[i], v_lane.parts[i], v_lane.priorities[i], v_lane.ordered[i]);
+        v_lane.ids[i] := laneway.lock_lane(v_lane.queues[i], v_lane.parts[i], v_lane.priorities[i], v_queue.ordered[least(i, v_width)]);
       end if;
     end loop;
   end if;
 
   -- Read only now, under the locks: the current segments, the lanes' newest seqs, and who must be woken.
   v_segment := laneway.current_segment(true);
-  if v_lane.any_unlogged then
+  if v_queue.any_unlogged then
     v_unlogged := laneway.current_segment(false);
     select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id
                                                       order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, u.segment))) into v_segments, v_heads
-      from (select u.lane_id, case when u.logged then v_segment else v_unlogged end as segment from unnest(v_lane.ids, v_lane.logged) u (lane_id, logged)) u;
+      from (select u.lane_id, case when v_queue.logged[least(u.i, v_width)] then v_segment else v_unlogged end as segment from unnest(v_lane.ids) with ordinality u (lane_id, i)) u;
   else
     select array_agg(v_segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment = v_segment and m.lane_id = u.lane_id
                                                       order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, v_segment))) into v_segments, v_heads
@@ -100,9 +100,9 @@ begin
     -- Mostly every key is new, and an insert that need not be ready for conflicts costs half.
     begin
       insert into laneway.dedup_key (queue_id, scope, key, segment, lane_id, seq, expires_at)
-      select i.queue_id, i.scope, i.key, v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + v_lane.windows[i.lane_group]
+      select i.queue_id, i.scope, i.key, v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + v_queue.windows[least(i.lane_group, v_width)]
         from (select i.queue_id, i.scope, i.key, i.lane_group, i.place, row_number() over (partition by i.queue_id, i.scope collate "C", i.key collate "C" order by i.n) as occurrence
-                from (select i.n, i.queue_id, case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
+                from (select i.n, i.queue_id, case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
                         from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) with ordinality i (queue_id, part, key, lane_group, place, n) where i.key is not null) i) i
        where i.occurrence = 1 and (select k.lane_id from laneway.dedup_key k where k.queue_id = i.queue_id and k.scope = i.scope and k.key = i.key) is null
        order by i.queue_id, i.scope collate "C", i.key collate "C";
@@ -112,8 +112,8 @@ begin
     end;
     if v_taken < v_count - pg_catalog.num_nulls(variadic v_keys) then
       select t.* into v_take, v_item.places, v_first_segments, v_first_lanes, v_first_seqs
-        from (select array_agg(case when v_lane.scoped[i.lane_group] then coalesce(i.part, '') else '' end) as scopes, array_agg(v_segments[i.lane_group]) as segments,
-                     array_agg(v_lane.ids[i.lane_group]) as ids, array_agg(v_heads[i.lane_group]) as heads, array_agg(v_now + v_lane.windows[i.lane_group]) as expiries
+        from (select array_agg(case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end) as scopes, array_agg(v_segments[i.lane_group]) as segments,
+                     array_agg(v_lane.ids[i.lane_group]) as ids, array_agg(v_heads[i.lane_group]) as heads, array_agg(v_now + v_queue.windows[least(i.lane_group, v_width)]) as expiries
                 from unnest(v_partitions, v_item.groups) with ordinality i (part, lane_group, n)) i,
              laneway.take_keys(v_queues, i.scopes, v_keys, i.segments, i.ids, i.heads, i.expiries, v_now) t;
       v_lane.messages := array(select count(*) filter (where i.take) from unnest(v_item.groups, v_take) i (lane_group, take) group by i.lane_group order by i.lane_group);
@@ -123,13 +123,13 @@ begin
   return query
     with written as (
       insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
-      select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_lane.delays[i.lane_group]), v_now),
+      select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
              v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
         from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false order by i.n),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
       select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, l.lane_id, l.segment, l.head + 1, l.head + l.messages, p_ride
-        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages, v_lane.recorded) l (queue_id, lane_id, segment, head, messages, recorded) where l.recorded and l.messages > 0)
+        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i) where v_queue.recorded[least(l.i, v_width)] and l.messages > 0)
     select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),
            coalesce(v_first_seqs[i.n], v_heads[i.lane_group] + i.place), i.take is false
       from unnest(v_item.groups, v_item.places, v_take) with ordinality i (lane_group, place, take, n);

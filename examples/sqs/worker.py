@@ -1,6 +1,7 @@
 """A worker on SQS with boto3: long polls of 20 s, ten messages at a time, 60 s for each, three tries.
 
-    AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py
+    AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py               works
+    AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py one two       sends messages
 
 boto3 finds the endpoint, the region and the keys in the environment, as it would find AWS.
 """
@@ -23,6 +24,10 @@ POISON = os.environ.get("POISON", "")
 def main() -> None:
     sqs = boto3.client("sqs", region_name=os.environ.get("AWS_REGION", "us-east-1"))
     url = make_queues(sqs)
+    if len(sys.argv) > 1:
+        for body in sys.argv[1:]:
+            say(f"sent {sqs.send_message(QueueUrl=url, MessageBody=body)['MessageId']}")
+        return
     say(f"working on {url}")
     while True:
         try:

@@ -80,7 +80,12 @@ async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pa
     sent = int(taken[0].created_at.timestamp() * 1000)
     noted = headers["moved"]
     assert abs(noted.pop("sent") - sent) <= 1
-    assert noted == {"id": str(UUID(int=address)), "source": "arn:aws:sqs:r:1:work", "key": "k"}
+    assert noted == {
+        "id": str(UUID(int=address)),
+        "source": "arn:aws:sqs:r:1:work",
+        "received": 1,
+        "key": "k",
+    }
     left = await count(session, pair.source)
     assert (left.queued, left.processing, left.acknowledged, left.dead) == (0, 0, 0, 0)
     assert await redrive(session) == {}
@@ -101,7 +106,8 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     await nack(session, taken, dead=True)
     await redrive(session, pair.dead)
     second = json.loads((await claim(session, grave, 1))[0].headers or "")["moved"]
-    assert second == {**first, "source": "second"}
+    # It was received once before, and twice there.
+    assert second == {**first, "source": "second", "received": 3}
 
 
 async def test_queue_without_a_target_keeps_its_dead(session: Session) -> None:

@@ -21,6 +21,7 @@ from laneway.engine.catalog import Catalog
 from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
 from laneway.engine.core import Core
 from laneway.engine.deadlines import Deadlines
+from laneway.engine.in_flight import InFlight
 from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
 from laneway.engine.lanes import LanePlace, Lanes
@@ -115,6 +116,7 @@ class Broker(
         )
         self._deadlines = Deadlines(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
         self._claims: dict[int, ClaimPump] = {}
+        self.in_flight = InFlight(self.count_in_flight)
         self._safety = SafetyPoll(
             pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
         )

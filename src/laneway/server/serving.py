@@ -141,7 +141,7 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
         # First of those at the root: what is nobody's path is told in its words.
         monitoring.make_surface(REST.explain),
         *queen.make_surfaces(settings),
-        make_sqs(settings.sqs),
+        make_sqs(),
     )
 
 

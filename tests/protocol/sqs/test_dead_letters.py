@@ -60,6 +60,17 @@ def fail(sqs: SQSClient, url: str, times: int = 2) -> None:
             )
 
 
+def exhaust(sqs: SQSClient, url: str) -> None:
+    """Fail twice, and ask once more: that moves the message."""
+    fail(sqs, url)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+def count(sqs: SQSClient, url: str) -> int:
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+    return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+
+
 def watch(
     sqs: SQSClient, arn: str, until: Callable[[Any], bool]
 ) -> ListMessageMoveTasksResultEntryTypeDef:
@@ -76,18 +87,20 @@ def test_message_received_too_often_goes_to_its_dead_letter_queue(
 ) -> None:
     sent = send(sqs, pair.source, "poison")
     fail(sqs, pair.source)
+    # It goes when it would be received once more, and not before.
+    assert (count(sqs, pair.source), count(sqs, pair.dead)) == (1, 0)
+    assert "Messages" not in sqs.receive_message(QueueUrl=pair.source)
+    assert (count(sqs, pair.source), count(sqs, pair.dead)) == (0, 1)
     message = drain(sqs, pair.dead, 1, AttributeNames=["All"], MessageAttributeNames=["All"])[0]
     assert message["MessageId"] == sent
     assert message["Body"] == "poison"
     assert message["MessageAttributes"]["kind"]["StringValue"] == "poison"
     attributes = message["Attributes"]
     assert attributes["DeadLetterQueueSourceArn"] == pair.source_arn
+    assert attributes["ApproximateReceiveCount"] == "3"
     if pair.dead.endswith(".fifo"):
         assert attributes["MessageGroupId"] == "g"
         assert len(attributes["MessageDeduplicationId"]) == 64
-    assert "Messages" not in sqs.receive_message(QueueUrl=pair.source)
-    counted = sqs.get_queue_attributes(QueueUrl=pair.source, AttributeNames=["All"])["Attributes"]
-    assert counted["ApproximateNumberOfMessages"] == "0"
     assert sqs.list_dead_letter_source_queues(QueueUrl=pair.dead)["queueUrls"] == [pair.source]
 
 
@@ -95,12 +108,42 @@ def test_message_whose_time_ran_out_too_often_goes_there_too(sqs: SQSClient, pai
     sent = send(sqs, pair.source, "slow")
     for _ in range(2):
         drain(sqs, pair.source, 1, VisibilityTimeout=1)
+    # Who waits for something else to come moves it too.
+    assert "Messages" not in sqs.receive_message(QueueUrl=pair.source, WaitTimeSeconds=2)
     assert drain(sqs, pair.dead, 1)[0]["MessageId"] == sent
+
+
+def test_last_receive_counts_until_the_next_one(sqs: SQSClient, make: Callable[..., str]) -> None:
+    dead = make()
+    source = make(RedrivePolicy=policy(arn_of(sqs, dead), 1))
+    sent = send(sqs, source, "late")
+    late = drain(sqs, source, 1, VisibilityTimeout=1)[0]
+    while not count(sqs, source):
+        time.sleep(0.05)
+    sqs.delete_message(QueueUrl=source, ReceiptHandle=late["ReceiptHandle"])
+    assert (count(sqs, source), count(sqs, dead)) == (0, 0)
+    # A policy that allows for more is in time as well.
+    sent = send(sqs, source, "more")
+    fail(sqs, source, times=1)
+    attributes: Any = {"RedrivePolicy": policy(arn_of(sqs, dead), 2)}
+    sqs.set_queue_attributes(QueueUrl=source, Attributes=attributes)
+    assert drain(sqs, source, 1)[0]["MessageId"] == sent
+
+
+def test_what_is_behind_a_poisoned_message_is_received(sqs: SQSClient, pair: Pair) -> None:
+    send(sqs, pair.source, "poison")
+    fail(sqs, pair.source)
+    for body in ("one", "two"):
+        send(sqs, pair.source, body)
+    messages = drain(sqs, pair.source, 2, AttributeNames=["All"])
+    assert bodies(messages) == ["one", "two"]
+    assert {each["Attributes"]["ApproximateReceiveCount"] for each in messages} == {"1"}
+    assert bodies(drain(sqs, pair.dead, 1)) == ["poison"]
 
 
 def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -> None:
     sent = send(sqs, pair.source, "retry me")
-    fail(sqs, pair.source)
+    exhaust(sqs, pair.source)
     handle = drain(sqs, pair.dead, 1)[0]["ReceiptHandle"]
     sqs.change_message_visibility(QueueUrl=pair.dead, ReceiptHandle=handle, VisibilityTimeout=0)
     task = sqs.start_message_move_task(SourceArn=pair.dead_arn)
@@ -157,9 +200,9 @@ def test_move_keeps_its_pace_and_can_be_cancelled(sqs: SQSClient, make: Callable
     moved = sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])
     assert 0 < moved["ApproximateNumberOfMessagesMoved"] < 30
     ended = watch(sqs, arn, lambda each: each["Status"] == "CANCELLED")
-    count = ended["ApproximateNumberOfMessagesMoved"]
-    assert len(drain(sqs, other, count)) == count
-    assert len(drain(sqs, dead, 30 - count)) == 30 - count
+    moved_in_all = ended["ApproximateNumberOfMessagesMoved"]
+    assert len(drain(sqs, other, moved_in_all)) == moved_in_all
+    assert len(drain(sqs, dead, 30 - moved_in_all)) == 30 - moved_in_all
 
 
 def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:

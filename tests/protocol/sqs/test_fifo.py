@@ -6,6 +6,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
 
 from tests.protocol.sqs.clients import Refusal, bodies, connect, drain
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from tests.protocol.conftest import Shared
+
+
+async def pass_time(shared: Shared, table: str, url: str, *, seconds: int) -> None:
+    """Have what a table remembers of a queue be so much older."""
+    connection = await asyncpg.connect(shared.dsn)
+    await connection.execute(
+        f"update laneway.{table} set expires_at = expires_at - $1::int * interval '1 second' "
+        "where queue_id = (select queue_id from laneway.queue where name = $2)",
+        seconds,
+        url.rpartition("/")[2],
+    )
+    await connection.close()
 
 
 @pytest.fixture
@@ -126,6 +139,19 @@ def test_duplicate_is_answered_with_the_first_and_outlives_it(sqs: SQSClient, ur
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
+async def test_duplicates_are_known_for_five_minutes(
+    shared: Shared, sqs: SQSClient, url: str
+) -> None:
+    send(sqs, url, "a", "same")
+    await pass_time(shared, "dedup_key", url, seconds=295)
+    send(sqs, url, "b", "same")
+    assert bodies(drain(sqs, url, 1)) == ["same"]
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    await pass_time(shared, "dedup_key", url, seconds=5)
+    send(sqs, url, "b", "same")
+    assert bodies(drain(sqs, url, 1)) == ["same"]
+
+
 def test_duplicates_may_be_looked_for_by_group(sqs: SQSClient, make: Callable[..., str]) -> None:
     url = make(
         fifo=True,
@@ -194,6 +220,17 @@ def test_repeated_attempt_gets_the_same(sqs: SQSClient, url: str) -> None:
     # What it got anew settles, and then nothing is left to repeat.
     for message in again:
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert "Messages" not in sqs.receive_message(**ask)
+
+
+async def test_attempt_is_known_for_five_minutes(shared: Shared, sqs: SQSClient, url: str) -> None:
+    send(sqs, url, "a", "a1")
+    ask: Any = {"QueueUrl": url, "ReceiveRequestAttemptId": "once"}
+    assert bodies(sqs.receive_message(**ask)["Messages"]) == ["a1"]
+    await pass_time(shared, "receive_attempt", url, seconds=295)
+    assert bodies(sqs.receive_message(**ask)["Messages"]) == ["a1"]
+    await pass_time(shared, "receive_attempt", url, seconds=5)
+    # It is in hand still, by another attempt.
     assert "Messages" not in sqs.receive_message(**ask)
 
 

@@ -48,9 +48,12 @@ TEXT = {"DataType": "String", "StringValue": "x"}
             {"MessageAttributes": {"a": {"DataType": "String", "StringValue": ""}}},
             "InvalidParameterValue",
         ),
-        (
-            {"MessageAttributes": {"a": {"DataType": "Number", "StringValue": "many"}}},
-            "InvalidParameterValue",
+        *(
+            (
+                {"MessageAttributes": {"a": {"DataType": "Number", "StringValue": text}}},
+                "InvalidParameterValue",
+            )
+            for text in ("many", "nan", "1_0", "0x1", " 1")
         ),
         (
             {"MessageAttributes": {"a": {"DataType": "String", "StringValue": "\x01"}}},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from base64 import b64decode, b64encode
 from time import monotonic
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
@@ -193,6 +195,15 @@ def test_visibility_cannot_go_beyond_twelve_hours_in_all(sqs: SQSClient, url: st
     sqs.change_message_visibility(
         QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=43_199
     )
+    # The same message, had it been received ten seconds earlier.
+    data = b64decode(message["ReceiptHandle"])[:-4]
+    data = data[:-8] + (int.from_bytes(data[-8:], "big") - 10_000).to_bytes(8, "big")
+    earlier = b64encode(data + crc32(data).to_bytes(4, "big")).decode()
+    with Refusal() as refusal:
+        sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=earlier, VisibilityTimeout=43_199)
+    assert refusal.code == "InvalidParameterValue"
+    assert "beyond the limit" in refusal.message
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=earlier, VisibilityTimeout=43_180)
 
 
 def test_delayed_message_comes_when_it_is_due(sqs: SQSClient, make: Callable[..., str]) -> None:

@@ -48,10 +48,16 @@ def test_queue_is_made_and_found(shared: Shared, sqs: SQSClient, name: str) -> N
 def test_queue_made_again_is_the_same_unless_it_differs(sqs: SQSClient, name: str) -> None:
     url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5"})["QueueUrl"]
     assert sqs.create_queue(QueueName=name)["QueueUrl"] == url
-    assert sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5"})["QueueUrl"] == url
-    with Refusal() as refusal:
-        sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "6"})
-    assert refusal.code == "QueueAlreadyExists"
+    policy = '{"Version":"2012-10-17","Statement":[]}'
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    # However it is written.
+    same: Any = {"DelaySeconds": "005", "Policy": json.dumps(json.loads(policy), indent=1)}
+    assert sqs.create_queue(QueueName=name, Attributes=same)["QueueUrl"] == url
+    differing: Any = ({"DelaySeconds": "6"}, {"Policy": '{"Statement": []}'}, {"Policy": ""})
+    for attributes in differing:
+        with Refusal() as refusal:
+            sqs.create_queue(QueueName=name, Attributes=attributes)
+        assert refusal.code == "QueueAlreadyExists"
 
 
 def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
@@ -92,6 +98,8 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
         ({"Policy": "no json"}, "InvalidAttributeValue"),
         ({"Nonsense": "1"}, "InvalidAttributeName"),
         ({"QueueArn": "x"}, "InvalidAttributeName"),
+        ({"VisibilityTimeout": "9" * 5000}, "InvalidAttributeValue"),
+        ({"VisibilityTimeout": "\u0661"}, "InvalidAttributeValue"),
         ({"FifoQueue": "false"}, "InvalidAttributeName"),
         ({"ContentBasedDeduplication": "true"}, "InvalidAttributeName"),
         ({"RedrivePolicy": "no json"}, "InvalidParameterValue"),

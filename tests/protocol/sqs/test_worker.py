@@ -67,7 +67,7 @@ async def test_worker_survives_failures_and_a_restart_of_the_server(database: st
             sqs.send_message(QueueUrl=jobs, MessageBody="good 1")
             sent = sqs.send_message(QueueUrl=jobs, MessageBody="poison 1")
             await read_until(worker, "done good 1 (1)", "failed poison 1 (3)")
-        found = (await asyncio.to_thread(drain, sqs, dead, 1))[0]
+            found = (await asyncio.to_thread(drain, sqs, dead, 1))[0]
         assert (found["MessageId"], found["Body"]) == (sent["MessageId"], "poison 1")
         sqs.change_message_visibility(
             QueueUrl=dead, ReceiptHandle=found["ReceiptHandle"], VisibilityTimeout=0
@@ -119,8 +119,17 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
             sqs.receive_message(QueueUrl=url)
         assert (refusal.code, refusal.status) == ("OverLimit", 403)
         assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
-        sqs.delete_message(QueueUrl=url, ReceiptHandle=flying[0]["ReceiptHandle"])
-        assert len(sqs.receive_message(QueueUrl=url)["Messages"]) == 1
+        # Another process knows what this one handed out, and the other way round.
+        async with run_laneway(database, *flags) as other:
+            beside = connect(other.url)
+            with Refusal() as refusal:
+                beside.receive_message(QueueUrl=url)
+            assert refusal.code == "OverLimit"
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=flying[0]["ReceiptHandle"])
+            assert len(beside.receive_message(QueueUrl=url)["Messages"]) == 1
+        with Refusal() as refusal:
+            sqs.receive_message(QueueUrl=url)
+        assert refusal.code == "OverLimit"
         sqs.purge_queue(QueueUrl=url)
         sqs.purge_queue(QueueUrl=url)
 

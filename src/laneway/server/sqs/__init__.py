@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from laneway.server.operations import Media, Operation, Surface, no_queue
 from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain
-
-if TYPE_CHECKING:
-    from laneway.server.settings import SqsSettings
 
 # The forms of a queue's URL; an account is always twelve digits, which tells these from other paths.
 _PATHS = ("/", "/{account}/{queue}", "/queue/{region}/{account}/{queue}")
 
 
-def make_surface(settings: SqsSettings) -> Surface:
-    endpoint = Endpoint(settings)
+def make_surface() -> Surface:
+    endpoint = Endpoint()
     return Surface(
         name="sqs",
         prefix="",

@@ -7,6 +7,7 @@ the same ones. The rest is in the queue's options, under "sqs".
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,8 @@ _NUMBERS = {
     "MaximumMessageSize": (1024, LARGEST_MESSAGE),
     "KmsDataKeyReusePeriodSeconds": (60, 86_400),
 }
+# No longer than any of them, whatever zeros are before it.
+_NUMBER = re.compile("[0-9]{1,9}")
 _FLAGS = {"SqsManagedSseEnabled", "FifoQueue", "ContentBasedDeduplication"}
 _CHOICES = {
     "DeduplicationScope": ("messageGroup", "queue"),
@@ -103,12 +106,18 @@ def read_visibility(queue: Queue) -> int:
     return max(int(queue.settings.lease.total_seconds()), 1)
 
 
+def read_most_receives(queue: Queue) -> int | None:
+    """Return how often a message may be received before it goes to the dead-letter queue."""
+    most: int | None = read_options(queue).get("most_receives")
+    return most
+
+
 def read_wait(queue: Queue) -> int:
     return int(read_own(queue).get("ReceiveMessageWaitTimeSeconds", "0"))
 
 
-def check_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> None:
-    """Refuse attributes that cannot be set, or not to that."""
+def read_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> dict[str, str]:
+    """Return attributes as they are shown; refuse those that cannot be set, or not to that."""
     for name, value in attributes.items():
         if name not in SETTABLE or (name == "FifoQueue" and not fifo):
             raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
@@ -120,6 +129,16 @@ def check_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> Non
                 f"You can specify the {name} only when FifoQueue is set to true.",
             )
         _check_value(name, value)
+    return {
+        name: str(int(value)) if name in _NUMBERS else value for name, value in attributes.items()
+    }
+
+
+def are_equal(name: str, found: str, wanted: str) -> bool:
+    """Tell whether an attribute has a value, however that is written."""
+    if name in _POLICIES and found and wanted:
+        return _read_policy(name, found) == _read_policy(name, wanted)
+    return found == wanted
 
 
 def plan_change(attributes: Mapping[str, str]) -> Change:
@@ -148,7 +167,9 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
             case "RedrivePolicy":
                 own[name] = value or None
                 redrive = read_redrive(value) if value else None
-                settings["max_attempts"] = redrive.most if redrive else None
+                # The receive that would be one too many is claimed, and then not shown.
+                settings["max_attempts"] = redrive.most + 1 if redrive else None
+                options["most_receives"] = redrive.most if redrive else None
                 options["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
             case _:
                 own[name] = value or None
@@ -230,7 +251,7 @@ def show_attributes(queue: Queue, arn: str) -> dict[str, str]:
 def _check_value(name: str, value: str) -> None:
     if name in _NUMBERS:
         low, high = _NUMBERS[name]
-        if not value.isdecimal() or not low <= int(value) <= high:
+        if not _NUMBER.fullmatch(value) or not low <= int(value) <= high:
             raise _bad(name)
     elif (name in _FLAGS and value not in {"true", "false"}) or (
         name in _CHOICES and value not in _CHOICES[name]

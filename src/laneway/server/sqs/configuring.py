@@ -14,11 +14,11 @@ from laneway.server.sqs.attributes import (
     READABLE,
     SECTION,
     allows_source,
-    check_values,
     is_fifo,
     plan_change,
     read_options,
     read_redrive,
+    read_values,
     show_attributes,
 )
 from laneway.server.sqs.errors import Fault, invalid_value
@@ -70,10 +70,10 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
 
 async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
     queue = await exchange.get_queue(request)
-    check_values(request.attributes, fifo=is_fifo(queue), new=False)
-    await check_redrive(exchange, queue.name, request.attributes)
-    change = plan_change(request.attributes)
-    if "RedrivePolicy" in request.attributes:
+    attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
+    await check_redrive(exchange, queue.name, attributes)
+    change = plan_change(attributes)
+    if "RedrivePolicy" in attributes:
         change.options["arn"] = exchange.write_arn(queue.name)
     await exchange.broker.configure_queue(queue.name, change.settings, SECTION, change.options)
 

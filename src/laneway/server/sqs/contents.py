@@ -21,6 +21,7 @@ _LONGEST_NAME = 256
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRACE = "AWSTraceHeader"
 
 _decode_text = msgspec.json.Decoder(str).decode
@@ -29,12 +30,13 @@ _decode_text = msgspec.json.Decoder(str).decode
 class Moved(msgspec.Struct, omit_defaults=True):
     """What a message keeps on its way to another queue: its id, when it was sent, from where.
 
-    key: the deduplication id it had; the new queue does not look at it.
+    received: how often it was before. key: the deduplication id it had; the new queue does not look at it.
     """
 
     id: str | None = None
     sent: int | None = None
     source: str | None = None
+    received: int = 0
     key: str | None = None
 
 
@@ -185,10 +187,5 @@ def _check_value(name: str, value: AttributeValue) -> None:
             "InvalidMessageContents",
             f"Invalid binary character was found in the message attribute '{name}'.",
         )
-    if kind.startswith("Number"):
-        try:
-            float(given)
-        except ValueError:
-            raise invalid(
-                f"Can't cast the value of message (user) attribute '{name}' to a number."
-            ) from None
+    if kind.startswith("Number") and not _NUMBER.fullmatch(given):
+        raise invalid(f"Can't cast the value of message (user) attribute '{name}' to a number.")

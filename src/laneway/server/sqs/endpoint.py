@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.domain.errors import LanewayError
+from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
 from laneway.server.sqs.access import identify, require_role
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.errors import to_fault
 from laneway.server.sqs.exchange import Exchange
 from laneway.server.sqs.json import JsonCodec
-from laneway.server.sqs.limits import InFlight
 from laneway.server.sqs.query import LARGEST_FORM, UNKNOWN, QueryCodec, read_form
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from laneway.server.answers import Answer
     from laneway.server.calls import Call, Identity
-    from laneway.server.settings import SqsSettings
     from laneway.server.sqs.errors import Fault
 
 logger = logging.getLogger(__name__)
@@ -39,10 +37,9 @@ class QueuePath(msgspec.Struct):
 class Endpoint:
     """One per process."""
 
-    def __init__(self, settings: SqsSettings) -> None:
+    def __init__(self) -> None:
         self._json = JsonCodec(ACTIONS)
         self._query = QueryCodec(ACTIONS)
-        self._in_flight = InFlight(settings.in_flight)
 
     async def answer(self, call: Call[Any, None]) -> Answer:
         target = call.request.headers.get(b"x-amz-target")
@@ -74,18 +71,16 @@ class Endpoint:
             return self._query.write(action, await action.run(exchange, request), request_id)
         except LanewayError as error:
             return self._query.explain(_name_fault(error, call), request_id)
+        except Exception as error:
+            # What is not foreseen is told in JSON elsewhere, which these clients cannot read.
+            logger.exception("a form failed", extra={"request_id": request_id.decode()})
+            return self._query.explain(to_fault(InternalError(type(error).__name__)), request_id)
 
     def _meet(
         self, call: Call[Any, None], identity: Identity, credential: bytes | None
     ) -> Exchange:
         path = "" if call.parameters is None else call.parameters.queue
-        return Exchange(
-            call,
-            identity=identity,
-            path=path,
-            credential=credential,
-            in_flight=self._in_flight,
-        )
+        return Exchange(call, identity=identity, path=path, credential=credential)
 
 
 def explain(error: LanewayError) -> Answer:

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call, Identity
     from laneway.server.settings import SqsSettings
     from laneway.server.sqs.addresses import Origin
-    from laneway.server.sqs.limits import InFlight
     from laneway.server.sqs.wire import Addressed
 
 
 class Exchange:
     """credential: the header or query parameter that names the caller's key, region and account."""
 
-    __slots__ = ("_origin", "broker", "call", "credential", "identity", "in_flight", "path")
+    __slots__ = ("_origin", "broker", "call", "credential", "identity", "path")
 
     def __init__(
         self,
@@ -29,13 +28,11 @@ class Exchange:
         identity: Identity,
         path: str,
         credential: bytes | None,
-        in_flight: InFlight,
     ) -> None:
         self.call = call
         self.identity = identity
         self.path = path
         self.credential = credential
-        self.in_flight = in_flight
         self.broker: Broker = call.service.broker
         self._origin: Origin | None = None
 

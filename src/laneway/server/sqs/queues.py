@@ -17,9 +17,10 @@ from laneway.server.sqs.attributes import (
     FIFO,
     LARGEST_MESSAGE,
     SECTION,
-    check_values,
+    are_equal,
     plan_change,
     read_options,
+    read_values,
     show_attributes,
     size_limit,
 )
@@ -74,10 +75,10 @@ class PurgeQueue(QueueRequest, kw_only=True):
 
 async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     """Make a queue; one that is there with the same attributes is left as it is."""
-    name, attributes = request.queue_name, request.attributes
-    fifo = _check_name(name, attributes)
+    name = request.queue_name
+    fifo = _check_name(name, request.attributes)
     exchange.require_queue(name)
-    check_values(attributes, fifo=fifo, new=True)
+    attributes = read_values(request.attributes, fifo=fifo, new=True)
     check_tags(request.tags)
     await check_redrive(exchange, name, attributes)
     pause = exchange.settings.recreate_after
@@ -88,7 +89,8 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
             "can create another with the same name.",
         )
     try:
-        await exchange.broker.create_queue(name, _read_settings(exchange, request, fifo=fifo))
+        settings = _read_settings(exchange, request, attributes, fifo=fifo)
+        await exchange.broker.create_queue(name, settings)
     except QueueExists:
         await _require_equal(exchange, name, attributes)
     return QueueUrl(queue_url=exchange.write_url(name))
@@ -156,8 +158,10 @@ def _check_name(name: str, attributes: Mapping[str, str]) -> bool:
     return fifo
 
 
-def _read_settings(exchange: Exchange, request: CreateQueue, *, fifo: bool) -> QueueSettings:
-    change = plan_change(request.attributes)
+def _read_settings(
+    exchange: Exchange, request: CreateQueue, attributes: Mapping[str, str], *, fifo: bool
+) -> QueueSettings:
+    change = plan_change(attributes)
     own = {key: value for key, value in change.options["attributes"].items() if value is not None}
     options = {
         **{key: value for key, value in change.options.items() if value is not None},
@@ -180,7 +184,7 @@ async def _require_equal(exchange: Exchange, name: str, attributes: Mapping[str,
     queue = await exchange.broker.get_queue(name)
     found = show_attributes(queue, exchange.write_arn(name))
     for key, value in attributes.items():
-        if found.get(key, "") != value:
+        if not are_equal(key, found.get(key, ""), value):
             raise Fault(
                 "QueueNameExists",
                 "A queue already exists with the same name and a different value for attribute "

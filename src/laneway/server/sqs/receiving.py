@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import timedelta
-from time import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from laneway.domain.messages import Nack
-from laneway.server.metrics import Traffic
 from laneway.server.sqs.attempts import recall_attempt
 from laneway.server.sqs.attributes import is_fifo, read_visibility, read_wait
+from laneway.server.sqs.claiming import claim
 from laneway.server.sqs.contents import read_headers, show_body
 from laneway.server.sqs.digests import digest_attributes, digest_body
 from laneway.server.sqs.errors import Fault, invalid_value
@@ -48,10 +45,7 @@ SYSTEM_ATTRIBUTES = frozenset(
     }
 )
 
-_NOW = timedelta(0)
 _FIRST = "ApproximateFirstReceiveTimestamp"
-# A client over its limit is answered after this long, so that it does not come back at once.
-_PAUSE = 1.0
 _ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 
 
@@ -106,57 +100,14 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
 
 
 async def _receive(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> list[Delivery]:
-    """Claim; when the client has gone meanwhile, what came for it is given back at once."""
     seconds = request.wait_time_seconds
-    wait = read_wait(queue) if seconds is None else seconds
-    room = await exchange.in_flight.find_room(exchange.broker, queue)
-    want = min(request.max_number_of_messages or 1, room)
-    if not room:
-        if wait or is_fifo(queue):
-            await exchange.call.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
-            return []
-        raise Fault(
-            "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
-        )
-    visibility = request.visibility_timeout
-    lease = timedelta(seconds=visibility) if visibility else None
-    broker = exchange.broker
-    claim = broker.claim(queue.name, want, wait=timedelta(seconds=wait), lease=lease)
-    deliveries = await exchange.call.attend(claim, otherwise=[]) if wait else await claim
-    while deliveries and len(deliveries) < want and is_fifo(queue):
-        # One claim is of one message group: others may have more.
-        more = await broker.claim(queue.name, want - len(deliveries), lease=lease)
-        deliveries += more
-        if not more:
-            break
-    if not deliveries:
-        return []
-    if exchange.call.is_gone():
-        await broker.release([delivery.receipt for delivery in deliveries])
-        exchange.call.leave()
-    exchange.in_flight.note(queue, len(deliveries))
-    if visibility == 0 or (visibility is None and read_visibility(queue) == 0):
-        await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
-    else:
-        broker.expect_expiry(lease or queue.settings.lease)
-    if queue.settings.message_ttl is not None:
-        deliveries = await _drop_expired(exchange, queue, deliveries)
-    exchange.call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
-    return deliveries
-
-
-async def _drop_expired(
-    exchange: Exchange, queue: Queue, deliveries: list[Delivery]
-) -> list[Delivery]:
-    """Settle what is past the queue's retention and was not swept yet."""
-    assert queue.settings.message_ttl is not None  # noqa: S101 - for the type checker
-    deadline = time() - queue.settings.message_ttl.total_seconds()
-    # In order of age within a lane; mostly the first alone tells.
-    expired = [each for each in deliveries if each.created_at.timestamp() <= deadline]
-    if not expired:
-        return deliveries
-    await exchange.broker.ack([delivery.receipt for delivery in expired])
-    return [delivery for delivery in deliveries if delivery not in expired]
+    return await claim(
+        exchange,
+        queue,
+        request.max_number_of_messages or 1,
+        wait=read_wait(queue) if seconds is None else seconds,
+        visibility=request.visibility_timeout,
+    )
 
 
 async def _show(
@@ -218,7 +169,8 @@ def _show_system(
     values: dict[str, str | None] = {
         "SenderId": exchange.origin.account,
         "SentTimestamp": str(sent or int(delivery.created_at.timestamp() * 1000)),
-        "ApproximateReceiveCount": str(delivery.attempt),
+        # In all queues that it went through.
+        "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
         _FIRST: str(first),
         "MessageGroupId": delivery.partition or None,
         "MessageDeduplicationId": delivery.key or (moved.key if moved else None),

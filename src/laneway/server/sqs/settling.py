@@ -135,6 +135,7 @@ async def _delete(
     receipts = list({handle.receipt: None for handle in handles})
     lost = {receipts[position] for position in await broker.ack(receipts)}
     exchange.call.service.metrics.count_messages(Traffic.ACKED, len(receipts) - len(lost))
+    broker.in_flight.note(queue, len(lost) - len(receipts))
     faults: list[Fault | None] = [None] * len(handles)
     if not lost:
         return faults

@@ -10,7 +10,9 @@ declare
   v_dead record;
 begin
   for v_source in
-    select q.queue_id, q.record_events, g.group_id, t.queue_id as target_id, t.name as target, coalesce(q.options #>> '{sqs,arn}', q.name) as arn
+    select q.queue_id, q.record_events, g.group_id, t.queue_id as target_id, t.name as target, coalesce(q.options #>> '{sqs,arn}', q.name) as arn,
+           -- The claim that was one too many showed the message to nobody.
+           (q.options #>> '{sqs,most_receives}')::int as most_receives
       from laneway.queue q
       join laneway.queue t on t.name = q.options #>> '{sqs,dead_letter_queue}'
       join laneway.consumer_group g on g.queue_id = q.queue_id and g.name = 'default'
@@ -31,7 +33,8 @@ begin
     perform laneway.mark_gone(g.reader_id, g.seqs)
        from (select u.reader_id, range_agg(int8range(u.seq, u.seq, '[]')) as seqs from unnest(v_dead.readers, v_dead.seqs) u (reader_id, seq) group by u.reader_id) g;
     perform laneway.forward_many(array[v_source.target_id], v_source.arn, v_dead.segments, v_dead.lanes, v_dead.seqs, v_dead.created,
-                                 v_dead.partitions, v_dead.priorities, v_dead.keys, v_dead.headers, v_dead.bodies);
+                                 v_dead.partitions, v_dead.priorities, v_dead.keys, v_dead.headers, v_dead.bodies,
+                                 array(select least(a.attempt, v_source.most_receives)::smallint from unnest(v_dead.attempts) with ordinality a (attempt, n) order by a.n));
     if v_source.record_events then
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, reason, detail)
       select laneway.current_segment(true), clock_timestamp(), 'moved', v_source.queue_id, v_source.group_id, u.lane_id, u.segment, u.seq, u.seq, u.attempt,

@@ -1,0 +1,106 @@
+"""What a receive hands out: within the queue's limits, none too old and none received too often."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from laneway.domain.messages import Nack
+from laneway.server.metrics import Traffic
+from laneway.server.sqs.attributes import is_fifo, read_most_receives, read_visibility
+from laneway.server.sqs.errors import Fault
+
+if TYPE_CHECKING:
+    from laneway.domain.messages import Delivery
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.exchange import Exchange
+
+_NOW = timedelta(0)
+# A client over its limit is answered after this long, so that it does not come back at once.
+_PAUSE = 1.0
+
+
+async def claim(
+    exchange: Exchange, queue: Queue, want: int, *, wait: int, visibility: int | None
+) -> list[Delivery]:
+    """Hand out messages; when the client has gone meanwhile, they are given back at once.
+
+    wait, visibility: in seconds; no visibility: the queue's.
+    """
+    broker = exchange.broker
+    room = await broker.in_flight.find_room(queue, exchange.settings.in_flight)
+    want = min(want, room)
+    if not room:
+        if wait or is_fifo(queue):
+            await exchange.call.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
+            return []
+        raise Fault(
+            "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
+        )
+    lease = timedelta(seconds=visibility) if visibility else None
+    deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
+    if not deliveries:
+        return []
+    if exchange.call.is_gone():
+        await broker.release([delivery.receipt for delivery in deliveries])
+        exchange.call.leave()
+    if visibility == 0 or (visibility is None and read_visibility(queue) == 0):
+        await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
+    else:
+        broker.in_flight.note(queue, len(deliveries))
+        broker.expect_expiry(lease or queue.settings.lease)
+    exchange.call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
+    return deliveries
+
+
+async def _claim_good(
+    exchange: Exchange, queue: Queue, want: int, *, wait: int, lease: timedelta | None
+) -> list[Delivery]:
+    """Claim until there is something to show, nothing is left, or the time is up."""
+    deadline = monotonic() + wait
+    good: list[Delivery] = []
+    while len(good) < want:
+        left = 0.0 if good else max(deadline - monotonic(), 0.0)
+        work = exchange.broker.claim(
+            queue.name, want - len(good), wait=timedelta(seconds=left), lease=lease
+        )
+        claimed = await exchange.call.attend(work, otherwise=[]) if left else await work
+        if not claimed:
+            break
+        kept = await _bury_exhausted(exchange, queue, await _drop_expired(exchange, queue, claimed))
+        good += kept
+        if len(kept) == len(claimed) and not is_fifo(queue):
+            break
+        # One claim is of one message group, and others may have more; or some were not to be shown.
+    return good
+
+
+async def _drop_expired(
+    exchange: Exchange, queue: Queue, deliveries: list[Delivery]
+) -> list[Delivery]:
+    """Settle what is past the queue's retention and was not swept yet."""
+    if queue.settings.message_ttl is None:
+        return deliveries
+    deadline = time() - queue.settings.message_ttl.total_seconds()
+    expired = [each for each in deliveries if each.created_at.timestamp() <= deadline]
+    if not expired:
+        return deliveries
+    await exchange.broker.ack([delivery.receipt for delivery in expired])
+    return [delivery for delivery in deliveries if delivery not in expired]
+
+
+async def _bury_exhausted(
+    exchange: Exchange, queue: Queue, deliveries: list[Delivery]
+) -> list[Delivery]:
+    """Put what was received as often as it may be into the dead-letter queue."""
+    most = read_most_receives(queue)
+    if most is None or all(delivery.attempt <= most for delivery in deliveries):
+        return deliveries
+    reason = f"received {most} times and not deleted"
+    exhausted = [delivery for delivery in deliveries if delivery.attempt > most]
+    nacks = [Nack(*delivery.receipt, reason=reason, dead=True) for delivery in exhausted]
+    await exchange.broker.nack(nacks)
+    await exchange.broker.redrive_dead(queue.name)
+    return [delivery for delivery in deliveries if delivery.attempt <= most]

@@ -1,16 +1,19 @@
--- Every kept message as each group sees it. A person's view: status is derived, so filter by queue or id.
+-- Every kept message as each group sees it. A person's view: status is derived, so filter by queue or group, or, for one
+-- message, by segment, lane_id and seq, the three numbers of its id. What only the history knows (who acknowledged it,
+-- when, at which attempt) is looked up for each row, where it is selected.
 create or replace view laneway.messages as
   select laneway.message_id(m.segment, m.lane_id, m.seq) as id, q.name as queue_name, g.name as group_name,
          coalesce(v.partition, l.partition) as type, coalesce(v.body, m.body) as payload, case when v.seq is null then m.headers else v.headers end as headers,
          coalesce(k.priority, v.priority, l.priority) as priority,
-         case when k.seq is not null then 'queued' when c.token is not null then 'processing'
-              when x.first_seq is null and m.seq > p.seq then 'queued' else 'acknowledged' end as status,
-         coalesce(k.attempt, case when c.aside then c.attempt end, (t.attempt + case when c.token is not null or e.at is not null then 1 else 0 end)::smallint,
-                  c.attempt, e.attempt, 0::smallint) as attempt_count,
+         case when s.acknowledged then 'acknowledged' when k.seq is null and c.token is not null then 'processing' else 'queued' end as status,
+         coalesce(k.attempt, case when c.aside then c.attempt end, (t.attempt + case when c.token is not null or s.acknowledged then 1 else 0 end)::smallint,
+                  c.attempt, case when s.acknowledged then (select e.attempt from laneway.last_ack(r.group_id, m.lane_id, m.seq) e) end, 0::smallint) as attempt_count,
          coalesce(case when v.seq is null then m.max_attempts else v.max_attempts end, q.max_attempts) as max_attempts,
          coalesce(case when v.seq is null then m.lease else v.lease end, q.lease) as ack_timeout,
-         c.token as lock_token, c.until as locked_until, coalesce(c.consumer, e.consumer) as consumer_id,
-         m.created_at, coalesce(c.claimed_at, e.since) as dequeued_at, e.at as acknowledged_at, coalesce(k.error, t.error, c.error) as last_error,
+         c.token as lock_token, c.until as locked_until,
+         coalesce(c.consumer, case when s.acknowledged then (select e.consumer from laneway.last_ack(r.group_id, m.lane_id, m.seq) e) end) as consumer_id,
+         m.created_at, coalesce(c.claimed_at, case when s.acknowledged then (select e.since from laneway.last_ack(r.group_id, m.lane_id, m.seq) e) end) as dequeued_at,
+         case when s.acknowledged then (select e.at from laneway.last_ack(r.group_id, m.lane_id, m.seq) e) end as acknowledged_at, coalesce(k.error, t.error, c.error) as last_error,
          octet_length(coalesce(v.body, m.body)::text) as payload_size, coalesce(k.available_at, m.deliver_at) as available_at, m.key,
          q.queue_id, g.group_id, m.segment, m.lane_id, m.seq
     from laneway.message m
@@ -20,12 +23,14 @@ create or replace view laneway.messages as
     join laneway.consumer_group g on g.group_id = r.group_id
     cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
     left join laneway.parked k on k.reader_id = r.reader_id and k.seq = m.seq
-    left join lateral laneway.claim_of(r.reader_id, m.seq) c on c.token is not null
-    left join lateral (select x.first_seq, x.gone from laneway.gap x where x.reader_id = r.reader_id and x.first_seq <= m.seq and x.last_seq >= m.seq limit 1) x on true
+    left join (select c.*, s.seq from laneway.claim c cross join lateral unnest(c.pending) u (range) cross join lateral generate_series(lower(u.range), upper(u.range) - 1) s (seq)) c
+      on c.reader_id = r.reader_id and c.seq = m.seq
+    -- Gaps do not overlap: it is in the one that begins last before it, or in none.
+    left join lateral (select x.last_seq, x.gone from laneway.gap x where x.reader_id = r.reader_id and x.first_seq <= m.seq order by x.first_seq desc limit 1) x on true
     left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
     left join laneway.retry t on t.reader_id = r.reader_id and t.seq = m.seq
-    left join lateral laneway.last_ack(r.group_id, m.lane_id, m.seq) e on k.seq is null and c.token is null and (x.first_seq is not null or m.seq <= p.seq)
-   where x.gone is distinct from true
+    cross join lateral (select k.seq is null and c.token is null and (m.seq <= p.seq or coalesce(x.last_seq >= m.seq, false)) as acknowledged) s
+   where (x.gone and x.last_seq >= m.seq) is not true
      and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = m.seq)
      and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = m.seq)
   union all

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+import laneway
 from laneway import Status
 from laneway.domain.errors import GroupNotFound, InvalidRequest, LockLost, QueueNotFound
 from laneway.domain.messages import Outcome
+from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
     from laneway import Connection
@@ -183,6 +186,16 @@ async def test_cancelled_wait_gives_back_what_came(lane: Connection, queue: str)
     message = await lane.consumer(queue).dequeue(wait=LONG)
     assert message is not None
     assert message.attempt == 1
+
+
+async def test_those_who_wait_hold_nobody_up(address: str, queue: str) -> None:
+    one = replace(QUIET, connections=replace(QUIET.connections, size=1))
+    async with laneway.connect(address, settings=one) as lane, asyncio.timeout(20):
+        consumer = lane.consumer(queue)
+        waiting = [asyncio.ensure_future(consumer.dequeue(wait=LONG * 2)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        await lane.producer(queue).batch_enqueue(range(3))
+        assert {message.payload for message in await asyncio.gather(*waiting) if message} == {0, 1, 2}
 
 
 async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:

@@ -65,7 +65,10 @@ class HttpBackend:
             if wait > _LONGEST_WAIT:
                 return await self._wait_in_parts(call, options, wait)
             response = await self._client.post(
-                path, _encode(options), patience=self._patience + wait.total_seconds()
+                path,
+                _encode(options),
+                patience=self._patience + wait.total_seconds(),
+                waits=bool(wait),
             )
             if response.status != _OK:
                 raise self._explain(response.status, response.body)

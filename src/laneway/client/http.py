@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -87,7 +88,10 @@ class _Exchange(asyncio.Protocol):
 
 
 class HttpClient:
-    """Sends POST requests with JSON bodies to one server."""
+    """Sends POST requests with JSON bodies to one server.
+
+    connections: how many at the same time, beside those that wait for something to happen.
+    """
 
     def __init__(
         self, url: str, *, api_key: str | None, connect_timeout: timedelta, connections: int
@@ -108,14 +112,19 @@ class HttpClient:
         self._room = asyncio.Semaphore(connections)
         self._closed = False
 
-    async def post(self, path: str, body: bytes, *, patience: float) -> Response:
-        """Return the answer; a caller that is cancelled closes its connection."""
+    async def post(
+        self, path: str, body: bytes, *, patience: float, waits: bool = False
+    ) -> Response:
+        """Return the answer; a caller that is cancelled closes its connection.
+
+        waits: the server answers when something happens, and meanwhile the others go on.
+        """
         if self._closed:
             raise BrokerClosed("the connection is closed")
         request = (
             f"POST {self._base}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
         ).encode("latin-1") + body
-        async with self._room:
+        async with nullcontext() if waits else self._room:
             exchange = await self._open()
             self._busy.add(exchange)
             try:

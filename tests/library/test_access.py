@@ -86,6 +86,9 @@ async def test_another_path_is_no_laneway(place: Place) -> None:
             await lane.admin.list_queues()
 
 
-def test_address_without_sense_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="no address"):
-        laneway.connect("somewhere")
+@pytest.mark.parametrize(
+    "address", ["somewhere", "http://", "http://host:many", "http://[::1", "http://host:99999"]
+)
+def test_address_without_sense_is_refused(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="address"):
+        laneway.connect(address)

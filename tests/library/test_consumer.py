@@ -91,6 +91,37 @@ async def test_late_holder_changes_nothing(lane: Connection, queue: str) -> None
     assert (await lane.admin.queue_metrics(queue)).locked == 1
 
 
+async def test_message_taken_again_is_held_again(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    first = await consumer.dequeue(lock_time=MOMENT)
+    again = await consumer.dequeue(wait=LONG)
+    assert first is not None
+    assert again is not None
+    assert await consumer.delete(first) is False
+    assert consumer.holding == [again.id]
+    assert await consumer.delete(again.id) is True
+
+
+async def test_what_nobody_settles_is_not_kept_for_ever(
+    lane: Connection, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laneway.library.consumer._MANY", 2)
+    monkeypatch.setattr("laneway.library.consumer._GRACE", timedelta(0))
+    consumer, other = lane.consumer(queue), lane.consumer(queue)
+    lost, kept, last = await lane.producer(queue).batch_enqueue(range(3))
+    await consumer.dequeue(lock_time=MOMENT)
+    await consumer.dequeue(lock_time=SECOND)
+    await consumer.extend(kept, LONG)
+    assert consumer.holding == [lost, kept]
+    await asyncio.sleep(SECOND.total_seconds())
+    taken = await other.dequeue_many(2, LONG)
+    assert [message.id for message in taken] == [lost, last]
+    await other.release(last)
+    await consumer.dequeue()
+    assert consumer.holding == [kept, last]
+
+
 async def test_archived_message_is_kept(lane: Connection, queue: str) -> None:
     message_id = await lane.producer(queue).enqueue({"keep": "me"})
     consumer = lane.consumer(queue)
@@ -195,7 +226,11 @@ async def test_those_who_wait_hold_nobody_up(address: str, queue: str) -> None:
         waiting = [asyncio.ensure_future(consumer.dequeue(wait=LONG * 2)) for _ in range(3)]
         await asyncio.sleep(0.05)
         await lane.producer(queue).batch_enqueue(range(3))
-        assert {message.payload for message in await asyncio.gather(*waiting) if message} == {0, 1, 2}
+        assert {message.payload for message in await asyncio.gather(*waiting) if message} == {
+            0,
+            1,
+            2,
+        }
 
 
 async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:

@@ -465,6 +465,14 @@ async def test_hanging_handlers_hold_no_more_than_they_run(
         worker.shutdown(release=True)
 
 
+async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, address: str) -> None:
+    del lane
+    app = make_app(address)
+    app.schedule("clean", "0 3 * * *", queue="nowhere")
+    with pytest.raises(QueueNotFound):
+        await app.worker().run()
+
+
 async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
     del lane
     app = make_app(address)
@@ -485,6 +493,8 @@ async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
         {"prefetch": -1},
         {"executor": "process"},
         {"batch": 2, "keep_results": SECOND},
+        {"timeout": timedelta(0)},
+        {"lock_time": -SECOND},
     ],
 )
 def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:

@@ -96,11 +96,15 @@ class HttpClient:
     def __init__(
         self, url: str, *, api_key: str | None, connect_timeout: timedelta, connections: int
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in _PORTS or not parts.hostname:
-            raise InvalidRequest(f"{url!r} is no server's address: it looks like http://host:3001")
+        try:
+            parts = urlsplit(url)
+            port = parts.port or _PORTS[parts.scheme]
+        except (ValueError, KeyError):
+            raise _refuse(url) from None
+        if not parts.hostname:
+            raise _refuse(url)
         self._host = parts.hostname
-        self._port = parts.port or _PORTS[parts.scheme]
+        self._port = port
         self._ssl = ssl.create_default_context() if parts.scheme == "https" else None
         self._base = parts.path.rstrip("/")
         place = f"[{self._host}]" if ":" in self._host else self._host
@@ -164,6 +168,10 @@ class HttpClient:
                 f" ({str(error) or type(error).__name__}): call again later"
             ) from error
         return made
+
+
+def _refuse(url: str) -> InvalidRequest:
+    return InvalidRequest(f"{url!r} is no server's address: it looks like http://host:3001")
 
 
 def _check_key(key: str) -> str:

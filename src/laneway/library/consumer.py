@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
@@ -14,7 +14,6 @@ from laneway.library.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
-    from datetime import datetime
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
@@ -27,6 +26,10 @@ NO_WAIT = timedelta(0)
 
 # How long one round of an iteration waits.
 _ROUND = timedelta(seconds=30)
+
+# From so many on, those whose locks ended longer ago than clocks may differ are forgotten.
+_MANY = 1000
+_GRACE = timedelta(minutes=10)
 
 
 class Consumer:
@@ -53,6 +56,7 @@ class Consumer:
         self._partition = partition
         self._priority = priority
         self._held: dict[MessageId, Delivery] = {}
+        self._most = _MANY
 
     @property
     def holding(self) -> list[MessageId]:
@@ -83,7 +87,7 @@ class Consumer:
             partition=self._partition,
             priority=self._priority,
         )
-        self._held.update((delivery.id, delivery) for delivery in deliveries)
+        self._hold(deliveries)
         return [Message(self.queue, delivery) for delivery in deliveries]
 
     async def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
@@ -147,6 +151,8 @@ class Consumer:
             raise LockLost(
                 f"message {_id(message)} is not held by {self.name}: leave it to who holds it"
             )
+        if held := self._held.get(_id(message)):
+            self._held[held.id] = held._replace(until=untils[0])
         return untils[0]
 
     async def __aiter__(self) -> AsyncIterator[Message]:
@@ -154,6 +160,14 @@ class Consumer:
         while True:
             for message in await self.dequeue_many(1, wait=_ROUND):
                 yield message
+
+    def _hold(self, deliveries: Iterable[Delivery]) -> None:
+        """Keep what was taken, and not for ever what nobody settles."""
+        self._held.update((delivery.id, delivery) for delivery in deliveries)
+        if len(self._held) > self._most:
+            past = datetime.now(UTC) - _GRACE
+            self._held = {key: item for key, item in self._held.items() if item.until > past}
+            self._most = max(_MANY, 2 * len(self._held))
 
     def _find(self, messages: Iterable[Held]) -> list[Delivery | None]:
         return [
@@ -166,8 +180,10 @@ class Consumer:
     ) -> list[bool]:
         done = set(settled)
         for delivery in deliveries:
-            if delivery is not None:
-                self._held.pop(delivery.id, None)
+            held = None if delivery is None else self._held.get(delivery.id)
+            # Not where it was taken again meanwhile.
+            if held is not None and delivery is not None and held.token == delivery.token:
+                del self._held[held.id]
         return [delivery is not None and delivery.receipt in done for delivery in deliveries]
 
 

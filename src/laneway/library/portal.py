@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.errors import BrokerClosed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Coroutine, Iterator
 
 T = TypeVar("T")
 
@@ -36,15 +37,19 @@ class Portal:
             future.cancel()
             raise
 
-    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         async def step() -> T:
             return await anext(items)
 
-        while True:
-            try:
+        try:
+            while True:
                 yield self.call(step())
-            except StopAsyncIteration:
-                return
+        except StopAsyncIteration:
+            return
+        finally:
+            # One that is interrupted while it waits ends by itself.
+            with suppress(BrokerClosed, RuntimeError):
+                self.call(items.aclose())
 
     def close(self) -> None:
         if not self._loop.is_closed():

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from laneway.domain.errors import InvalidSetting
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -50,6 +46,8 @@ class Cron:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise InvalidSetting(f"there is no time zone {timezone!r}") from error
+        # Better now than when a worker waits for it.
+        self.next_after(datetime.now(UTC))
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first time after the moment, in UTC."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from laneway.library.messages import Message
     from laneway.worker.policies import Retry
 
@@ -51,6 +50,12 @@ class Handler:
                 raise InvalidSetting(f"handler {name}: {setting} is {value}: set 1 or more")
         if self.prefetch is not None and self.prefetch < 0:
             raise InvalidSetting(f"handler {name}: prefetch is {self.prefetch}: set 0 or more")
+        for setting in ("timeout", "lock_time", "keep_results"):
+            length = getattr(self, setting)
+            if length is not None and length <= timedelta(0):
+                raise InvalidSetting(
+                    f"handler {name}: {setting} is {length}: set more than nothing"
+                )
         if self.executor == "loop" and not inspect.iscoroutinefunction(self.function):
             raise InvalidSetting(f"handler {name} is not asynchronous: run it in a thread")
         if self.executor != "loop" and inspect.iscoroutinefunction(self.function):

@@ -155,6 +155,8 @@ class Worker:
             except QueueNotFound:
                 with suppress(QueueExists):
                     await backend.create_queue(queue, QueueSettings(max_attempts=None))
+        for queue in {schedule.queue for schedule in duties.schedules}:
+            await backend.get_queue(queue)
         queues = list(dict.fromkeys(handler.queue for handler in duties.handlers))
         leases = {name: (await backend.get_queue(name)).settings.lease for name in queues}
         await backend.register_worker(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.errors import BrokerClosed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Coroutine, Iterator
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class Portal:
             future.cancel()
             raise
 
-    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def step() -> T:
             return await anext(items)
 
@@ -47,9 +48,10 @@ class Portal:
         except StopAsyncIteration:
             return
         finally:
-            # One that is interrupted while it waits ends by itself.
-            with suppress(BrokerClosed, RuntimeError):
-                self.call(items.aclose())
+            if isinstance(items, AsyncGenerator):
+                # One that is interrupted while it waits ends by itself.
+                with suppress(BrokerClosed, RuntimeError):
+                    self.call(items.aclose())
 
     def close(self) -> None:
         if not self._loop.is_closed():

@@ -120,6 +120,22 @@ async def test_outbox_reaches_its_queue_and_wakes(database: str, connect: Connec
         assert (delivery.body, delivery.partition) == ('"inside"', "p")
 
 
+async def test_outbox_message_that_notified_nobody_is_found(
+    database: str, connect: Connect
+) -> None:
+    looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
+    async with Broker(database, looking) as broker:
+        await broker.create_queue("jobs")
+        own = await connect()
+        told: list[object] = []
+        await own.add_listener("laneway_outbox", lambda *notice: told.append(notice))
+        await own.execute("select setval('laneway.outbox_notice', 9223372036854775807)")
+        await own.execute("select laneway.outbox_push('jobs', '\"inside\"')")
+        [delivery] = await broker.claim("jobs", wait=MINUTE)
+        assert delivery.body == '"inside"'
+        assert not told
+
+
 async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.create_queue("jobs")

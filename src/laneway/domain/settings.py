@@ -135,7 +135,7 @@ class MaintenanceSettings:
     recover: timedelta = timedelta(seconds=10)
     redrive: timedelta = timedelta(seconds=1)
     redrive_batch: int = 500
-    outbox: timedelta = timedelta(seconds=2)
+    outbox: timedelta = timedelta(milliseconds=200)
     outbox_batch: int = 1000
     workers: timedelta = timedelta(seconds=1)
     results: timedelta = timedelta(seconds=30)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from laneway.engine.procedures.maintenance import drain_outbox
@@ -14,19 +16,31 @@ if TYPE_CHECKING:
     from laneway.engine.wakeups import Wakeups
 
 
+# Who pushes while others do notifies nobody (see outbox_push): so it is looked for, this often and for so long.
+BUSY = timedelta(milliseconds=20)
+AFTERWARDS = timedelta(milliseconds=500)
+
+
 class Outbox:
     name = "outbox"
 
     def __init__(
         self, settings: MaintenanceSettings, wakeups: Wakeups, stirred: asyncio.Event
     ) -> None:
-        self.interval = settings.outbox
         self.stirred = stirred
+        self._idle = settings.outbox
+        self._busy_until = 0.0
         self._limit = settings.outbox_batch
         self._wakeups = wakeups
 
+    @property
+    def interval(self) -> timedelta:
+        return BUSY if monotonic() < self._busy_until else self._idle
+
     async def run(self, connection: Connection) -> bool:
         queues = await drain_outbox(connection, limit=self._limit)
+        if queues:
+            self._busy_until = monotonic() + AFTERWARDS.total_seconds()
         for queue_id in queues:
             self._wakeups.wake(queue_id, delayed=True)
         return bool(queues)

@@ -22,7 +22,10 @@ class Service(Protocol):
     """Safe to run in two processes at once: a former holder may not know yet that it is one."""
 
     name: str
-    interval: timedelta
+
+    @property
+    def interval(self) -> timedelta:
+        """How long to rest after a round that left nothing to do."""
 
     async def run(self, connection: Connection) -> bool:
         """Do one round; return whether there is more to do at once."""

@@ -1,6 +1,7 @@
 -- Pushes one message inside the caller's own transaction, however long that is: it takes no lane's lock and is
--- moved to its lane after the commit, within moments: whoever maintains the database is notified by it. Answers its
--- place in the outbox.
+-- moved to its lane after the commit, within moments: whoever maintains the database is notified by it, unless that was
+-- done just now and it still looks around by itself; commits that notify wait for each other. Answers its place in the
+-- outbox.
 -- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body.
 create or replace function laneway.outbox_push(
   p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_delay interval default null, p_key text default null,
@@ -9,6 +10,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_queue record;
   v_id bigint;
+  v_now bigint := extract(epoch from clock_timestamp()) * 1000;
 begin
   select q.queue_id, q.max_bytes into v_queue from laneway.queue q where q.name = p_queue;
   if not found then
@@ -20,6 +22,9 @@ begin
   perform laneway.check_sizes(p_queue, v_queue.max_bytes, array[p_body]);
   insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body)
   values (v_queue.queue_id, coalesce(p_partition, ''), coalesce(p_priority, 0::smallint), p_delay, p_lease, p_max_attempts, p_key, p_headers, p_body) returning outbox_id into v_id;
-  perform pg_catalog.pg_notify('laneway_outbox', '');
+  if (select n.last_value from laneway.outbox_notice n) < v_now - 100 then
+    perform pg_catalog.setval('laneway.outbox_notice', v_now);
+    perform pg_catalog.pg_notify('laneway_outbox', '');
+  end if;
   return v_id;
 end $$;

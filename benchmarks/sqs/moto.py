@@ -3,52 +3,75 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 import socket
 import sys
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
-from benchmarks.http.connection import open_connection
 from benchmarks.http.meter import Meter
 from benchmarks.http.server import RunningServer, ServerFailed
-from benchmarks.http.turns import Turn
+from benchmarks.http.turns import Turn, WrongCount
 from benchmarks.http.wrk import run_wrk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from benchmarks.http.stage import Stage
 
-QUEUE = "moto"
-
 _PROGRAM = Path(sys.executable).with_name("moto_server")
 _PATIENCE = timedelta(seconds=60)
-_CREATE = f"/?Action=CreateQueue&Version=2012-11-05&QueueName={QUEUE}"
+# By the credential's scope moto tells that SQS is meant; without one it answers for S3.
+_SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/sqs/aws4_request, "
+    "SignedHeaders=host, Signature=0"
+}
+_LIST = {"Action": "ListQueues"}
+_CREATE = {"Action": "CreateQueue"}
+_COUNT = {"Action": "GetQueueAttributes", "AttributeName.1": "ApproximateNumberOfMessages"}
+_COUNTED = re.compile(rb"<Value>(\d+)</Value>")
 
 
 @dataclass(frozen=True, slots=True)
 class MotoTurns:
-    """The same requests, to moto; messages are those it answered."""
+    """The same requests, to moto; messages are those that its queue has.
+
+    Every turn has a new queue, because moto gets slower with all that is in one.
+    """
 
     stage: Stage
     server: RunningServer
     script: str
     connections: int
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def take(self, time: timedelta) -> Turn:
+        queue = f"moto-{next(self.numbers)}"
+        await asyncio.to_thread(_ask, self.server, _CREATE, QueueName=queue)
         meter = Meter.begin(self.stage, [self.server])
         load = await run_wrk(
-            self.server.url, self.script, QUEUE, connections=self.connections, time=time
+            self.server.url, self.script, queue, connections=self.connections, time=time
         )
-        return Turn(load.requests / load.seconds, meter.end(), load.requests)
+        spent = meter.end()
+        messages = await _count(self.server, queue)
+        # wrk leaves with up to one request under way on every connection.
+        if not 0 < load.requests <= messages <= load.requests + self.connections:
+            raise WrongCount(
+                f"moto answered for {load.requests} messages, its queue has {messages}"
+            )
+        return Turn(messages / load.seconds, spent, messages)
 
 
 @asynccontextmanager
 async def run_moto() -> AsyncIterator[RunningServer]:
-    """Start it on a free port, with a queue."""
+    """Start it on a free port."""
     port = _find_port()
     process = await asyncio.create_subprocess_exec(
         *(_PROGRAM, "--host", "127.0.0.1", "--port", str(port)),
@@ -57,7 +80,7 @@ async def run_moto() -> AsyncIterator[RunningServer]:
     )
     server = RunningServer(process.pid, f"http://127.0.0.1:{port}")
     try:
-        await _make_queue(server, process)
+        await _wait_until_ready(server, process)
         yield server
     finally:
         if process.returncode is None:
@@ -65,17 +88,33 @@ async def run_moto() -> AsyncIterator[RunningServer]:
             await process.wait()
 
 
-async def _make_queue(server: RunningServer, process: asyncio.subprocess.Process) -> None:
+async def _wait_until_ready(server: RunningServer, process: asyncio.subprocess.Process) -> None:
     async with asyncio.timeout(_PATIENCE.total_seconds()):
         while process.returncode is None:
-            with suppress(OSError):
-                async with open_connection(server) as client:
-                    answer = await client.get(_CREATE)
-                if answer.status == 200:
+            with suppress(URLError):
+                answer = await asyncio.to_thread(_ask, server, _LIST)
+                if b"<ListQueuesResponse" in answer:
                     return
-                raise ServerFailed(f"moto made no queue: {answer.body.decode()}")
+                raise ServerFailed(f"moto does not answer for SQS: {answer.decode()}")
             await asyncio.sleep(0.1)
     raise ServerFailed("moto did not start")
+
+
+async def _count(server: RunningServer, queue: str) -> int:
+    url = f"{server.url}/123456789012/{queue}"
+    answer = await asyncio.to_thread(_ask, server, _COUNT, QueueUrl=url)
+    found = _COUNTED.search(answer)
+    if found is None:
+        raise ServerFailed(f"moto did not count its messages: {answer.decode()}")
+    return int(found[1])
+
+
+def _ask(server: RunningServer, action: Mapping[str, str], **parameters: str) -> bytes:
+    form = urlencode({**action, **parameters}).encode()
+    request = Request(server.url, form, _SIGNED)  # noqa: S310 - on loopback
+    with urlopen(request, timeout=_PATIENCE.total_seconds()) as answer:  # noqa: S310 - on loopback
+        content: bytes = answer.read()
+    return content
 
 
 def _find_port() -> int:

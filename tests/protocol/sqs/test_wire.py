@@ -108,8 +108,17 @@ def test_errors_in_xml(http: httpx.Client) -> None:
     answer = http.post("/", data={"Version": "2012-11-05"})
     assert answer.status_code == 404
     assert answer.text.strip() == "<UnknownOperationException/>"
-    answer = http.post("/", data={"Action": "SendMessage", "MessageBody": "x" * (2 << 20)})
-    assert answer.status_code == 413
+    refusals = [
+        (413, "RequestEntityTooLarge", {"MessageBody": "x" * (2 << 20)}),
+        (404, "InvalidAddress", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"}),
+        (400, "MissingParameter", {"MessageBody": "x"}),
+        (400, "MalformedInput", {"MessageAttribute.one.Name": "x"}),
+        (400, "MalformedInput", {"MessageAttribute": "x", "MessageAttribute.1.Name": "x"}),
+        (400, "MalformedInput", {"DelaySeconds": "soon"}),
+    ]
+    for status, code, form in refusals:
+        answer = http.post("/", data={"Action": "SendMessage", **form})
+        assert (answer.status_code, f"<Code>{code}</Code>" in answer.text) == (status, True), code
 
 
 def test_errors_in_json(http: httpx.Client, place: str) -> None:
@@ -135,6 +144,8 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
         answer = ask("AmazonSQS.SendMessage", body)
         assert answer.json()["__type"] == "com.amazon.coral.service#SerializationException"
         assert answer.status_code == 400
+    answer = ask("AmazonSQS.SendMessage", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"})
+    assert answer.headers["x-amzn-query-error"] == "InvalidAddress;Sender"
     assert ask("AmazonSQS.Nonsense", {}).status_code == 404
     assert ask("AmazonSQS.ListQueues", "").status_code == 200
     lone = f'{{"QueueUrl": "{place}", "MessageBody": "\\ud800"}}'

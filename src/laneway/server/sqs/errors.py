@@ -58,7 +58,6 @@ CODES: dict[str, Code] = {
     "InvalidSignatureException": Code("SignatureDoesNotMatch", 403, CORAL),
     "UnrecognizedClientException": Code("InvalidClientTokenId", 403, CORAL),
     "MissingAuthenticationTokenException": Code("MissingAuthenticationToken", 403, CORAL),
-    "RequestExpired": Code("RequestExpired", 403, CORAL),
     "SerializationException": Code("MalformedInput", 400, CORAL),
     "InvalidAction": Code("InvalidAction", 400, CORAL),
     "UnknownOperationException": Code("UnknownOperationException", 404, CORAL),

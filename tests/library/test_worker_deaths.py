@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from laneway.domain.workers import WorkerState
-from tests.library.workers import make_app, program, running, until
+from tests.library.workers import make_app, program, running, settled, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,3 @@ async def test_ten_workers_fire_a_schedule_once_each_time(
     assert set(due.values()) == {1}
     pushed = await lane.admin.queue_metrics(queue)
     assert pushed.acknowledged == len(due)
-
-
-async def settled(lane: Connection, queue: str, n: int) -> bool:
-    return (await lane.admin.queue_metrics(queue)).acknowledged >= n

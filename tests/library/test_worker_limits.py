@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from laneway import PartialFailure, Reject, Retry, Status, WorkerSettings
-from laneway.domain.errors import InvalidSetting
+from laneway.domain.errors import InvalidSetting, QueueNotFound
 from laneway.domain.messages import OutgoingMessage
 from laneway.worker.middlewares import Metrics
-from tests.library.workers import make_app, running, until
+from tests.library.workers import listed, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
     from laneway import Connection, Message
@@ -134,6 +134,91 @@ async def test_message_with_a_short_lock_is_not_kept_waiting(
         worker.shutdown(release=True)
 
 
+async def test_hanging_handlers_hold_no_more_than_they_run(
+    lane: Connection, address: str, queue: str
+) -> None:
+    """What was taken ahead and cannot be begun goes to others before its lock ends."""
+    app = make_app(address)
+
+    @app.handler(queue, concurrency=1, prefetch=5, lock_time=timedelta(seconds=1))
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(20)
+
+    await lane.producer(queue).batch_enqueue(range(3))
+    async with running(app) as worker:
+        await until(lambda: look(lambda: worker.holding == 1))
+        other = lane.consumer(queue)
+        taken = await other.dequeue_many(1, wait=SECOND * 10)
+        assert [message.attempt for message in taken] == [1]
+        worker.shutdown(release=True)
+
+
+async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, address: str) -> None:
+    del lane
+    app = make_app(address)
+    app.schedule("clean", "0 3 * * *", queue="nowhere")
+    with pytest.raises(QueueNotFound):
+        await app.worker().run()
+
+
+async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
+    del lane
+    app = make_app(address)
+
+    @app.handler("nowhere")
+    async def handle(_: Message) -> None:
+        pass
+
+    with pytest.raises(QueueNotFound):
+        await app.worker().run()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 0},
+        {"batch": 0},
+        {"prefetch": -1},
+        {"executor": "process"},
+        {"batch": 2, "keep_results": SECOND},
+        {"timeout": timedelta(0)},
+        {"lock_time": -SECOND},
+    ],
+)
+def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
+    app = make_app("postgresql://nowhere/x")
+
+    async def handle(_: Message) -> None:
+        pass
+
+    with pytest.raises(InvalidSetting):
+        app.handler("jobs", **options)(handle)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_attempts": 0}, {"backoff": -SECOND}, {"factor": 0.5}, {"jitter": 2.0}]
+)
+def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting):
+        Retry(**options)
+
+
+def test_waits_grow_up_to_the_limit() -> None:
+    retry = Retry(backoff=SECOND, factor=3, limit=SECOND * 20, jitter=0)
+    assert [retry.wait(n) for n in (1, 2, 3, 4, 5, 5000)] == [
+        SECOND,
+        SECOND * 3,
+        SECOND * 9,
+        SECOND * 20,
+        SECOND * 20,
+        SECOND * 20,
+    ]
+    spread = {Retry(backoff=SECOND, jitter=0.5).wait(1) for _ in range(50)}
+    assert len(spread) > 10
+    assert min(spread) >= SECOND / 2
+    assert max(spread) <= SECOND * 1.5
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -157,12 +242,3 @@ async def test_metrics_can_be_read_whatever_the_queue_is_called() -> None:
     metrics = Metrics()
     await metrics(Named(), proceed)  # type: ignore[arg-type]
     assert 'laneway_handler_seconds_count{queue="say \\"\\\\hi\\\\\\"\\n"} 1' in metrics.show()
-
-
-async def settled(lane: Connection, queue: str, n: int) -> bool:
-    return (await lane.admin.queue_metrics(queue)).acknowledged >= n
-
-
-async def listed(lane: Connection, queue: str, status: Status, n: int) -> list[Any]:
-    found = await lane.admin.messages(queue, status)
-    return found if len(found) >= n else []

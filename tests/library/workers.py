@@ -1,4 +1,4 @@
-"""Workers in the test's own loop, and as programs that can be killed."""
+"""Workers in the test's own loop, and as programs that can be killed; what to wait for of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from datetime import datetime
     from pathlib import Path
+
+    from laneway import Connection, Status
+    from laneway.domain.workers import WorkerState
 
 QUICK = WorkerSettings(
     heartbeat=timedelta(milliseconds=50),
@@ -71,3 +75,24 @@ async def program(
         await process.wait()
         # Its transport is closed here, not whenever the collector comes by.
         process._transport.close()  # type: ignore[attr-defined]
+
+
+async def settled(lane: Connection, queue: str, n: int) -> bool:
+    return (await lane.admin.queue_metrics(queue)).acknowledged >= n
+
+
+async def listed(lane: Connection, queue: str, status: Status, n: int) -> list[Any]:
+    found = await lane.admin.messages(queue, status)
+    return found if len(found) >= n else []
+
+
+async def in_state(lane: Connection, worker_id: str, state: WorkerState) -> bool:
+    return (await lane.admin.get_worker(worker_id)).state is state
+
+
+async def beaten(lane: Connection, worker_id: str, since: datetime) -> bool:
+    return (await lane.admin.get_worker(worker_id)).heartbeat_at > since
+
+
+async def look(what: Callable[[], bool]) -> bool:
+    return what()

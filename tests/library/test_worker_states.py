@@ -1,0 +1,108 @@
+"""Workers that are suspended, resumed, shut down and drained, on both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway import WorkerSettings
+from laneway.domain.errors import WorkerBusy
+from laneway.domain.workers import WorkerState
+from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
+
+if TYPE_CHECKING:
+    from laneway import Connection, Message
+
+SECOND = timedelta(seconds=1)
+
+
+async def test_suspended_worker_takes_nothing_until_resumed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    async with running(app) as worker:
+        assert await lane.admin.suspend_worker(worker.worker_id) is WorkerState.INTERRUPTED
+        await until(lambda: in_state(lane, worker.worker_id, WorkerState.SUSPENDED))
+        await lane.producer(queue).enqueue(1)
+        await asyncio.sleep(0.2)
+        assert (await lane.admin.queue_metrics(queue)).pending == 1
+        await lane.admin.resume_worker(worker.worker_id)
+        await until(lambda: settled(lane, queue, 1))
+        assert worker.state is WorkerState.POLLING
+
+
+async def test_shutdown_from_outside_drains(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    worker = app.worker()
+    task = asyncio.create_task(worker.run())
+    await worker.running.wait()
+    assert await lane.admin.shutdown_worker(worker.worker_id) is WorkerState.INTERRUPTED
+    async with asyncio.timeout(20):
+        await task
+    assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
+
+
+async def test_drain_finishes_what_is_in_hand_and_gives_back_the_rest(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    begun = asyncio.Event()
+
+    @app.handler(queue, concurrency=2, prefetch=10)
+    async def handle(_: Message) -> None:
+        begun.set()
+        await asyncio.sleep(0.3)
+
+    await lane.producer(queue).batch_enqueue(range(8))
+    async with running(app) as worker:
+        await begun.wait()
+        with pytest.raises(WorkerBusy):
+            worker.shutdown()
+    metrics = await lane.admin.queue_metrics(queue)
+    assert metrics.locked == 0
+    assert metrics.acknowledged + metrics.pending == 8
+    assert metrics.acknowledged >= 2
+    rest = await lane.consumer(queue).dequeue_many(8)
+    assert {message.attempt for message in rest} == {1}
+
+
+async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(
+        address, worker=WorkerSettings(heartbeat=QUICK.heartbeat, drain=timedelta(seconds=0.3))
+    )
+    begun = asyncio.Event()
+    stubborn = threading.Event()
+
+    @app.handler(queue, partition="loop")
+    async def handle(_: Message) -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    @app.handler(queue, partition="thread")
+    def block(_: Message) -> None:
+        stubborn.wait(60)
+
+    await lane.producer(queue).enqueue(1, partition="loop")
+    await lane.producer(queue).enqueue(2, partition="thread")
+    began = time.monotonic()
+    async with running(app) as worker:
+        await until(lambda: look(lambda: worker.holding == 2))
+    assert time.monotonic() - began < 20
+    again = await lane.consumer(queue).dequeue_many(2, wait=SECOND * 10)
+    assert [message.attempt for message in again] == [1, 1]
+    stubborn.set()

@@ -12,9 +12,8 @@ app = laneway.App(sys.argv[1])
 
 @app.handler("orders", concurrency=5, retry=laneway.Retry(max_attempts=3))
 async def handle(message: laneway.Message) -> None:
-    async with app.connect() as lane:
-        # The id makes it safe to handle an order twice.
-        await lane.start("checkout", message.payload, run_id=f"order-{message.payload['id']}")
+    # The id makes it safe to handle an order twice.
+    await app.lane.start("checkout", message.payload, run_id=f"order-{message.payload['id']}")
 
 
 @laneway.step

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from laneway import PartialFailure, Reject, Retry, Snooze, Status
+from laneway.domain.errors import InvalidSetting
 from laneway.domain.workers import WorkerState
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.workers import beaten, listed, look, make_app, running, settled, until
@@ -159,10 +160,10 @@ async def test_handler_that_blocks_the_loop_keeps_lock_and_heartbeat(
     app = make_app(address)
     attempts = []
 
-    @app.handler(queue, lock_time=MOMENT)
+    @app.handler(queue, lock_time=SECOND)
     async def handle(message: Message) -> None:
         attempts.append(message.attempt)
-        time.sleep(1.5)
+        time.sleep(2.5)
 
     await lane.producer(queue).enqueue(1)
     worker = app.worker()
@@ -171,7 +172,7 @@ async def test_handler_that_blocks_the_loop_keeps_lock_and_heartbeat(
     try:
         await until(lambda: look(lambda: bool(attempts)))
         before = await lane.admin.get_worker(worker.worker_id)
-        await until(lambda: beaten(lane, worker.worker_id, before.heartbeat_at), within=1)
+        await until(lambda: beaten(lane, worker.worker_id, before.heartbeat_at), within=2)
         await until(lambda: settled(lane, queue, 1))
     finally:
         worker.stop()
@@ -298,6 +299,26 @@ async def test_results_are_kept_where_asked(lane: Connection, address: str, queu
     async with running(app):
         await until(lambda: settled(lane, queue, 2))
     assert [await lane.job_result(item) for item in ids] == [{"square": 9}, {"square": 16}]
+
+
+async def test_handlers_use_the_worker_s_connection(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    with pytest.raises(InvalidSetting, match="not running"):
+        _ = app.lane
+    seen: list[str] = []
+
+    @app.handler(queue)
+    async def handle(message: Message) -> None:
+        seen.append(message.payload)
+        if message.payload == "first":
+            await app.lane.producer(queue).enqueue("second")
+
+    await lane.producer(queue).enqueue("first")
+    async with running(app):
+        await until(lambda: settled(lane, queue, 2))
+    assert seen == ["first", "second"]
 
 
 async def test_middlewares_wrap_every_call_in_order(

@@ -91,13 +91,15 @@ class BackendContext(Protocol):
 class Connection:
     """The roles on one database or server; open for as long as its context."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, backend: Backend | None = None) -> None:
         self.target = target
-        self._context = target.open()
-        self._backend: Backend | None = None
+        # One that is given is open already, and closed by who opened it.
+        self._context = target.open() if backend is None else None
+        self._backend = backend
 
     async def __aenter__(self) -> Self:
-        self._backend = await self._context.__aenter__()
+        if self._context is not None:
+            self._backend = await self._context.__aenter__()
         return self
 
     async def __aexit__(
@@ -106,7 +108,8 @@ class Connection:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._context.__aexit__(exc_type, exc, traceback)
+        if self._context is not None:
+            await self._context.__aexit__(exc_type, exc, traceback)
 
     @property
     def backend(self) -> Backend:

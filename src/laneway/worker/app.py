@@ -60,7 +60,7 @@ class App:
         self._schedules: dict[str, Schedule] = {}
         self._workflows: dict[str, Workflow] = {}
         self._middlewares: list[Middleware] = []
-        self._backend: Backend | None = None
+        self._lane: Connection | None = None
 
     def handler(
         self,
@@ -169,9 +169,7 @@ class App:
             workflow = self._workflows[label] = Workflow(label, queue, function)
 
             async def advance(message: Message) -> None:
-                if self._backend is None:
-                    raise InvalidSetting("the app is not running")
-                await drive(workflow, self._backend, message)
+                await drive(workflow, self.lane.backend, message)
 
             self._handlers.append(
                 Handler(
@@ -194,20 +192,28 @@ class App:
         self._middlewares.append(function)
         return function
 
+    @property
+    def lane(self) -> Connection:
+        """The running worker's own connection, for what its handlers do; it is not to be closed."""
+        if self._lane is None:
+            raise InvalidSetting("the app is not running: use its `connect`")
+        return self._lane
+
     def connect(self, address: str | None = None) -> Connection:
         """Return a connection to where the app works, to use in an `async with` statement."""
         return Connection(self._find_target(address))
 
     def worker(self, *, address: str | None = None, name: str | None = None) -> Worker:
         """Return a worker to run; several may, in as many programs."""
+        target = self._find_target(address)
         return Worker(
-            self._find_target(address),
+            target,
             Duties(
                 handlers=tuple(self._handlers),
                 schedules=tuple(self._schedules.values()),
                 middlewares=list(self._middlewares),
                 durable_queues=list(dict.fromkeys(item.queue for item in self._workflows.values())),
-                bind=self._bind,
+                bind=partial(self._bind, target),
             ),
             name=name or self.name,
             settings=self._worker_settings,
@@ -235,8 +241,8 @@ class App:
         else:
             uvloop.run(work())
 
-    def _bind(self, backend: Backend) -> None:
-        self._backend = backend
+    def _bind(self, target: Target, backend: Backend) -> None:
+        self._lane = Connection(target, backend)
 
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address

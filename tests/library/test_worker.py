@@ -142,10 +142,10 @@ async def test_lock_is_extended_while_the_handler_runs(
     app = make_app(address)
     attempts = []
 
-    @app.handler(queue, lock_time=MOMENT)
+    @app.handler(queue, lock_time=SECOND)
     async def handle(message: Message) -> None:
         attempts.append(message.attempt)
-        await asyncio.sleep(1)
+        await asyncio.sleep(2.5)
 
     await lane.producer(queue).enqueue(1)
     async with running(app):

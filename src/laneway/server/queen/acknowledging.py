@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +20,7 @@ from laneway.server.queen.wire import (
     KeyText,
     LaneText,
     LeaseText,
+    quote_all,
     read_address,
     read_group,
     read_lane,
@@ -28,6 +30,7 @@ from laneway.server.queen.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from laneway.domain.messages import Token
     from laneway.domain.streams import Action
     from laneway.engine import Broker
     from laneway.server.calls import Call
@@ -95,11 +98,20 @@ class Extended(msgspec.Struct, kw_only=True):
     renewed: int
 
 
-class Known(NamedTuple):
-    """A message that this process handed out, with its queue and partition in JSON."""
+@dataclass(slots=True)
+class Part:
+    """Acknowledgements, one after the other, of what this process handed out of one lane.
 
-    receipt: Receipt
-    where: tuple[bytes, bytes]
+    at: the first one's place among all that were sent; where: queue and partition, in JSON.
+    """
+
+    at: int
+    lease_id: str
+    lane: str
+    token: Token
+    where: str
+    keys: list[str] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
 
 
 class Acknowledging:
@@ -135,80 +147,75 @@ class Acknowledging:
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> Answer:
         """Settle what this process handed out at once; ask the database about the rest."""
-        shown: list[bytes] = [b""] * len(acks)
-        quick = self._recall(acks, default)
-        if quick is not None:
-            rest = await self._settle_known(call, acks, quick, shown)
+        shown = [""] * len(acks)
+        parts = self._recall(acks, default)
+        if parts is not None:
+            rest = await self._settle_known(call, parts, shown)
         else:
             rest = list(range(len(acks)))
         if rest:
             await self._settle_rest(call, acks, default, rest, shown)
-        return Answer(200, b"[%b]" % b",".join(shown))
+        return Answer(200, f"[{','.join(shown)}]".encode())
 
-    def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Known] | None:
+    def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Part] | None:
         """Return what is to be settled if it is all done, and all known; None otherwise."""
-        known: list[Known] = []
+        parts: list[Part] = []
         lease_id = lane = group = None
         seqs: dict[str, int] = {}
-        token: Any = None
-        where = (b"", b"")
-        number = 0
-        for ack in acks:
+        part: Part | None = None
+        usual = read_group(default)
+        for at, ack in enumerate(acks):
             if ack.status not in _SETTLED or ack.lease_id is None:
                 return None
-            if ack.lease_id != lease_id or ack.partition_id != lane:
+            if part is None or ack.partition_id != lane or ack.lease_id != lease_id:
                 lease_id, lane = ack.lease_id, ack.partition_id
                 lease = self._leases.find(lease_id)
                 run = lease.runs.get(lane) if lease is not None else None
                 if lease is None or run is None:
                     return None
-                token, seqs = run
-                where = (encode(lease.queue), encode(lease.partitions[lane]))
-                number = int(lane)
-                group = lease.group
-            if read_group(ack.consumer_group or default) != group:
-                return None
+                group, seqs = lease.group, run.seqs
+                queue, partition = quote_all([lease.queue, lease.partitions[lane]])
+                where = f'"queueName":{queue},"partitionName":{partition}'
+                part = Part(at, lease_id, lane, run.token, where)
+                parts.append(part)
+            given = ack.consumer_group
             seq = seqs.get(ack.transaction_id)
-            if seq is None:
+            if seq is None or (usual if given is None else read_group(given)) != group:
                 return None
-            known.append(Known(Receipt(token, number, seq), where))
-        return known
+            part.keys.append(ack.transaction_id)
+            part.seqs.append(seq)
+        return parts
 
     async def _settle_known(
-        self,
-        call: Call[Any, Any],
-        acks: Sequence[Ack],
-        known: Sequence[Known],
-        shown: list[bytes],
+        self, call: Call[Any, Any], parts: Sequence[Part], shown: list[str]
     ) -> list[int]:
         """Return the places of those whose lease did not hold them: they are looked at again."""
-        unique = list(dict.fromkeys([item.receipt for item in known]))
-        lost = set(await call.service.broker.ack(unique))
+        receipts = [
+            Receipt(part.token, lane, seq)
+            for part in parts
+            for lane in (int(part.lane),)
+            for seq in part.seqs
+        ]
+        unique = list(dict.fromkeys(receipts))
+        lost = await call.service.broker.ack(unique)
         call.service.metrics.count_messages(Traffic.ACKED, len(unique) - len(lost))
         gone = {unique[position] for position in lost}
-        settled: dict[tuple[str, str], list[str]] = {}
-        for ack, item in zip(acks, known, strict=True):
-            if item.receipt not in gone:
-                at = (ack.lease_id or "", ack.partition_id)
-                settled.setdefault(at, []).append(ack.transaction_id)
-        released = {at: self._leases.settle(*at, keys) for at, keys in settled.items()}
-        rest = []
-        for index, (ack, (receipt, (queue, partition))) in enumerate(zip(acks, known, strict=True)):
-            if receipt in gone:
-                self._leases.forget(ack.lease_id or "")
-                rest.append(index)
-                continue
-            shown[index] = (
-                b'{"index":%d,"transactionId":%b,"success":true,"error":null,"queueName":%b,'
-                b'"partitionName":%b,"leaseReleased":%b,"dlq":false}'
-                % (
-                    index,
-                    encode(ack.transaction_id),
-                    queue,
-                    partition,
-                    b"true" if released[ack.lease_id or "", ack.partition_id] else b"false",
-                )
-            )
+        rest = [at for at, receipt in enumerate(receipts) if receipt in gone] if gone else []
+        missed = set(rest)
+        released: dict[tuple[str, str], bool] = {}
+        for part in parts:
+            keys = part.keys
+            if missed:
+                keys = [key for at, key in enumerate(keys, part.at) if at not in missed]
+            held = (part.lease_id, part.lane)
+            released[held] = self._leases.settle(*held, keys) or released.get(held, False)
+        for part in parts:
+            tail = f'"success":true,"error":null,{part.where},"leaseReleased":'
+            tail += "true" if released[part.lease_id, part.lane] else "false"
+            for at, key in enumerate(quote_all(part.keys), part.at):
+                shown[at] = f'{{"index":{at},"transactionId":{key},{tail},"dlq":false}}'
+            if missed and not missed.isdisjoint(range(part.at, part.at + len(part.keys))):
+                self._leases.forget(part.lease_id)
         return rest
 
     async def _settle_rest(
@@ -217,7 +224,7 @@ class Acknowledging:
         acks: Sequence[Ack],
         default: str | None,
         rest: Sequence[int],
-        shown: list[bytes],
+        shown: list[str],
     ) -> None:
         settlements = [read_settlement(acks[index], default) for index in rest]
         verdicts = await call.broker.settle(settlements)
@@ -228,7 +235,7 @@ class Acknowledging:
             if ack.lease_id is not None:
                 self._leases.forget(ack.lease_id)
             queue, partition = places.get(settlement.lane, (None, None))
-            shown[index] = encode(show_verdict(index, ack, verdict, queue, partition))
+            shown[index] = encode(show_verdict(index, ack, verdict, queue, partition)).decode()
 
     @property
     def operations(self) -> tuple[Operation[Any, Any], ...]:

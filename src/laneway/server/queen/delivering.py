@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 from laneway.server.answers import encode
 from laneway.server.queen.leases import Lease, Run
 from laneway.server.queen.pushing import Headers
-from laneway.server.queen.wire import show_address, show_group
+from laneway.server.queen.wire import quote_all, show_group, show_lane_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,66 +36,55 @@ class Delivering:
         deliveries: Sequence[Delivery],
         *,
         lease: str | None,
-        extra: bytes = b"",
+        extra: str = "",
     ) -> bytes:
         """Return the answer to a pop; lease None: nothing is to be acknowledged."""
-        shown_group = encode(show_group(group))
-        shown_queue = encode(queue)
-        lease_id = b"null" if lease is None else b'"%b"' % lease.encode()
-        messages: list[bytes] = []
+        shown_queue, shown_group = quote_all([queue, show_group(group)])
+        lease_id = "null" if lease is None else f'"{lease}"'
+        tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
         known = Lease(queue, group, {}, {})
-        lane = -1
-        tail = b""
-        seqs: dict[str, int] = {}
-        for delivery in deliveries:
-            if delivery.lane != lane:
-                lane = delivery.lane
-                tail = (
-                    b',"partitionId":"%d","partition":%b,"leaseId":%b,"consumerGroup":%b,"queue":%b}'
-                    % (lane, encode(delivery.partition), lease_id, shown_group, shown_queue)
-                )
-                seqs = {}
-                known.runs[str(lane)] = Run(delivery.token, seqs)
-                known.partitions[str(lane)] = delivery.partition
-            segment, seq, key = delivery.segment, delivery.seq, delivery.key
-            address = show_address(segment, lane, seq)
-            name = key or address
-            seqs[name] = seq
-            body = delivery.body
-            trace = producer = b"null"
-            if delivery.headers is not None:
-                headers = read_headers(delivery.headers)
-                if headers.sealed:
-                    body = self._vault.open(body, queue=queue)
-                trace, producer = encode(headers.trace_id), encode(headers.sub)
-            messages.append(
-                b'{"id":"%b","transactionId":%b,"traceId":%b,"data":%b,"producerSub":%b,'
-                b'"createdAt":%b,"retryCount":%d%b'
-                % (
-                    address.encode(),
-                    encode(name),
-                    trace,
-                    body.encode(),
-                    producer,
-                    encode(delivery.created_at),
-                    delivery.attempt - 1,
-                    tail,
-                )
-            )
+        messages: list[str] = []
+        for _, run in groupby(deliveries, key=attrgetter("lane")):
+            messages += self._show_run(known, list(run), tail)
         if lease is not None:
             self._leases.remember(lease, known)
         first = deliveries[0]
         return (
-            b'{"success":true,"queue":%b,"partition":%b,"partitionId":"%d","leaseId":%b,'
-            b'"consumerGroup":%b,"partitionsClaimed":%d%b,"messages":[%b]}'
-            % (
-                shown_queue,
-                encode(first.partition),
-                first.lane,
-                lease_id,
-                shown_group,
-                len(known.runs),
-                extra,
-                b",".join(messages),
+            f'{{"success":true,"queue":{shown_queue},"partition":{encode(first.partition).decode()},'
+            f'"partitionId":"{first.lane}","leaseId":{lease_id},"consumerGroup":{shown_group},'
+            f'"partitionsClaimed":{len(known.runs)}{extra},"messages":[{",".join(messages)}]}}'
+        ).encode()
+
+    def _show_run(self, known: Lease, run: Sequence[Delivery], tail: str) -> list[str]:
+        """Return the messages of one claim, which are of one lane and segment."""
+        lane, partition = run[0].lane, run[0].partition
+        start = show_lane_address(run[0].segment, lane)
+        addresses = [f"{start}{digits[:4]}-{digits[4:]}" for digits in map(_write_seq, run)]
+        names = [delivery.key or address for delivery, address in zip(run, addresses, strict=True)]
+        seqs = {name: delivery.seq for name, delivery in zip(names, run, strict=True)}
+        known.runs[str(lane)] = Run(run[0].token, seqs)
+        known.partitions[str(lane)] = partition
+        tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'
+        times = encode([delivery.created_at for delivery in run]).decode()[1:-1].split(",")
+        shown = []
+        for delivery, address, name, time in zip(
+            run, addresses, quote_all(names), times, strict=True
+        ):
+            body = delivery.body
+            trace = producer = "null"
+            if delivery.headers is not None:
+                headers = read_headers(delivery.headers)
+                if headers.sealed:
+                    body = self._vault.open(body, queue=known.queue)
+                trace = encode(headers.trace_id).decode()
+                producer = encode(headers.sub).decode()
+            shown.append(
+                f'{{"id":"{address}","transactionId":{name},"traceId":{trace},"data":{body},'
+                f'"producerSub":{producer},"createdAt":{time},"retryCount":{delivery.attempt - 1},'
+                f"{tail}"
             )
-        )
+        return shown
+
+
+def _write_seq(delivery: Delivery) -> str:
+    return f"{delivery.seq:016x}"

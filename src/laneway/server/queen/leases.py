@@ -57,9 +57,10 @@ class Leases:
         run = lease.runs.get(lane) if lease is not None else None
         if lease is None or run is None:
             return False
+        before = len(run.seqs)
         for key in keys:
-            if run.seqs.pop(key, None) is not None:
-                self._messages -= 1
+            run.seqs.pop(key, None)
+        self._messages -= before - len(run.seqs)
         if run.seqs:
             return False
         del lease.runs[lane]

@@ -166,9 +166,9 @@ class Popping:
             await broker.release([delivery.receipt for delivery in deliveries])
             call.leave()
         call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
-        extra = b""
+        extra = ""
         if wanted.autopilot:
-            extra = b',"autopilot":{"partitions":%d,"batch":%d}' % (wanted.lanes, wanted.most)
+            extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
         shown = self._delivering.show(
             taken.queue,
             group,

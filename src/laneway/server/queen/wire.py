@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import msgspec
@@ -12,11 +13,18 @@ from msgspec import Meta
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
+from laneway.server.answers import encode
 from laneway.server.errors import InvalidInput, Issue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The queue's own group, as clients call it.
 QUEUE_MODE = "__QUEUE_MODE__"
 DEFAULT_PARTITION = "Default"
+
+# What JSON writes as it is.
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 # Names may have slashes in them, at least where nothing else follows.
 SLASHED = ".+"
@@ -85,7 +93,20 @@ def read_address(key: str, lane: int) -> MessageId | None:
 
 
 def show_address(segment: int, lane: int, seq: int) -> str:
-    return f"{segment:08x}-{lane >> 16:04x}-{lane & 0xFFFF:04x}-{seq >> 48:04x}-{seq & 0xFFFFFFFFFFFF:012x}"
+    digits = f"{seq:016x}"
+    return f"{show_lane_address(segment, lane)}{digits[:4]}-{digits[4:]}"
+
+
+def show_lane_address(segment: int, lane: int) -> str:
+    """Return what the addresses of a lane's messages begin with."""
+    return f"{segment:08x}-{lane >> 16:04x}-{lane & 0xFFFF:04x}-"
+
+
+def quote_all(texts: Sequence[str]) -> list[str]:
+    """Return each text in JSON, at little cost where none has anything to escape."""
+    if _PLAIN.fullmatch("".join(texts)):
+        return [f'"{text}"' for text in texts]
+    return [encode(text).decode() for text in texts]
 
 
 def read_moment(text: str, name: str) -> datetime:

@@ -11,7 +11,7 @@ from benchmarks.http.meter import OTHERS
 from benchmarks.http.turns import find_cpu, find_latency, take_rounds
 from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
 from benchmarks.streams.queues import BenchStream
-from benchmarks.streams.turns import PushTurns, TakeTurns
+from benchmarks.streams.turns import CONNECTIONS, PushTurns, TakeTurns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row. width: which of the scale's numbers of partitions; size 0: it takes messages."""
+    """A row. width: which of the scale's numbers of partitions; size 0: it takes messages.
+
+    lone: each group has one connection; otherwise its only group has eight.
+    """
 
     name: str
     size: int
     width: int = 0
+    lone: bool = False
     many_groups: bool = False
     beside: str | None = None
 
@@ -41,12 +45,13 @@ LOADS = (
     Load("take-100", 0),
     Load("take-100-some", 0, 1, beside="take-100"),
     Load("take-100-many", 0, 2, beside="take-100"),
-    Load("take-100-groups", 0, 1, many_groups=True, beside="take-100-some"),
+    Load("take-100-group", 0, 1, lone=True),
+    Load("take-100-groups", 0, 1, lone=True, many_groups=True, beside="take-100-group"),
 )
 
 # At the widest, a message may cost so many times what it does in one partition.
 _DEAREST = 2.0
-# Ten groups deliver so many times what one does.
+# Ten groups deliver so many times what one does, with a consumer each.
 _FEWEST = 5.0
 
 
@@ -67,7 +72,8 @@ async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
     )
     if load.size:
         return PushTurns(stage, stream, load.size).take
-    return TakeTurns(stage, scale, stream).take
+    connections = stream.groups if load.lone else CONNECTIONS
+    return TakeTurns(stage, scale, stream, connections).take
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:

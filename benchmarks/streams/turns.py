@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = 100
 _MARGIN = 1.5
-_CONNECTIONS = 8
+CONNECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PushTurns:
     async def take(self, time: timedelta) -> Turn:
         await self.stage.settle()
         before = await self.stream.count_pushed()
-        connections = 64 if self.size == 1 else _CONNECTIONS
+        connections = 64 if self.size == 1 else CONNECTIONS
         stream = self.stream
         argument = f"{stream.name},{self.size},{stream.partitions},{uuid4().hex[:8]}"
         meter = Meter.begin(self.stage)
@@ -56,11 +56,10 @@ class PushTurns:
 
 @dataclass(frozen=True, slots=True)
 class TakeTurns:
-    """Every group has one connection; one group has eight."""
-
     stage: Stage
     scale: Scale
     stream: BenchStream
+    connections: int = CONNECTIONS
     rates: list[float] = field(default_factory=list)
 
     async def take(self, time: timedelta) -> Turn:
@@ -70,7 +69,7 @@ class TakeTurns:
         await self.stream.wait_until_free()
         await self.stage.settle()
         before = await self.stream.count_left()
-        connections = max(groups, _CONNECTIONS)
+        connections = self.connections
         meter = Meter.begin(self.stage)
         load = await run_wrk(
             self.stage.server.url,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
@@ -32,8 +31,10 @@ logger = logging.getLogger(__name__)
 PAUSE = 0.003
 FEW = 64
 
-# How soon after something was handed out it is looked up when its time is up.
-DUE_PAUSE = timedelta(milliseconds=100)
+# How soon after something was handed out it is looked up when its time is up: seconds, or so many times what the last
+# look-up took.
+DUE_PAUSE = 0.1
+DUE_SHARE = 20
 
 
 class OrderedClaimPump(ClaimPump):
@@ -47,6 +48,7 @@ class OrderedClaimPump(ClaimPump):
         self._most_flights = 1
         self._holds = Holds()
         self._looking = False
+        self._due_pause = DUE_PAUSE
         self._pause_until = 0.0
         self._pause_timer: asyncio.TimerHandle | None = None
 
@@ -144,7 +146,7 @@ class OrderedClaimPump(ClaimPump):
             self._pause_until = began + PAUSE
         if rows and not self._looking and not self._closed:
             self._looking = True
-            asyncio.get_running_loop().call_later(DUE_PAUSE.total_seconds(), self._look_soon)
+            asyncio.get_running_loop().call_later(self._due_pause, self._look_soon)
         return rows
 
     def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
@@ -158,13 +160,19 @@ class OrderedClaimPump(ClaimPump):
 
     def _look_soon(self) -> None:
         self._looking = False
-        if self.has_sleepers and not self._closed:
+        if not any(line.has_sleepers for line in self._lines.values()):
+            # Who comes to sleep looks.
+            self._due_known = False
+        elif not self._closed:
             self._tasks.start(self._look(), name="look when lanes come due")
 
     async def _look(self) -> None:
         try:
             async with self._pool.lend() as connection:
+                began = time.monotonic()
                 await self._watch_due(connection)
+                spent = time.monotonic() - began
+            self._due_pause = max(DUE_PAUSE, DUE_SHARE * spent)
         except LanewayError as error:
             # The safety poll finds what is not looked up now.
             logger.debug("not looked up when lanes come due: %s", error)

@@ -32,6 +32,10 @@ class OrderedLine(Line):
         self._places: set[str] | None = set()
         self.places: Collection[str] | None = None
 
+    @property
+    def has_sleepers(self) -> bool:
+        return bool(self._asleep)
+
     def join(self, waiter: Waiter) -> None:
         if waiter.last or time.monotonic() - self._dry_at > KNOWN_FOR:
             super().join(waiter)

@@ -66,7 +66,7 @@ begin
      where r.group_id = p_group_id and r.ready and (p_priority is null or r.priority = p_priority) order by r.priority, r.reader_id desc limit 1;
     v_pivot := v_ready.readers[1] + floor(random() * (v_last - v_ready.readers[1] + 1))::int;
     v_after := v_pivot - 1;
-    v_size := 2 * cardinality(v_seats) + 6;
+    v_size := cardinality(v_seats) + 2;
   end if;
   if v_group.has_parked or (v_many and v_level <> v_ready.priorities[1]) then
     return query select true, c.* from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority) c;
@@ -97,7 +97,7 @@ begin
       select u.reader_id, u.lane_id, u.priority, u.step, u.odd, m.segment, m.seq, m.delayed
         from unnest(v_at.readers, v_at.lanes, v_at.priorities, v_at.steps, v_at.segments, v_at.seqs, v_at.odd) with ordinality u (reader_id, lane_id, priority, step, segment, seq, odd, i)
         left join lateral (select m.segment, m.seq, m.created_at, (m.deliver_at > v_now) is true as delayed from laneway.message m
-                            where m.segment >= v_at.oldest and m.segment >= u.segment and m.lane_id = u.lane_id and m.seq > u.seq order by m.seq limit 1) m on true
+                            where m.segment >= v_at.oldest and m.segment <= v_group.current_segment + 1 and m.segment >= u.segment and m.lane_id = u.lane_id and m.seq > u.seq order by m.seq limit 1) m on true
        order by u.priority desc, case when not v_many then m.created_at end, u.i
     loop
       exit when v_seat > cardinality(v_seats);

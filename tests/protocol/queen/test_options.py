@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -38,6 +39,32 @@ async def test_options_that_are_not_named_keep_their_values(
     assert (created["namespace"], created["task"]) == ("n", "t")
     assert created["options"]["retryDelay"] == 20
     assert created["options"]["leaseTime"] == 9
+
+
+async def test_options_configured_at_the_same_time_all_count(
+    name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
+    wanted: dict[str, Any] = {
+        "leaseTime": 7,
+        "retryLimit": 5,
+        "retryDelay": 20,
+        "priority": 3,
+        "maxSize": 9,
+        "retentionEnabled": True,
+        "retentionSeconds": 60,
+    }
+    await configure(http, name)
+    await asyncio.gather(*(configure(http, name, **{key: wanted[key]}) for key in wanted))
+    assert (await configure(http, name))["options"] == {**DEFAULTS, **wanted}
+    # What two of them mean together counts as well.
+    connection = await asyncpg.connect(shared.dsn)
+    try:
+        row = await connection.fetchrow(
+            "select lease, max_attempts, message_ttl from laneway.queue where name = $1", name
+        )
+    finally:
+        await connection.close()
+    assert tuple(row or ()) == (timedelta(seconds=7), 6, timedelta(seconds=60))
 
 
 @pytest.mark.parametrize(

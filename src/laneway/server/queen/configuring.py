@@ -11,6 +11,7 @@ from laneway.domain.errors import QueueExists, QueueNotFound
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import (
+    KEY,
     Options,
     derive,
     make_settings,
@@ -74,14 +75,21 @@ class Configuring:
         )
 
     async def _change(self, call: Call[None, Configure], wanted: Configure) -> Queue | None:
-        """Return the queue with its options changed, None where there is none."""
+        """Return the queue with its options changed, None where there is none.
+
+        What others configure meanwhile counts too: until settings and options agree, once more.
+        """
+        named = _merge({}, wanted)
         try:
             queue = await call.broker.get_queue(wanted.queue)
+            while True:
+                settings = derive({**read_stored(queue), **named})
+                await call.broker.configure_queue(wanted.queue, settings, KEY, named)
+                queue = await call.broker.get_queue(wanted.queue)
+                if derive(read_stored(queue)) == settings:
+                    return queue
         except QueueNotFound:
             return None
-        return await call.broker.update_queue(
-            wanted.queue, derive(_merge(read_stored(queue), wanted))
-        )
 
     async def _make(self, call: Call[None, Configure], wanted: Configure) -> Queue:
         settings = make_settings(

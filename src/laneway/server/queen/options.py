@@ -113,8 +113,9 @@ def name_parts(name: str) -> dict[str, str]:
 
 def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
     """Return how a new queue is made; a stream's queue is ordered."""
+    options = {KEY: dict(stored)}
     return replace(
-        QueueSettings(ordered=True, record_events=record_events),
+        QueueSettings(ordered=True, record_events=record_events, options=options),
         **derive(stored),
     )
 
@@ -138,7 +139,6 @@ def derive(stored: Stored) -> QueueChanges:
         "dedup_scope": "partition",
         "message_ttl": _least(values["ttl"], kept),
         "retention": _least(completed, kept),
-        "options": {KEY: dict(stored)},
     }
 
 

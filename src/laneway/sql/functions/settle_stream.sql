@@ -81,7 +81,7 @@ begin
     for v_item in
       select a.idx, a.outcome from laneway.nack_many(array(select v_tokens[u.n] from unnest(v_nacks) u (n)), array(select p_lanes[u.n] from unnest(v_nacks) u (n)),
         array(select v_places[u.n] from unnest(v_nacks) u (n)), array(select p_reasons[u.n] from unnest(v_nacks) u (n)), null,
-        array(select p_actions[u.n] = 'dead' from unnest(v_nacks) u (n))) a
+        array(select nullif(p_actions[u.n] = 'dead', false) from unnest(v_nacks) u (n))) a
     loop
       v_outcomes[v_nacks[v_item.idx + 1]] := case v_item.outcome when 'lost' then 'lease' else v_item.outcome end;
     end loop;

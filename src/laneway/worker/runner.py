@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.backend import Backend
+    from laneway.domain.messages import Delivery
     from laneway.worker.handlers import Handler, Middleware, Proceed
     from laneway.worker.settling import Settler
 
@@ -74,8 +75,8 @@ class Runner:
         self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
-        # With when each becomes stale: half its lock is over, and it was not begun.
-        self._waiting: deque[tuple[Message, float]] = deque()
+        # With when each becomes stale, half its lock being over, and how long that lasts.
+        self._waiting: deque[tuple[Message, float, float]] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._hungry = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -104,7 +105,7 @@ class Runner:
         await _end(self._watch)
         await _end(self._claimer)
         self._claimer = self._watch = None
-        waiting = [message.receipt for message, _ in self._waiting]
+        waiting = [item[0].receipt for item in self._waiting]
         self._waiting.clear()
         await self._returns.release(waiting)
 
@@ -190,18 +191,18 @@ class Runner:
                 logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
                 await asyncio.sleep(1)
                 continue
-            self._line_up([Message(handler.queue, delivery) for delivery in deliveries])
+            self._line_up(deliveries)
 
-    def _line_up(self, messages: Sequence[Message]) -> None:
-        now = monotonic()
-        for message in messages:
-            self._waiting.append((message, now + self._find_lease(message) / 2))
-        self._rouse(len(messages))
-
-    def _find_lease(self, message: Message) -> float:
-        """Return how long the message's lock lasts: as the handler says, or else it, or the queue."""
-        own = message.lease if self.handler.lock_time is None else None
-        return self._lease if own is None else own.total_seconds()
+    def _line_up(self, deliveries: Sequence[Delivery]) -> None:
+        queue, now, lease = self.handler.queue, monotonic(), self._lease
+        if self.handler.lock_time is not None or not any(item.lease for item in deliveries):
+            stale = now + lease / 2
+            self._waiting.extend([(Message(queue, item), stale, lease) for item in deliveries])
+        else:
+            for item in deliveries:
+                own = lease if item.lease is None else item.lease.total_seconds()
+                self._waiting.append((Message(queue, item), now + own / 2, own))
+        self._rouse(len(deliveries))
 
     def _look_ahead(self) -> int:
         if self._stuck:
@@ -230,24 +231,25 @@ class Runner:
                 began = monotonic()
                 continue
             if batch is None:
-                message, stale = self._waiting.popleft()
+                message, stale, lease = self._waiting.popleft()
                 work: Any = message
                 messages: Sequence[Message] = (message,)
             else:
                 taken = [self._waiting.popleft() for _ in range(min(batch, len(self._waiting)))]
-                messages = work = [message for message, _ in taken]
-                stale = min(stale for _, stale in taken)
+                messages = work = [item[0] for item in taken]
+                # That of the shortest lock.
+                stale, lease = min(item[1:] for item in taken)
             if self._taking and not self._hungry.is_set():
                 self._hungry.set()
             now = monotonic()
             if now > stale:
                 await self._returns.release([message.receipt for message in messages])
                 continue
-            slot.lease = min([self._find_lease(message) for message in messages])
-            slot.since = stale - slot.lease / 2
+            slot.since = stale - lease / 2
+            slot.lease = lease
             slot.messages = messages
-            if slot.lease < self._lease:
-                self._hurry(slot.lease)
+            if lease < self._lease:
+                self._hurry(lease)
             try:
                 await self._handle(slot, work)
             finally:
@@ -300,7 +302,7 @@ class Runner:
         while True:
             await asyncio.sleep(self._lease / 4)
             now = monotonic()
-            if all(stale > now for _, stale in self._waiting):
+            if all(item[1] > now for item in self._waiting):
                 continue
             # The claim that waits would take again what goes back: it asked for some ahead.
             self._stuck = True
@@ -308,7 +310,7 @@ class Runner:
             stale = [item for item in self._waiting if item[1] <= now]
             self._waiting = deque(item for item in self._waiting if item[1] > now)
             try:
-                await self._returns.release([message.receipt for message, _ in stale])
+                await self._returns.release([item[0].receipt for item in stale])
             except asyncio.CancelledError:
                 self._waiting.extendleft(reversed(stale))
                 raise

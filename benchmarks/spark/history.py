@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from benchmarks.results import Bound, Figure, Row
-from benchmarks.spark.stage import fill, take_time
+from benchmarks.spark.stage import BODY
 from laneway.lake.running import run_once
 from laneway.lake.tables import open_lake
 
@@ -14,24 +13,42 @@ if TYPE_CHECKING:
     from benchmarks.engine.site import Connection
     from benchmarks.spark.stage import Stage
 
-_BATCH = 100
+# Every message is pushed, claimed and acknowledged by itself: three rows of the events' table.
+_EVENTS_EACH = 3
+_AT_ONCE = 1000
+_LANES = 8
+_LIVES = """
+do $$
+declare
+  v_group int := (select g.group_id from laneway.consumer_group g);
+  v_queue int := (select g.queue_id from laneway.consumer_group g);
+  v_claim record;
+begin
+  for i in {first}..{last} loop
+    perform laneway.push_many(array[v_queue], array[{body}::json], array['lane-' || i % {lanes}]);
+    for v_claim in select c.token, c.lane_id, c.seq from laneway.claim_many(v_group, array[1], null, array['bench-' || i % 3]) c loop
+      perform laneway.ack_many(array[v_claim.token], array[v_claim.lane_id], array[v_claim.seq], array[v_claim.seq]);
+    end loop;
+    if i % 20 = 0 then
+      commit;
+    end if;
+  end loop;
+end $$
+"""
 
 
 async def measure_history(stage: Stage) -> list[Row]:
-    """Every message is pushed, claimed and acked; seconds per million of those events."""
+    """Land, refine and judge histories of growing length; seconds per million events."""
     seconds: list[tuple[int, float]] = []
-    for number, messages in enumerate((stage.scale.history[0], *stage.scale.history)):
+    for number, events in enumerate((stage.scale.history[0], *stage.scale.history)):
         async with stage.site.open_database() as database:
-            connection = await database.connect()
-            await fill(connection, messages)
-            await _settle(connection)
+            await _live(await database.connect(), events // _EVENTS_EACH)
             lake = open_lake(stage.spark, stage.folder / f"lake-{number}")
-            took = await asyncio.to_thread(
-                take_time,
-                lambda dsn=database.dsn, lake=lake: run_once(stage.spark, lake, dsn),  # type: ignore[misc]
+            took = await stage.take_time(
+                lambda dsn=database.dsn, lake=lake: run_once(stage.spark, lake, dsn)  # type: ignore[misc]
             )
         if number:  # the first is for getting warm
-            seconds.append((3 * messages, took))
+            seconds.append((events, took))
     (small, least), (large, most) = seconds[0], seconds[-1]
     growth = (most / least) / (large / small)
     return [
@@ -47,21 +64,10 @@ async def measure_history(stage: Stage) -> list[Row]:
     ]
 
 
-async def _settle(connection: Connection) -> None:
-    group = await connection.fetchval("select g.group_id from laneway.consumer_group g")
-    while True:
-        runs = await connection.fetch(
-            "select c.token, c.lane_id, min(c.seq) as first, max(c.seq) as last"
-            " from laneway.claim_many($1, array[$2::int], null, array['bench']) c group by c.token, c.lane_id",
-            group,
-            _BATCH,
-        )
-        if not runs:
-            return
-        await connection.execute(
-            "select laneway.ack_many($1::uuid[], $2::int[], $3::bigint[], $4::bigint[])",
-            [run["token"] for run in runs],
-            [run["lane_id"] for run in runs],
-            [run["first"] for run in runs],
-            [run["last"] for run in runs],
-        )
+async def _live(connection: Connection, messages: int) -> None:
+    await connection.execute("select laneway.create_queue('in')")
+    body = "'" + BODY + "'"
+    for first in range(1, messages + 1, _AT_ONCE):
+        last = min(first + _AT_ONCE - 1, messages)
+        await connection.execute(_LIVES.format(first=first, last=last, body=body, lanes=_LANES))
+    await connection.execute("vacuum analyze laneway.message, laneway.event")

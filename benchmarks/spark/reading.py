@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.results import PER_SECOND, Bound, Figure, Row
-from benchmarks.spark.stage import fill, take_time
+from benchmarks.spark.stage import fill
 
 if TYPE_CHECKING:
     from benchmarks.engine.site import Database
@@ -30,8 +30,8 @@ async def measure_reading(stage: Stage) -> list[Row]:
         await fill(connection, messages)
         for number in range(stage.scale.rounds + 1):
             copied = await _copy(database)
-            counted = await asyncio.to_thread(_count, stage, database.dsn)
-            landed = await asyncio.to_thread(_land, stage, database.dsn)
+            counted = await stage.take_time(stage.read(database.dsn).count)
+            landed = await _land(stage, database.dsn)
             if number == 0 and stage.scale.rounds > 1:
                 continue  # the first is for getting warm
             for name, seconds in (("copy", copied), ("count", counted), ("land", landed)):
@@ -61,15 +61,9 @@ async def _copy(database: Database) -> float:
     return seconds
 
 
-def _count(stage: Stage, dsn: str) -> float:
-    frame = stage.read(dsn)
-    # Every column is read and none is kept.
-    return take_time(lambda: frame.write.format("noop").mode("overwrite").save())
-
-
-def _land(stage: Stage, dsn: str) -> float:
+async def _land(stage: Stage, dsn: str) -> float:
     target = stage.folder / "landed"
-    seconds = take_time(lambda: stage.read(dsn).write.parquet(str(target)))
+    seconds = await stage.take_time(lambda: stage.read(dsn).write.parquet(str(target)))
     shutil.rmtree(target)
     return seconds
 

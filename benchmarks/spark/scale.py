@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """messages: of 200 bytes. history: messages of the lake's runs, smallest first."""
+    """messages: of 200 bytes. history: events of the lake's runs, fewest first."""
 
     messages: int = 2_000_000
     rounds: int = 3
     written: int = 200_000
-    history: tuple[int, ...] = (350_000, 700_000, 1_400_000)
+    history: tuple[int, ...] = (1_000_000, 2_000_000, 4_000_000)
     reading_seconds: float = 15.0
 
 
 FULL = Scale()
 QUICK = Scale(
-    messages=100_000, rounds=1, written=20_000, history=(5_000, 20_000), reading_seconds=3.0
+    messages=100_000, rounds=1, written=20_000, history=(15_000, 60_000), reading_seconds=3.0
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +36,17 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
+    """thread: the one that Spark was started in; only there does it find a sink by its name."""
+
     site: Site
     spark: SparkSession
     scale: Scale
     folder: Path
+    thread: ThreadPoolExecutor
+
+    async def take_time(self, work: Callable[[], object]) -> float:
+        """Return the seconds that some work with Spark takes, while this process goes on."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, _take_time, work)
 
     def read(self, dsn: str, **options: str) -> DataFrame:
         return self.spark.read.format("laneway").options(dsn=dsn, **options).load()
@@ -47,13 +56,14 @@ class Stage:
 async def open_stage(site: Site, scale: Scale) -> AsyncIterator[Stage]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     folder = Path(tempfile.mkdtemp(prefix="laneway-benchmark-lake-"))
-    spark = open_session("local[2]", settings=_SETTINGS)
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield Stage(site, spark, scale, folder)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder)
+    with ThreadPoolExecutor(1) as thread:
+        spark = thread.submit(open_session, "local[2]", settings=_SETTINGS).result()
+        try:
+            spark.sparkContext.setLogLevel("ERROR")
+            yield Stage(site, spark, scale, folder, thread)
+        finally:
+            spark.stop()
+            shutil.rmtree(folder)
 
 
 async def fill(connection: Connection, messages: int, queue: str = "in") -> None:
@@ -61,7 +71,7 @@ async def fill(connection: Connection, messages: int, queue: str = "in") -> None
     number = await connection.fetchval("select laneway.create_queue($1)", queue)
     for done in range(0, messages, _AT_ONCE):
         await connection.execute(
-            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3]), array[$4::text])",
+            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3::int]), array[$4::text])",
             number,
             BODY,
             min(_AT_ONCE, messages - done),
@@ -70,7 +80,7 @@ async def fill(connection: Connection, messages: int, queue: str = "in") -> None
     await connection.execute("vacuum analyze laneway.message")
 
 
-def take_time(work: Callable[[], object]) -> float:
+def _take_time(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from benchmarks.results import PER_SECOND, Bound, Figure, Row
-from benchmarks.spark.stage import BODY, fill, take_time
+from benchmarks.spark.stage import BODY, fill
 
 if TYPE_CHECKING:
     from benchmarks.engine.site import Connection
@@ -42,7 +42,7 @@ async def measure_writing(stage: Stage) -> list[Row]:
                 )
             )
             seconds = time.monotonic() - began
-            took = await asyncio.to_thread(take_time, write)
+            took = await stage.take_time(write)
             if number or stage.scale.rounds == 1:
                 pushed.append(count / seconds)
                 written.append(count / took)
@@ -73,7 +73,9 @@ async def measure_beside(stage: Stage) -> list[Row]:
         for _ in range(stage.scale.rounds):
             alone.append(await _work(connection, queue, stage.scale.reading_seconds))
             reading = asyncio.create_task(
-                asyncio.to_thread(_read_for, stage, database.dsn, stage.scale.reading_seconds)
+                stage.take_time(
+                    lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds)
+                )
             )
             beside.append(await _work(connection, queue, stage.scale.reading_seconds))
             await reading
@@ -101,7 +103,7 @@ def _read_for(stage: Stage, dsn: str, seconds: float) -> None:
 async def _push(connection: Connection, queue: int, partition: str, count: int) -> None:
     for _ in range(count // _BATCH):
         await connection.execute(
-            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3]), array[$4::text])",
+            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3::int]), array[$4::text])",
             queue,
             BODY,
             _BATCH,

@@ -12,7 +12,7 @@ from laneway.lake.pipelines.bronze import make_events, make_messages
 from laneway.lake.schemas import make_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -100,14 +100,51 @@ class History:
         self.happen(at, "moved", group, seqs, detail=json.dumps({"from": "dead", "to": to}))
 
     def purge(self, at: datetime, group: str, queue: str) -> None:
-        for message in self.messages:
-            if message["queue"] != queue or message["created_at"] >= at:
-                continue
-            (fate,) = self.find(group, [(message["lane"], message["seq"])])
+        for _, fate in self.before(at, group, queue):
             if fate.outcome == "queued":
                 fate.outcome, fate.settled_at = "removed", at
         detail = json.dumps({"status": "queued", "count": 5})
         self.tell(at, "cleared", queue, [], group=group, detail=detail)
+
+    def delete_between(
+        self, at: datetime, group: str, queue: str, first: datetime, last: datetime
+    ) -> None:
+        for message, fate in self.before(at, group, queue):
+            if first <= message["created_at"] <= last and fate.outcome != "removed":
+                fate.outcome, fate.settled_at = "removed", at
+        detail = json.dumps({"from": f"{first}+00:00", "to": f"{last}+00:00", "count": 5})
+        self.tell(at, "purged", queue, [], group=group, detail=detail)
+
+    def seek(self, at: datetime, group: str, queue: str, to: str, **place: Any) -> None:
+        """Go on from the place: what is before it is passed over, what is after comes again."""
+        for message, fate in self.before(at, group, queue):
+            if place.get("partition", message["partition"]) != message["partition"]:
+                continue
+            created = message["created_at"]
+            passed = {
+                "latest": lambda: True,
+                "earliest": lambda: False,
+                "time": lambda created=created: created < place["time"],
+                "seq": lambda seq=message["seq"]: seq < place["seq"],
+            }[to]()
+            if to == "earliest" and created < place["kept_since"]:
+                continue
+            if passed and fate.outcome in {"queued", "processing"}:
+                fate.outcome, fate.settled_at = "skipped", at
+            elif not passed and fate.outcome in {"acked", "skipped", "processing"}:
+                fate.outcome, fate.settled_at = "queued", None
+        detail = {name: f"{value}" for name, value in place.items()}
+        for name in {"time", "kept_since"} & detail.keys():
+            detail[name] += "+00:00"
+        self.tell(at, "sought", queue, [], group=group, detail=json.dumps({"to": to, **detail}))
+
+    def before(
+        self, at: datetime, group: str, queue: str
+    ) -> Iterator[tuple[dict[str, Any], Fate]]:
+        for message in self.messages:
+            if message["queue"] == queue and message["created_at"] < at:
+                (fate,) = self.find(group, [(message["lane"], message["seq"])])
+                yield message, fate
 
     def find(self, group: str, seqs: list[tuple[int, int]]) -> list[Fate]:
         return [self.fates.setdefault((lane, seq, group), Fate()) for lane, seq in seqs]

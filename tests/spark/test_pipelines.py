@@ -50,6 +50,35 @@ def test_silver_says_what_became_of_each_message(silver: DataFrame, past: Histor
         assert row.day == message["created_at"].date().isoformat()
 
 
+def test_purges_and_seeks_change_what_they_meet(spark: SparkSession) -> None:
+    """Each meets what the ones before have left, and nothing that came or happened later."""
+    past = make_days(seed=2)
+    start = past.messages[0]["created_at"]
+    late = start + timedelta(days=4)
+    past.delete_between(
+        late, "default", "mail", start + timedelta(hours=1), start + timedelta(hours=2)
+    )
+    past.seek(late + timedelta(hours=1), "default", "mail", "time", time=start + timedelta(hours=3))
+    past.push(late + timedelta(hours=2), "mail", 3)
+    past.seek(late + timedelta(hours=3), "default", "mail", "latest", partition="urgent")
+    past.seek(late + timedelta(hours=4), "audit", "mail", "latest")
+    past.seek(
+        late + timedelta(hours=5), "audit", "mail", "earliest", kept_since=start + timedelta(hours=4)
+    )
+    past.purge(late + timedelta(hours=6), "audit", "mail")
+    past.seek(late + timedelta(hours=7), "default", "bills", "seq", seq=5)
+    rows = {
+        (row.lane, row.seq, row.group): row for row in make_silver(*past.frames(spark)).collect()
+    }
+    outcomes = set()
+    for message, group in each_pair(past):
+        row = rows[message["lane"], message["seq"], group]
+        fate = past.fates.get((message["lane"], message["seq"], group), Fate())
+        assert (row.outcome, row.settled_at) == (fate.outcome, fate.settled_at), message["id"]
+        outcomes.add(row.outcome)
+    assert outcomes == {"acked", "dead", "queued", "removed", "skipped"}
+
+
 def test_traffic_is_what_went_through(
     spark: SparkSession, silver: DataFrame, past: History
 ) -> None:

@@ -39,7 +39,10 @@ _STATE = "history"
 
 
 def publish_history(lake: Lake, dsn: str) -> int:
-    """Replace in the database the days and queues that changed in the lake; return how many rows."""
+    """Replace in the database the days and queues that changed in the lake, and drop what is old there.
+
+    Return how many rows were written.
+    """
     done = dict(lake.anomalies.load().state.get(_STATE, {}))
     rows = 0
     for table in (lake.traffic, lake.consumers, lake.anomalies):
@@ -52,6 +55,9 @@ def publish_history(lake: Lake, dsn: str) -> int:
     done["anomalies"] += 1
     if rows:
         lake.anomalies.note({**lake.anomalies.load().state, _STATE: done})
+    with open_database(dsn) as database:
+        database.fetch("select laneway.sweep_history() as n")
+        database.commit()
     return rows
 
 

@@ -13,7 +13,7 @@ from laneway.lake.pipelines.baseline import DEFAULTS as BASELINE
 from laneway.lake.pipelines.baseline import find_unusual
 from laneway.lake.pipelines.bronze import find_touched
 from laneway.lake.pipelines.gold import make_consumers, make_traffic
-from laneway.lake.pipelines.silver import make_silver
+from laneway.lake.pipelines.silver import SWEEPING, make_silver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,11 +52,11 @@ def refine_silver(lake: Lake) -> int:
         events = lake.events.read(lambda file: file.path in paths)
         for row in find_touched(events, lake.extents.read()).collect():
             parts.add((row.day, row.queue))
-        # A purge names no messages: any of its queue may be among them.
-        purges = events.where("kind in ('purged', 'cleared')").select("queue").distinct().collect()
-        purged = {row.queue for row in purges}
+        # A purge or a seek names no messages: any of its queue may be among them.
+        sweeps = events.where(F.col("kind").isin(*SWEEPING)).select("queue").distinct().collect()
+        swept = {row.queue for row in sweeps}
         parts |= {
-            (file.day, file.queue) for file in lake.messages.load().files if file.queue in purged
+            (file.day, file.queue) for file in lake.messages.load().files if file.queue in swept
         }
     if not parts:
         lake.silver.note(seen.state)

@@ -45,7 +45,7 @@ def make_traffic(
         "settled_at",
         since,
         F.count("*").alias("settled"),
-        F.count_if(F.col("outcome").isin("removed", "archived")).alias("removed"),
+        F.count_if(F.col("outcome").isin("removed", "archived", "skipped")).alias("removed"),
         *_percentiles("work"),
     )
     happened = _count(_name_type(events), "at", since, *_sums())

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DEFAULT_GROUP = "default"
-SETTLED = ("acked", "dead", "archived", "removed")
+SETTLED = ("acked", "dead", "archived", "removed", "skipped")
+# What concerns a whole queue and names no message.
+SWEEPING = ("purged", "cleared", "sought")
 
 # The state after an event; a move says itself where to, and the rest changes no state.
 _STATES = {
@@ -55,7 +57,7 @@ def make_silver(messages: DataFrame, events: DataFrame) -> DataFrame:
         .join(_fold(told), ["lane", "seq", "group"], "left")
         .withColumn("state", F.coalesce(F.col("state"), F.lit("queued")))
     )
-    return _finish(_purge(rows, events))
+    return _finish(_sweep(rows, events))
 
 
 def _spread(events: DataFrame) -> DataFrame:
@@ -115,32 +117,81 @@ def _fold(told: DataFrame) -> DataFrame:
     )
 
 
-def _purge(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Let a purge remove what its group had in the state it named when it came."""
-    states = F.create_map(*[F.lit(text) for pair in _RELAY.items() for text in pair])
-    status = F.get_json_object("detail", "$.status")
-    purges = events.where("kind in ('purged', 'cleared') and `group` is not null").select(
-        "queue",
-        "group",
-        F.col("at").alias("purged_at"),
-        F.when(status.isNull(), None)
-        .otherwise(F.coalesce(states[status], F.lit("queued")))
-        .alias("purged"),
+def _sweep(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Let what concerned the whole queue change the messages that it met, in the order it came."""
+    swept = rows.join(F.broadcast(_list_sweeps(events)), ["queue", "group"], "left")
+    now = F.struct(
+        F.col("state"), F.coalesce(F.col("state_at"), F.col("created_at")).alias("state_at")
     )
-    since = F.coalesce(F.col("state_at"), F.col("created_at"))
-    met = (
-        rows.select("lane", "seq", "queue", "group", "state", since.alias("since"))
-        .join(F.broadcast(purges), ["queue", "group"])
-        .where("purged_at > since and (purged is null or purged = state)")
-        .groupBy("lane", "seq", "group")
-        .agg(F.min("purged_at").alias("purged_at"))
-    )
-    gone = F.col("purged_at").isNotNull()
+    after = F.aggregate("sweeps", now, _change)
     return (
-        rows.join(met, ["lane", "seq", "group"], "left")
-        .withColumn("state", F.when(gone, F.lit("removed")).otherwise(F.col("state")))
-        .withColumn("state_at", F.coalesce(F.col("purged_at"), F.col("state_at")))
+        swept.withColumn("after", F.when(F.col("sweeps").isNotNull(), after))
+        .withColumn("state_at", F.coalesce("after.state_at", "state_at"))
+        .withColumn("state", F.coalesce("after.state", "state"))
+        .drop("sweeps", "after")
     )
+
+
+def _list_sweeps(events: DataFrame) -> DataFrame:
+    """Return for each queue and group what purges and seeks there were, oldest first."""
+    states = F.create_map(*[F.lit(text) for pair in _RELAY.items() for text in pair])
+
+    def read(name: str) -> Column:
+        return F.get_json_object("detail", f"$.{name}")
+
+    sweep = F.struct(
+        *_PLACE,
+        "kind",
+        F.when(read("status").isNotNull(), F.coalesce(states[read("status")], F.lit("queued"))).alias(
+            "state"
+        ),
+        read("from").cast("timestamp").alias("first"),
+        F.when(F.col("kind") != "sought", read("to")).cast("timestamp").alias("last"),
+        F.when(F.col("kind") == "sought", read("to")).alias("place"),
+        F.coalesce(read("time"), read("kept_since")).cast("timestamp").alias("moment"),
+        read("seq").cast("long").alias("seq"),
+        read("partition").alias("partition"),
+    )
+    return (
+        events.where(F.col("kind").isin(*SWEEPING) & F.col("group").isNotNull())
+        .groupBy("queue", "group")
+        .agg(F.sort_array(F.collect_list(sweep)).alias("sweeps"))
+    )
+
+
+def _change(now: Column, sweep: Column) -> Column:
+    """Return the state of a message after a purge or a seek; a seek leaves what is dead or put by."""
+    within = sweep["first"].isNull() | F.col("created_at").between(sweep["first"], sweep["last"])
+    purged = (
+        (sweep["kind"] != "sought")
+        & (sweep["state"].isNull() | (sweep["state"] == now["state"]))
+        & within
+        & (now["state"] != "removed")
+    )
+    place = sweep["place"]
+    # What had left the log stays as it was when a reader goes to the earliest message kept.
+    older = F.col("created_at") < sweep["moment"]
+    passed = (
+        F.when(place == "latest", F.lit(True))  # noqa: FBT003 - a column
+        .when(place == "time", older)
+        .when(place == "seq", F.col("seq") < sweep["seq"])
+    )
+    ahead = F.coalesce(
+        F.when(place == "earliest", ~older).otherwise(~passed),
+        F.lit(False),  # noqa: FBT003 - a column
+    )
+    sought = (sweep["kind"] == "sought") & (
+        sweep["partition"].isNull() | (sweep["partition"] == F.col("partition"))
+    )
+    state = (
+        F.when(purged, F.lit("removed"))
+        .when(sought & passed & now["state"].isin("queued", "processing"), F.lit("skipped"))
+        .when(
+            sought & ahead & now["state"].isin("acked", "skipped", "processing"), F.lit("queued")
+        )
+    )
+    changed = F.struct(state.alias("state"), sweep["at"].alias("state_at"))
+    return F.when((sweep["at"] > now["state_at"]) & state.isNotNull(), changed).otherwise(now)
 
 
 def _finish(rows: DataFrame) -> DataFrame:

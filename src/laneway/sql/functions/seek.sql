@@ -13,6 +13,7 @@ declare
   v_lanes int := 0;
   v_newest bigint;
   v_seq bigint;
+  v_kept timestamptz;
 begin
   moved := coalesce(p_moved, 0);
   select q.queue_id, q.kind <> 'unlogged' as logged into v_queue
@@ -37,6 +38,10 @@ begin
       when 'latest' then v_newest
       when 'time' then laneway.seq_before(v_reader.lane_id, v_queue.logged, p_time)
       else least(greatest(p_seq - 1, v_reader.base), v_newest) end;
+    if p_to = 'earliest' then
+      -- for those who only have the event: what was older had left the log
+      v_kept := least(v_kept, (select m.created_at from laneway.message m where m.lane_id = v_reader.lane_id and m.seq > v_reader.base order by m.seq limit 1));
+    end if;
     perform laneway.place_reader(v_reader.reader_id, v_reader.lane_id, v_seq, v_queue.logged);
     if v_seq >= v_newest then
       perform laneway.rest_reader(v_reader.reader_id, v_reader.lane_id);
@@ -49,5 +54,5 @@ begin
   after := null;
   insert into laneway.event (segment, at, action, queue_id, group_id, detail)
   values (laneway.current_segment(true), clock_timestamp(), 'sought', v_queue.queue_id, p_group_id,
-          json_build_object('to', p_to, 'time', p_time, 'seq', p_seq, 'partition', p_partition));
+          json_strip_nulls(json_build_object('to', p_to, 'time', p_time, 'seq', p_seq, 'partition', p_partition, 'kept_since', v_kept)));
 end $$;

@@ -1,6 +1,6 @@
 -- Shortens one queue as its own settings say: messages that every group has settled and that are older than its
 -- retention go, in whole steps of retention_step where it has one; with message_ttl, messages that nobody took in
--- time expire. Answers how many left the log.
+-- time expire. With policy.wait_for_lake, only what is in the lake goes. Answers how many left the log.
 -- Locks: the readers' advisory locks of a lane, while it is trimmed; lanes that are busy are left for next time.
 -- Errors: none.
 create or replace function laneway.trim_queue(p_queue_id int) returns bigint
@@ -17,6 +17,7 @@ declare
   v_lanes int := 0;
   v_rows bigint;
   v_count bigint := 0;
+  v_waits boolean := (select p.wait_for_lake from laneway.policy p);
 begin
   select q.queue_id, q.retention, q.retention_step, q.message_ttl, q.kind <> 'unlogged' as logged, q.record_events into v_queue from laneway.queue q where q.queue_id = p_queue_id;
   v_until := clock_timestamp() - v_queue.retention;
@@ -72,6 +73,12 @@ begin
         left join lateral (select min(k.seq) - 1 as seq from laneway.parked k where k.reader_id = r.reader_id) k on true
        where r.lane_id = v_lane.lane_id;
       v_last := least(v_last, laneway.seq_before(v_lane.lane_id, v_queue.logged, v_until));
+      if v_waits then
+        v_last := least(v_last, (
+          select min(m.seq) - 1 from laneway.segment s
+           cross join lateral (select o.seq from laneway.message o where o.segment = s.segment and o.lane_id = v_lane.lane_id order by o.seq limit 1) m
+           where not exists (select from laneway.offloaded o where o.segment = s.segment)));
+      end if;
       if v_last > v_lane.base then
         delete from laneway.message where lane_id = v_lane.lane_id and seq <= v_last;
         get diagnostics v_rows = row_count;

@@ -73,9 +73,7 @@ async def measure_beside(stage: Stage) -> list[Row]:
         for _ in range(stage.scale.rounds):
             alone.append(await _work(connection, queue, stage.scale.reading_seconds))
             reading = asyncio.create_task(
-                stage.take_time(
-                    lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds)
-                )
+                stage.take_time(lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds))
             )
             beside.append(await _work(connection, queue, stage.scale.reading_seconds))
             await reading

@@ -121,12 +121,11 @@ class History:
             if place.get("partition", message["partition"]) != message["partition"]:
                 continue
             created = message["created_at"]
-            passed = {
-                "latest": lambda: True,
-                "earliest": lambda: False,
-                "time": lambda created=created: created < place["time"],
-                "seq": lambda seq=message["seq"]: seq < place["seq"],
-            }[to]()
+            passed = to == "latest"
+            if to == "time":
+                passed = created < place["time"]
+            if to == "seq":
+                passed = message["seq"] < place["seq"]
             if to == "earliest" and created < place["kept_since"]:
                 continue
             if passed and fate.outcome in {"queued", "processing"}:
@@ -138,9 +137,7 @@ class History:
             detail[name] += "+00:00"
         self.tell(at, "sought", queue, [], group=group, detail=json.dumps({"to": to, **detail}))
 
-    def before(
-        self, at: datetime, group: str, queue: str
-    ) -> Iterator[tuple[dict[str, Any], Fate]]:
+    def before(self, at: datetime, group: str, queue: str) -> Iterator[tuple[dict[str, Any], Fate]]:
         for message in self.messages:
             if message["queue"] == queue and message["created_at"] < at:
                 (fate,) = self.find(group, [(message["lane"], message["seq"])])

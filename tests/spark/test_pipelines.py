@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions
 
-from laneway.lake.pipelines.gold import make_consumers, make_traffic
+from laneway.lake.pipelines.gold import find_opening, make_consumers, make_traffic, sum_backlog
 from laneway.lake.pipelines.silver import make_silver
-from laneway.lake.refining import find_opening
 from tests.spark.history import Fate, make_days
 
 if TYPE_CHECKING:
@@ -63,7 +63,11 @@ def test_purges_and_seeks_change_what_they_meet(spark: SparkSession) -> None:
     past.seek(late + timedelta(hours=3), "default", "mail", "latest", partition="urgent")
     past.seek(late + timedelta(hours=4), "audit", "mail", "latest")
     past.seek(
-        late + timedelta(hours=5), "audit", "mail", "earliest", kept_since=start + timedelta(hours=4)
+        late + timedelta(hours=5),
+        "audit",
+        "mail",
+        "earliest",
+        kept_since=start + timedelta(hours=4),
     )
     past.purge(late + timedelta(hours=6), "audit", "mail")
     past.seek(late + timedelta(hours=7), "default", "bills", "seq", seq=5)
@@ -106,6 +110,31 @@ def test_traffic_from_a_later_day_on_goes_on_with_the_backlog(
     expected = whole.where(whole.day >= "2026-03-03").collect()
     assert later
     assert sorted(later, key=traffic_key) == sorted(expected, key=traffic_key)
+
+
+def test_a_type_without_traffic_still_has_its_backlog(
+    spark: SparkSession, silver: DataFrame, past: History
+) -> None:
+    """What is left of a queue is what is left of all its types, at any hour."""
+    _, events = past.frames(spark)
+    none = find_opening(spark.createDataFrame([], traffic_schema()))
+    traffic = make_traffic(silver, events, none).where("grain = 'hour'").cache()
+    day = "2026-03-03"
+    opening = find_opening(
+        traffic.where(traffic.day < day).withColumn("grain", functions.lit("minute"))
+    )
+    for part, before in ((traffic, none), (traffic.where(traffic.day >= day), opening)):
+        rows = sum_backlog(part, before).collect()
+        assert rows
+        for row in rows:
+            end = row.at + timedelta(hours=1)
+            left = 0
+            for message, group in each_pair(past):
+                fate = past.fates.get((message["lane"], message["seq"], group), Fate())
+                here = (message["queue"], group) == (row.queue, row.group)
+                open_ = fate.settled_at is None or fate.settled_at >= end
+                left += here and message["created_at"] < end and open_
+            assert row.backlog == left, row
 
 
 def test_consumers_are_told_apart(spark: SparkSession, silver: DataFrame, past: History) -> None:

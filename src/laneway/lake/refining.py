@@ -12,7 +12,7 @@ from laneway.lake.pipelines.anomalies import find_anomalies
 from laneway.lake.pipelines.baseline import DEFAULTS as BASELINE
 from laneway.lake.pipelines.baseline import find_unusual
 from laneway.lake.pipelines.bronze import find_touched
-from laneway.lake.pipelines.gold import make_consumers, make_traffic
+from laneway.lake.pipelines.gold import find_opening, make_consumers, make_traffic
 from laneway.lake.pipelines.silver import SWEEPING, make_silver
 
 if TYPE_CHECKING:
@@ -119,15 +119,6 @@ def _read_gold(lake: Lake, change: Change) -> tuple[DataFrame, DataFrame]:
     """Return silver of whole queues, as a message may be settled long after it came, and events."""
     silver = lake.silver.read(lambda file: file.queue in change.queues)
     return silver, lake.events.read(change.covers)
-
-
-def find_opening(traffic: DataFrame) -> DataFrame:
-    """Return the backlog at the end of what is known of each queue, group and type."""
-    return (
-        traffic.where("grain = 'minute'")
-        .groupBy("queue", "group", "type")
-        .agg(F.max_by("backlog", "at").alias("backlog"))
-    )
 
 
 def compact(lake: Lake) -> int:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from laneway.lake.pipelines.anomalies import COLUMNS
 from laneway.lake.pipelines.bronze import day_of
+from laneway.lake.pipelines.gold import find_opening, sum_backlog
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,15 +93,19 @@ def find_unusual(
 
 
 def _sum_up(hours: DataFrame) -> DataFrame:
-    counts = ("enqueued", "acked", "dead", "retried", "backlog")
+    counts = ("enqueued", "acked", "dead", "retried")
     slowest = ("wait_p95", "work_p95")
+    whole = hours.where("grain = 'hour'")
+    key = ["queue", "group", "at"]
+    # An hour's first rows in what is known say what there was before them.
+    backlog = sum_backlog(whole, find_opening(whole.where("false")))
     return (
-        hours.where("grain = 'hour'")
-        .groupBy("queue", "group", "at")
+        whole.groupBy(*key)
         .agg(
             *[F.sum(name).alias(name) for name in counts],
             *[F.max(name).alias(name) for name in slowest],
         )
+        .join(backlog, key)
     )
 
 

@@ -76,6 +76,41 @@ def make_consumers(
     )
 
 
+def find_opening(traffic: DataFrame) -> DataFrame:
+    """Return the backlog at the end of what is known of each queue, group and type."""
+    return (
+        traffic.where("grain = 'minute'")
+        .groupBy("queue", "group", "type")
+        .agg(F.max_by("backlog", "at").alias("backlog"))
+    )
+
+
+def sum_backlog(traffic: DataFrame, opening: DataFrame) -> DataFrame:
+    """Return the backlog of a queue and group, over all its types, wherever one of them has a row.
+
+    traffic: of one grain. A type without a row then has what it had before.
+    """
+    by_type = Window.partitionBy(*_LANE).orderBy("at")
+    so_far = Window.partitionBy("queue", "group").orderBy("at")
+    before = opening.select(*_LANE, F.col("backlog").alias("opening"))
+    at_first = F.sum("opening").alias("opening")
+    began = before.groupBy("queue", "group").agg(at_first)
+    started = F.coalesce(F.lag("backlog").over(by_type), F.col("opening"), F.lit(0))
+    return (
+        traffic.join(F.broadcast(before), list(_LANE), "left")
+        .withColumn("change", F.col("backlog") - started)
+        .groupBy("queue", "group", "at")
+        .agg(F.sum("change").alias("change"))
+        .join(F.broadcast(began), ["queue", "group"], "left")
+        .select(
+            "queue",
+            "group",
+            "at",
+            (F.sum("change").over(so_far) + F.coalesce("opening", F.lit(0))).alias("backlog"),
+        )
+    )
+
+
 def _close(rows: DataFrame, opening: DataFrame) -> DataFrame:
     """Add rates, and what was left at the end of each stretch of time."""
     so_far = (

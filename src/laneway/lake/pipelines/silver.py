@@ -142,9 +142,9 @@ def _list_sweeps(events: DataFrame) -> DataFrame:
     sweep = F.struct(
         *_PLACE,
         "kind",
-        F.when(read("status").isNotNull(), F.coalesce(states[read("status")], F.lit("queued"))).alias(
-            "state"
-        ),
+        F.when(
+            read("status").isNotNull(), F.coalesce(states[read("status")], F.lit("queued"))
+        ).alias("state"),
         read("from").cast("timestamp").alias("first"),
         F.when(F.col("kind") != "sought", read("to")).cast("timestamp").alias("last"),
         F.when(F.col("kind") == "sought", read("to")).alias("place"),
@@ -186,9 +186,7 @@ def _change(now: Column, sweep: Column) -> Column:
     state = (
         F.when(purged, F.lit("removed"))
         .when(sought & passed & now["state"].isin("queued", "processing"), F.lit("skipped"))
-        .when(
-            sought & ahead & now["state"].isin("acked", "skipped", "processing"), F.lit("queued")
-        )
+        .when(sought & ahead & now["state"].isin("acked", "skipped", "processing"), F.lit("queued"))
     )
     changed = F.struct(state.alias("state"), sweep["at"].alias("state_at"))
     return F.when((sweep["at"] > now["state_at"]) & state.isNotNull(), changed).otherwise(now)

@@ -117,6 +117,13 @@ def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path
     )[0]
     assert (history["enqueued"], history["acked"]) == (6, 2)
     assert history["n"] == fresh.traffic.read().where("grain = 'hour'").count()
+    run(database, "update laneway.policy set history_retention = '1 day'")
+    settle_events(database)
+    run_once(spark, lake, database, now=now)
+    kept = run(
+        database, "select sum(enqueued)::int as n from laneway.history_traffic where grain = 'hour'"
+    )
+    assert kept[0]["n"] == 2
 
 
 def test_a_pass_that_dies_is_made_good(

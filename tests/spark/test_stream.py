@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from laneway.lake.lag import measure_lag
+from laneway.lake.tables import open_lake
+from laneway.lake.tiering import offload
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class Landing:
 def test_restart_gives_every_message_once(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
-    """With new lanes, a rotation, and a segment that is dropped in between."""
+    """With new lanes, a rotation, and segments that are offloaded and dropped in between."""
     queue = create_queue(database, "mail")
     push(database, queue, [1, 2])
     landing = Landing(spark, database, tmp_path)
@@ -69,11 +72,22 @@ def test_restart_gives_every_message_once(
         database,
         "select laneway.purge(g.group_id) from laneway.consumer_group g order by g.group_id",
     )
-    run(database, "update laneway.policy set retention = '0', event_retention = '0'")
-    assert run(database, "select laneway.retain()")
+    lake = open_lake(spark, tmp_path / "lake")
+    (gone,) = offload(spark, lake, database, older_than=timedelta(0))
+    assert (gone.messages, gone.dropped) == (2, True)
     push(database, queue, [6])
     landing.run(queue="m*")
     assert landing.bodies == [1, 2, 3, 4, 5, 6]
+    rotate(database)
+    run(
+        database,
+        "select laneway.purge(g.group_id) from laneway.consumer_group g order by g.group_id",
+    )
+    run(database, "update laneway.policy set retention = '0', event_retention = '0'")
+    assert run(database, "select laneway.retain()")
+    push(database, queue, [7])
+    landing.run(queue="m*")
+    assert landing.bodies == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_micro_batches_are_limited_and_lag_is_told(

@@ -174,4 +174,4 @@ def _round_up(value: float) -> float:
     if value <= 0:
         return 1.0
     power = math.pow(10, math.floor(math.log10(value)))
-    return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)
+    return next(step * power for step in (1, 2, 4, 8, 10) if step * power >= value)

@@ -29,7 +29,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 960px; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem } h2 { border-bottom: 1px solid var(--line); margin-top: 2.5rem; overflow-wrap: anywhere }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums } th, td { text-align: right; padding: .25rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap }
-.text { text-align: left } .long { text-align: left; white-space: normal; min-width: 16rem } .scroll { overflow-x: auto } .soft { color: var(--soft) }
+.text, .long { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 5rem } .long { min-width: 16rem } .scroll { overflow-x: auto } .soft { color: var(--soft) }
 """
 # Which findings belong to which chart; the rest to the first.
 _CHARTS = {
@@ -250,11 +250,10 @@ def _tabulate_findings(findings: Sequence[Row]) -> str:
 
 
 def _count_more(finding: Row) -> str:
-    """Say of how many messages the worst is told."""
+    """Say how many messages a finding is about, where its own words do not."""
     many = finding.messages or 1
-    return (
-        f" (the worst of {format_number(many)} messages)" if many > 1 and finding.threshold else ""
-    )
+    told = many in {1, finding.actual}
+    return "" if told else f", {format_number(many)} messages in all"
 
 
 def _tabulate(head: Sequence[str], lines: Sequence[Sequence[str]], *, texts: int) -> str:

@@ -153,11 +153,11 @@ def _report(strays: DataFrame, rule: Baseline) -> DataFrame:
         .withColumn("actual", F.col("value"))
         .withColumn(
             "description",
-            F.concat_ws(
-                " ",
+            F.concat(
                 F.format_number("value", 1),
+                F.lit(" "),
                 words,
-                F.lit(", usual at this hour of the week:"),
+                F.lit(", usual at this hour of the week: "),
                 F.format_number("median", 1),
             ),
         )

@@ -13,27 +13,30 @@ if TYPE_CHECKING:
     from benchmarks.engine.site import Connection
     from benchmarks.spark.stage import Stage
 
-# Every message is pushed, claimed and acknowledged by itself: three rows of the events' table.
+# Every message was pushed, claimed and acknowledged by itself: three rows of the events' table.
 _EVENTS_EACH = 3
 _AT_ONCE = 1000
 _LANES = 8
+# A week as the engine would have written it, had it had a week.
 _LIVES = """
-do $$
-declare
-  v_group int := (select g.group_id from laneway.consumer_group g);
-  v_queue int := (select g.queue_id from laneway.consumer_group g);
-  v_claim record;
-begin
-  for i in {first}..{last} loop
-    perform laneway.push_many(array[v_queue], array[{body}::json], array['lane-' || i % {lanes}]);
-    for v_claim in select c.token, c.lane_id, c.seq from laneway.claim_many(v_group, array[1], null, array['bench-' || i % 3]) c loop
-      perform laneway.ack_many(array[v_claim.token], array[v_claim.lane_id], array[v_claim.seq], array[v_claim.seq]);
-    end loop;
-    if i % 20 = 0 then
-      commit;
-    end if;
-  end loop;
-end $$
+with lanes as (
+  select array_agg(l.lane_id order by l.lane_id) as ids, min(g.group_id) as group_id, min(g.queue_id) as queue_id,
+         laneway.current_segment(true) as segment
+    from laneway.lane l join laneway.consumer_group g on g.queue_id = l.queue_id
+), lives as (
+  select i, s.segment, s.queue_id, s.group_id, s.ids[1 + i % cardinality(s.ids)] as lane_id, 2 + i / cardinality(s.ids) as seq,
+         clock_timestamp() - interval '7 days' * (1 - i::float8 / $3) as at, gen_random_uuid() as token
+    from lanes s, generate_series($1::bigint, $2::bigint) i
+), messages as (
+  insert into laneway.message (segment, lane_id, seq, created_at, body)
+  select l.segment, l.lane_id, l.seq, l.at, $4::json from lives l
+)
+insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
+select l.segment, l.at + e.after, e.action, l.queue_id, case when e.place > 1 then l.group_id end, l.lane_id, l.segment, l.seq, l.seq,
+       case when e.place > 1 then 1 end, case when e.place > 1 then l.token end, case when e.place > 1 then 'bench-' || l.i % 3 end,
+       case when e.place > 2 then l.at + interval '2 s' end
+  from lives l, (values (1, 'pushed', interval '0'), (2, 'claimed', interval '2 s'), (3, 'acked', interval '3 s')) e (place, action, after)
+ order by l.i, e.place
 """
 
 
@@ -65,9 +68,15 @@ async def measure_history(stage: Stage) -> list[Row]:
 
 
 async def _live(connection: Connection, messages: int) -> None:
-    await connection.execute("select laneway.create_queue('in')")
-    body = "'" + BODY + "'"
-    for first in range(1, messages + 1, _AT_ONCE):
-        last = min(first + _AT_ONCE - 1, messages)
-        await connection.execute(_LIVES.format(first=first, last=last, body=body, lanes=_LANES))
+    queue = await connection.fetchval("select laneway.create_queue('in')")
+    for lane in range(_LANES):
+        await connection.execute(
+            "select laneway.push_many(array[$1::int], array[$2::json], array[$3::text])",
+            queue,
+            BODY,
+            f"lane-{lane}",
+        )
+    for first in range(0, messages, _AT_ONCE):
+        last = min(first + _AT_ONCE, messages) - 1
+        await connection.execute(_LIVES, first, last, messages, BODY)
     await connection.execute("vacuum analyze laneway.message, laneway.event")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.results import PER_SECOND, Bound, Figure, Row
 from benchmarks.spark.stage import fill
+from laneway.embedded.binaries import find_bundled
 
 if TYPE_CHECKING:
-    from benchmarks.engine.site import Database
     from benchmarks.spark.stage import Stage
 
 _COPY = (
-    "select m.segment, m.lane_id, m.seq, m.created_at, m.deliver_at, m.key, m.headers, m.body"
-    " from laneway.message m where m.lane_id % 2 = {half}"
+    "copy (select m.segment, m.lane_id, m.seq, m.created_at, m.deliver_at, m.key, m.headers, m.body"
+    " from laneway.message m where m.lane_id % 2 = {half}) to stdout (format binary)"
 )
 
 
@@ -29,7 +29,7 @@ async def measure_reading(stage: Stage) -> list[Row]:
         connection = await database.connect()
         await fill(connection, messages)
         for number in range(stage.scale.rounds + 1):
-            copied = await _copy(database)
+            copied = await _copy(database.dsn)
             counted = await stage.take_time(stage.read(database.dsn).count)
             landed = await _land(stage, database.dsn)
             if number == 0 and stage.scale.rounds > 1:
@@ -42,23 +42,22 @@ async def measure_reading(stage: Stage) -> list[Row]:
     ]
 
 
-async def _copy(database: Database) -> float:
-    connections = [await database.connect() for _ in range(2)]
-
-    async def discard(_: bytes) -> None:
-        pass
-
+async def _copy(dsn: str) -> float:
+    """Return the seconds that two clients of PostgreSQL's own take, which throw away what they get."""
+    binaries = await asyncio.to_thread(find_bundled, None)
     began = time.monotonic()
-    await asyncio.gather(
-        *(
-            each.copy_from_query(_COPY.format(half=half), output=discard, format="binary")
-            for half, each in enumerate(connections)
+    clients = [
+        await asyncio.create_subprocess_exec(
+            binaries.program("psql"),
+            *("--no-psqlrc", "--quiet", f"--command={_COPY.format(half=half)}", dsn),
+            stdout=asyncio.subprocess.DEVNULL,
         )
-    )
-    seconds = time.monotonic() - began
-    for each in connections:
-        await each.close()
-    return seconds
+        for half in range(2)
+    ]
+    codes = [await client.wait() for client in clients]
+    if any(codes):
+        raise RuntimeError(f"psql ended with {codes}")
+    return time.monotonic() - began
 
 
 async def _land(stage: Stage, dsn: str) -> float:

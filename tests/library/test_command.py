@@ -38,7 +38,7 @@ class Shell:
         return subprocess.run(
             [LANEWAY, *arguments],
             cwd=self.folder,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "250", **self.variables},
+            env={"PATH": "/usr/bin:/bin", **self.variables},
             input=given,
             capture_output=True,
             text=True,
@@ -106,6 +106,11 @@ def test_tables_are_for_people(local: Shell, queue: str) -> None:
     local.run("enqueue", '{"text": "[bold]not markup[/bold]"}', "--queue", queue)
     shown = local.run("queue", "messages", queue).stdout
     assert "[bold]not markup[/bold]" in shown
+    assert "…" not in shown
+    with local.terminal("queue", "list") as listed:
+        assert listed.wait() == 0
+        assert queue in listed.text
+        assert "…" not in listed.text
     assert "\x1b" not in shown
     assert queue in local.run("queue", "list").stdout
     assert "max attempts" in local.run("queue", "get", queue).stdout

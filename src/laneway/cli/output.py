@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+_WIDE = 10_000
+
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -37,13 +39,20 @@ class Output:
         if self.is_json:
             self.json([_plain(row) for row in rows])
             return
+        from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        table = Table()
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in columns:
             right = any(isinstance(row.get(column), int | float) for row in rows)
-            table.add_column(column.replace("_", " "), justify="right" if right else "left")
+            # Nothing is cut off, least of all the name or id that comes first.
+            table.add_column(
+                column.replace("_", " "),
+                justify="right" if right else "left",
+                overflow="fold",
+                no_wrap=column == columns[0],
+            )
         for row in rows:
             # As text: what is in a message is not markup.
             table.add_row(*(Text(_write(row.get(column))) for column in columns))
@@ -53,10 +62,11 @@ class Output:
         if self.is_json:
             self.json(_plain(row))
             return
+        from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(show_header=False)
+        table = Table(box=box.SIMPLE_HEAD, show_header=False)
         for name, value in row.items():
             table.add_row(name.replace("_", " "), Text(_write(value)))
         _print(table)
@@ -76,7 +86,8 @@ class Output:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    Console().print(table)
+    # Who reads a pipe has as much room as it takes.
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

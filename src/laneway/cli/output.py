@@ -43,7 +43,7 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
         for column in columns:
             right = any(isinstance(row.get(column), int | float) for row in rows)
             # Nothing is cut off, least of all the name or id that comes first.

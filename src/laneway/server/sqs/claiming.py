@@ -58,23 +58,42 @@ async def claim(
 async def _claim_good(
     exchange: Exchange, queue: Queue, want: int, *, wait: int, lease: timedelta | None
 ) -> list[Delivery]:
-    """Claim until there is something to show, nothing is left, or the time is up."""
+    """Claim until there is enough to show, nothing is left, or the time is up."""
     deadline = monotonic() + wait
     good: list[Delivery] = []
+    share = want
     while len(good) < want:
         left = 0.0 if good else max(deadline - monotonic(), 0.0)
-        work = exchange.broker.claim(
-            queue.name, want - len(good), wait=timedelta(seconds=left), lease=lease
-        )
-        claimed = await exchange.call.attend(work, otherwise=[]) if left else await work
+        if left:
+            work = exchange.broker.claim(
+                queue.name, want, wait=timedelta(seconds=left), lease=lease
+            )
+            claimed = await exchange.call.attend(work, otherwise=[])
+        else:
+            claimed = await _claim_shares(exchange, queue, want - len(good), share, lease)
         if not claimed:
             break
         kept = await _bury_exhausted(exchange, queue, await _drop_expired(exchange, queue, claimed))
         good += kept
         if len(kept) == len(claimed) and not is_fifo(queue):
             break
-        # One claim is of one message group, and others may have more; or some were not to be shown.
+        # Some were not to be shown; or it was all of one message group, and others may have as much.
+        share = len(claimed)
     return good
+
+
+async def _claim_shares(
+    exchange: Exchange, queue: Queue, want: int, share: int, lease: timedelta | None
+) -> list[Delivery]:
+    """Claim so many messages in shares, each of one message group where there are groups."""
+    claims = [
+        exchange.broker.claim(queue.name, min(share, want - start), lease=lease)
+        for start in range(0, want, share)
+    ]
+    if len(claims) == 1:
+        return await claims[0]
+    # They ride in one call.
+    return [delivery for part in await asyncio.gather(*claims) for delivery in part]
 
 
 async def _drop_expired(

@@ -10,13 +10,13 @@ as $$
 declare
   v_count int := coalesce(cardinality(p_bodies), 0);
   v_queues int[] := case when cardinality(p_queues) = 1 then array_fill(p_queues[1], array[v_count]) else p_queues end;
-  v_partitions text[] := case when cardinality(p_partitions) = v_count then p_partitions else array_fill(p_partitions[1], array[v_count]) end;
-  v_priorities smallint[] := case when cardinality(p_priorities) = v_count then p_priorities else array_fill(p_priorities[1], array[v_count]) end;
-  v_delays interval[] := case when cardinality(p_delays) = v_count then p_delays else array_fill(p_delays[1], array[v_count]) end;
-  v_keys text[] := case when cardinality(p_keys) = v_count then p_keys else array_fill(p_keys[1], array[v_count]) end;
-  v_headers json[] := case when cardinality(p_headers) = v_count then p_headers else array_fill(p_headers[1], array[v_count]) end;
-  v_leases interval[] := case when cardinality(p_leases) = v_count then p_leases else array_fill(p_leases[1], array[v_count]) end;
-  v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts else array_fill(p_max_attempts[1], array[v_count]) end;
+  v_partitions text[] := case when cardinality(p_partitions) = v_count then p_partitions when p_partitions is not null then array_fill(p_partitions[1], array[v_count]) end;
+  v_priorities smallint[] := case when cardinality(p_priorities) = v_count then p_priorities when p_priorities is not null then array_fill(p_priorities[1], array[v_count]) end;
+  v_delays interval[] := case when cardinality(p_delays) = v_count then p_delays when p_delays is not null then array_fill(p_delays[1], array[v_count]) end;
+  v_keys text[] := case when cardinality(p_keys) = v_count then p_keys when p_keys is not null then array_fill(p_keys[1], array[v_count]) end;
+  v_headers json[] := case when cardinality(p_headers) = v_count then p_headers when p_headers is not null then array_fill(p_headers[1], array[v_count]) end;
+  v_leases interval[] := case when cardinality(p_leases) = v_count then p_leases when p_leases is not null then array_fill(p_leases[1], array[v_count]) end;
+  v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts when p_max_attempts is not null then array_fill(p_max_attempts[1], array[v_count]) end;
   v_item record;         -- arrays, per item: which of the lanes below, and which of that lane's new messages
   v_lane record;         -- arrays, per lane
   v_queue record;        -- arrays, per lane too, or of one element where all lanes are of one queue

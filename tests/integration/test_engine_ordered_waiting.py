@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from tests.integration.test_engine_waiting import DEAF, MINUTE, bodies, only_pum
 from tests.sql.calls import rotate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from laneway.domain.messages import Delivery
     from laneway.engine.pumps.claim import ClaimPump
@@ -154,3 +156,44 @@ async def test_newcomers_ask_for_nothing_while_all_is_handed_out(broker: Broker)
     assert await bodies(waiting[0]) == ["1"]
     for waiter in waiting[1:]:
         waiter.cancel()
+
+
+async def test_nobody_who_waits_is_forgotten_whatever_others_do(database: str) -> None:
+    """Without a net: consumers of two processes that give back, fail, give up, and settle in parts."""
+    count = 200
+    chance = random.Random(7)  # noqa: S311 - the same every time
+    done: set[str] = set()
+
+    async def consume(brokers: Sequence[Broker]) -> None:
+        while True:
+            wait = timedelta(seconds=chance.choice([0.01, 60]))
+            got = await brokers[0].claim("jobs", chance.choice([1, 3, 100]), wait=wait)
+            match got and chance.randrange(8):
+                case 0:
+                    await brokers[1].release([each.receipt for each in got])
+                case 1:
+                    await brokers[0].nack([Nack(*got[-1].receipt)])
+                    assert await brokers[1].ack([each.receipt for each in got[:-1]]) == []
+                    done.update(each.body for each in got[:-1])
+                case _:
+                    for each in got:
+                        assert await brokers[1].ack([each.receipt]) == []
+                        done.add(each.body)
+
+    async with Broker(database, DEAF) as one, Broker(database, DEAF) as two:
+        settings = QueueSettings(ordered=True, max_attempts=None, backoff=timedelta(milliseconds=1))
+        await one.create_queue("jobs", settings)
+        for broker in (one, two):
+            await broker._core.notices.listening.wait()
+        async with asyncio.TaskGroup() as group:
+            consumers = [
+                group.create_task(consume(brokers))
+                for brokers in ((one, one), (one, two), (two, one), (two, two)) * 2
+            ]
+            for number in range(count):
+                broker = chance.choice((one, two))
+                await broker.push("jobs", [message(str(number), f"p{chance.randrange(12)}")])
+            while len(done) < count:
+                await asyncio.sleep(0.01)
+            for consumer in consumers:
+                consumer.cancel()

@@ -120,6 +120,23 @@ async def test_wide_queue_is_handled_in_steps(session: Session, statement: str, 
     assert recorded == 1
 
 
+async def test_retention_of_several_wide_queues_gets_to_all_of_them(session: Session) -> None:
+    queues = [
+        await create_queue(session, name, message_ttl="1 microsecond") for name in ("one", "two")
+    ]
+    await create_group(session, queues[0], "other")
+    for queue in queues:
+        await widen(session, queue, 400)
+    for _ in range(100):
+        async with session.transaction():
+            await session.execute("select laneway.retain()")
+            assert await count_locks(session) < 600
+        left = [(await count_by_subtraction(session, queue)).queued for queue in queues]
+        if not any(left):
+            break
+    assert left == [0, 0]
+
+
 async def test_group_made_at_the_end_of_a_wide_queue_gets_what_comes_next(
     session: Session,
 ) -> None:

@@ -13,7 +13,7 @@ begin
   perform pg_catalog.pg_advisory_xact_lock('laneway.segment'::regclass::oid::int, 0);
   perform pg_catalog.set_config('lock_timeout', '100ms', true);
   select p.* into v_policy from laneway.policy p;
-  for v_queue in select q.queue_id from laneway.queue q where q.retention is not null or q.message_ttl is not null order by q.queue_id loop
+  for v_queue in select q.queue_id from laneway.queue q where q.retention is not null or q.message_ttl is not null order by random() loop -- locks may last for some of them only
     perform laneway.trim_queue(v_queue.queue_id);
   end loop;
   for v_segment in

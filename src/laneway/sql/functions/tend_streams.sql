@@ -16,7 +16,7 @@ declare
   v_left int := p_limit;
 begin
   if p_trim then
-    perform laneway.trim_queue(q.queue_id) from laneway.queue q where q.message_ttl is not null and q.options -> 'queen' is not null;
+    perform laneway.trim_queue(q.queue_id) from (select q.queue_id from laneway.queue q where q.message_ttl is not null and q.options -> 'queen' is not null order by random()) q;
   end if;
   for v_queue in
     select q.queue_id, q.record_events, q.kind <> 'unlogged' as logged, make_interval(secs => (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8) as longest

@@ -14,7 +14,8 @@ declare
   v_last bigint;
   v_seqs int8multirange;
   v_busy boolean;
-  v_lanes int := 0;
+  v_salt int := random() * 1000000000;
+  v_locks int := (select count(*) from pg_catalog.pg_locks k where k.pid = pg_catalog.pg_backend_pid() and k.locktype = 'advisory');
   v_rows bigint;
   v_count bigint := 0;
   v_waits boolean := (select p.wait_for_lake from laneway.policy p);
@@ -24,19 +25,31 @@ begin
   if v_queue.retention_step is not null then
     v_until := date_bin(v_queue.retention_step, v_until, timestamptz '2000-01-01 00:00:00+00');
   end if;
-  for v_lane in select l.lane_id, l.base from laneway.lane l where l.queue_id = p_queue_id order by l.lane_id loop
+  -- In another order every time, so that lanes that cannot be shortened keep no others from it.
+  for v_lane in select l.lane_id, l.base from laneway.lane l where l.queue_id = p_queue_id order by pg_catalog.hashint4(l.lane_id # v_salt) loop
+    exit when v_locks > 500; -- the rest next time: the locks of all lanes, and of queues before this one, are kept to the end
     continue when (select m.created_at >= greatest(v_until, clock_timestamp() - v_queue.message_ttl) from laneway.message m
                     where m.lane_id = v_lane.lane_id and m.seq > v_lane.base order by m.seq limit 1);
+    -- What expired stays in the log until its segment goes, but the readers are past it.
+    continue when not exists (
+      select from laneway.reader r
+        cross join lateral (select p.segment, p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
+       where r.lane_id = v_lane.lane_id
+         and ((v_queue.retention is not null and p.seq > v_lane.base)
+              or (v_queue.message_ttl is not null
+                  and ((select m.created_at from laneway.message m where m.segment >= p.segment and m.lane_id = v_lane.lane_id and m.seq > p.seq order by m.seq limit 1)
+                       < clock_timestamp() - v_queue.message_ttl
+                       or exists (select from (select k.* from laneway.parked k where k.reader_id = r.reader_id order by k.seq limit 1) k
+                                   where (select c.created_at >= clock_timestamp() - v_queue.message_ttl from laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) c) is not true)))));
     v_busy := false;
     for v_reader in select r.reader_id, r.group_id from laneway.reader r where r.lane_id = v_lane.lane_id order by r.reader_id loop
       if not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id) then
         v_busy := true;
         exit;
       end if;
+      v_locks := v_locks + 1;
     end loop;
     continue when v_busy;
-    v_lanes := v_lanes + 1;
-    exit when v_lanes > 500; -- the rest next time: every lane's locks are kept to the end
     if v_queue.message_ttl is not null then
       v_last := laneway.seq_before(v_lane.lane_id, v_queue.logged, clock_timestamp() - v_queue.message_ttl);
       for v_reader in select r.reader_id, r.group_id from laneway.reader r where r.lane_id = v_lane.lane_id order by r.reader_id loop

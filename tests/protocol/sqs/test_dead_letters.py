@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -216,9 +216,10 @@ def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:
         with Refusal() as refusal:
             sqs.list_message_move_tasks(SourceArn=missing)
         assert (refusal.code, refusal.status) == ("ResourceNotFoundException", 404)
-    with Refusal() as refusal:
-        sqs.cancel_message_move_task(TaskHandle="nothing")
-    assert refusal.code == "InvalidParameterValue"
+    for handle in ("nothing", b64encode(b"[" * 100_000).decode()):
+        with Refusal() as refusal:
+            sqs.cancel_message_move_task(TaskHandle=handle)
+        assert refusal.code == "InvalidParameterValue"
     assert "Results" not in sqs.list_message_move_tasks(SourceArn=arn)
 
 

@@ -102,6 +102,7 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
         ({"VisibilityTimeout": "\u0661"}, "InvalidAttributeValue"),
         ({"FifoQueue": "false"}, "InvalidAttributeName"),
         ({"ContentBasedDeduplication": "true"}, "InvalidAttributeName"),
+        ({"Policy": "[" * 100_000}, "InvalidAttributeValue"),
         ({"RedrivePolicy": "no json"}, "InvalidParameterValue"),
         ({"RedrivePolicy": '{"maxReceiveCount": 1}'}, "InvalidParameterValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission": "some"}'}, "InvalidParameterValue"),

@@ -282,7 +282,7 @@ def _check_allow_policy(text: str) -> None:
 def _read_policy(name: str, text: str) -> dict[str, Any]:
     try:
         policy = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         policy = None
     if not isinstance(policy, dict) or "\\u0000" in text:
         if name == "Policy":

@@ -155,5 +155,5 @@ def _read_handle(text: str) -> tuple[UUID, str]:
     try:
         content = json.loads(b64decode(text, validate=True))
         return UUID(content["taskId"]), str(content["sourceArn"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise invalid_value(text, "TaskHandle", "It is not a task's handle.") from None

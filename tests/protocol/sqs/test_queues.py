@@ -106,6 +106,7 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
         ({"RedrivePolicy": "no json"}, "InvalidParameterValue"),
         ({"RedrivePolicy": '{"maxReceiveCount": 1}'}, "InvalidParameterValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission": "some"}'}, "InvalidParameterValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission": []}'}, "InvalidParameterValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission": "byQueue"}'}, "InvalidParameterValue"),
     ],
 )
@@ -184,9 +185,11 @@ def test_permissions_are_statements_of_the_policy(sqs: SQSClient, url: str) -> N
     assert (refusal.code, refusal.status) == ("OverLimit", 403)
     sqs.remove_permission(QueueUrl=url, Label="readers")
     assert "Policy" not in look(sqs, url)
-    with Refusal() as refusal:
-        sqs.remove_permission(QueueUrl=url, Label="readers")
-    assert refusal.code == "InvalidParameterValue"
+    for text in ("", '{"Statement": 5}'):
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": text})
+        with Refusal() as refusal:
+            sqs.remove_permission(QueueUrl=url, Label="readers")
+        assert refusal.code == "InvalidParameterValue"
 
 
 def test_purge_empties_a_queue_once_a_minute(sqs: SQSClient, url: str) -> None:

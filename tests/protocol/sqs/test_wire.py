@@ -111,6 +111,7 @@ def test_errors_in_xml(http: httpx.Client) -> None:
     refusals = [
         (413, "RequestEntityTooLarge", {"MessageBody": "x" * (2 << 20)}),
         (404, "InvalidAddress", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"}),
+        (404, "InvalidAddress", {"QueueUrl": "http://[::1", "MessageBody": "x"}),
         (400, "MissingParameter", {"MessageBody": "x"}),
         (400, "MalformedInput", {"MessageAttribute.one.Name": "x"}),
         (400, "MalformedInput", {"MessageAttribute": "x", "MessageAttribute.1.Name": "x"}),
@@ -140,6 +141,11 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
     kind = "com.amazon.coral.service#MissingRequiredParameterException"
     assert answer.json()["__type"] == kind
     assert ask("AmazonSQS.SendMessage", {"MessageBody": "x"}).json()["__type"] == kind
+    for value in ("!!", "é"):
+        attributes = {"a": {"DataType": "Binary", "BinaryValue": value}}
+        parcel = {"QueueUrl": place, "MessageBody": "x", "MessageAttributes": attributes}
+        answer = ask("AmazonSQS.SendMessage", parcel)
+        assert answer.headers["x-amzn-query-error"] == "InvalidParameterValue;Sender"
     for body in ("{", {"QueueUrl": place, "MessageBody": 5}, {"QueueUrl": 5}):
         answer = ask("AmazonSQS.SendMessage", body)
         assert answer.json()["__type"] == "com.amazon.coral.service#SerializationException"

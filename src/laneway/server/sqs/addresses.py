@@ -56,7 +56,10 @@ def read_url(url: str) -> str:
     """Return the queue's name: the last part of a path of any form, or a bare name."""
     if not url:
         raise missing("QueueUrl")
-    name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    try:
+        name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    except ValueError:
+        name = ""
     if not name:
         raise Fault("InvalidAddress", f"The address {url} is not valid for this endpoint.")
     return name

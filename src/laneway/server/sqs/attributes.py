@@ -269,7 +269,7 @@ def _check_allow_policy(text: str) -> None:
     policy = _read_policy("RedriveAllowPolicy", text)
     permission = policy.get("redrivePermission")
     sources = policy.get("sourceQueueArns")
-    if permission not in {"allowAll", "denyAll", "byQueue"}:
+    if permission not in ("allowAll", "denyAll", "byQueue"):
         raise invalid_value(text, "RedriveAllowPolicy", "redrivePermission is not valid.")
     if (permission == "byQueue") != (sources is not None):
         raise invalid_value(

@@ -50,7 +50,7 @@ async def add_permission(exchange: Exchange, request: AddPermission) -> None:
     queue = await exchange.get_queue(request)
     _check(request)
     policy = _read_policy(queue)
-    if any(statement.get("Sid") == request.label for statement in policy["Statement"]):
+    if any(_is_named(statement, request.label) for statement in policy["Statement"]):
         raise invalid_value(request.label, "Label", "Already exists.")
     policy["Statement"].append(
         {
@@ -71,7 +71,7 @@ async def remove_permission(exchange: Exchange, request: RemovePermission) -> No
     if not request.label:
         raise missing("Label")
     policy = _read_policy(queue)
-    left = [item for item in policy["Statement"] if item.get("Sid") != request.label]
+    left = [item for item in policy["Statement"] if not _is_named(item, request.label)]
     if len(left) == len(policy["Statement"]):
         raise invalid_value(request.label, "Label", "can't find label.")
     await _keep(exchange, queue, {**policy, "Statement": left} if left else None)
@@ -104,6 +104,11 @@ def _read_policy(queue: Queue) -> dict[str, Any]:
     policy: dict[str, Any] = json.loads(text)
     statements = policy.get("Statement", [])
     return {**policy, "Statement": statements if isinstance(statements, list) else [statements]}
+
+
+def _is_named(statement: Any, label: str) -> bool:
+    """Tell whether it is the one of that label; a policy of others may hold anything."""
+    return isinstance(statement, dict) and statement.get("Sid") == label
 
 
 async def _keep(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:

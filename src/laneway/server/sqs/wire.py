@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as NotBase64
 from functools import lru_cache
 from typing import Protocol
 
@@ -63,7 +62,7 @@ class AttributeValue(msgspec.Struct, rename=name_member, kw_only=True, omit_defa
             return (self.string_value or "").encode()
         try:
             return b64decode(self.binary_value or "", validate=True)
-        except NotBase64:
+        except ValueError:
             raise invalid("A binary message attribute value must be Base64.") from None
 
 

@@ -148,3 +148,20 @@ async def test_one_queue_has_ordered_and_shared_groups(
     assert await pop(queen, name, 2, group="line") == []
     assert (await ack(queen, second, group="pool"))["success"]
     assert (await ack(queen, first, group="pool"))["success"]
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "0001-01-01T00:00:00+14:00"])
+async def test_a_moment_that_is_none_is_refused(
+    queen: Queen, name: str, http: httpx.AsyncClient, moment: str
+) -> None:
+    await push(queen, name, ["1"])
+    answers = [
+        await http.get(f"/pop/queue/{name}", params={"subscriptionFrom": moment}),
+        await http.get("/messages", params={"queue": name, "from": moment}),
+        await http.post(
+            f"/consumer-groups/__QUEUE_MODE__/queues/{name}/seek", json={"timestamp": moment}
+        ),
+    ]
+    assert [answer.status_code for answer in answers] == [400] * 3
+    assert all("is not a date" in answer.json()["error"] for answer in answers)
+    assert data_of(await pop(queen, name)) == ["1"]

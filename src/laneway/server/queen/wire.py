@@ -113,9 +113,9 @@ def read_moment(text: str, name: str) -> datetime:
     """Return an ISO 8601 moment, UTC where it names no zone; `name` is the parameter it came in."""
     try:
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InvalidInput([Issue("invalid_date", (name,), f"{name} is not a date")]) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def refuse(name: str, message: str) -> InvalidInput:

@@ -127,6 +127,7 @@ async def test_retention_of_several_wide_queues_gets_to_all_of_them(session: Ses
     await create_group(session, queues[0], "other")
     for queue in queues:
         await widen(session, queue, 400)
+    left: list[int] = []
     for _ in range(100):
         async with session.transaction():
             await session.execute("select laneway.retain()")

@@ -127,10 +127,12 @@ async def test_message_with_a_short_lock_is_not_kept_waiting(
     await lane.producer(queue).enqueue("long")
     async with running(app) as worker:
         await begun.wait()
-        short = OutgoingMessage('"short"', lease=SECOND)
+        short = OutgoingMessage('"short"', lease=SECOND * 4)
         await lane.backend.push(queue, [short])
-        taken = await lane.consumer(queue).dequeue(wait=SECOND * 15)
+        # Taken ahead or not, it has not spent an attempt.
+        taken = await lane.consumer(queue).dequeue(wait=SECOND * 30)
         assert taken is not None
+        assert taken.attempt == 1
         worker.shutdown(release=True)
 
 

@@ -81,6 +81,9 @@ class Runner:
         self._hungry = asyncio.Event()
         self._quiet = asyncio.Event()
         self._pace = 0.0
+        # How often to look for what went stale: a quarter of the shortest lock there was.
+        self._patience = self._lease / 4
+        self._impatient = asyncio.Event()
         # The handlers hang: what was taken ahead went stale, and none has ended since.
         self._stuck = False
         self._taking = False
@@ -202,6 +205,9 @@ class Runner:
             for item in deliveries:
                 own = lease if item.lease is None else item.lease.total_seconds()
                 self._waiting.append((Message(queue, item), now + own / 2, own))
+                if own / 4 < self._patience:
+                    self._patience = own / 4
+                    self._impatient.set()
         self._rouse(len(deliveries))
 
     def _look_ahead(self) -> int:
@@ -300,7 +306,10 @@ class Runner:
     async def _return_stale(self) -> None:
         """Give back what was taken ahead and could not be begun: the handlers hang."""
         while True:
-            await asyncio.sleep(self._lease / 4)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    await self._impatient.wait()
+            self._impatient.clear()
             now = monotonic()
             if all(item[1] > now for item in self._waiting):
                 continue

@@ -47,8 +47,9 @@ LAST_REACH = 65_536
 class Line:
     """Waiters with the same filter. awake: something may be there for them.
 
-    A newcomer asks once. Who got nothing sleeps until the line is woken, and then asks only while
-    others do get something: one message for a thousand sleepers costs no call for all of them.
+    A newcomer asks once, unless others sleep already: they asked, and nothing came since. Who got
+    nothing sleeps until the line is woken, and then asks only while others do get something: one
+    message for a thousand sleepers costs no call for all of them.
     """
 
     __slots__ = ("_asleep", "_newcomers", "_reach", "_woken", "awake", "filter", "riding", "wakes")
@@ -75,8 +76,10 @@ class Line:
         return bool(self._woken or self._newcomers)
 
     def join(self, waiter: Waiter) -> None:
-        self._newcomers[waiter] = None
-        self.awake = True
+        if self._asleep and not waiter.last:
+            self._asleep[waiter] = None
+        else:
+            self._ask(waiter)
 
     def leave(self, waiter: Waiter) -> None:
         for row in (self._woken, self._asleep, self._newcomers):
@@ -108,6 +111,10 @@ class Line:
         self.riding += len(riders)
         self.awake = self.has_askers
         return riders
+
+    def _ask(self, waiter: Waiter) -> None:
+        self._newcomers[waiter] = None
+        self.awake = True
 
     def settle(self, left: Sequence[Waiter], *, dry: bool, wakes: int) -> None:
         """Go on after a call that brought too little for all (dry) and left these with nothing.

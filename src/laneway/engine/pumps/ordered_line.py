@@ -38,7 +38,7 @@ class OrderedLine(Line):
 
     def join(self, waiter: Waiter) -> None:
         if waiter.last or time.monotonic() - self._dry_at > KNOWN_FOR:
-            super().join(waiter)
+            self._ask(waiter)
         else:
             self._asleep[waiter] = None
 

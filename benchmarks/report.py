@@ -14,7 +14,14 @@ HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict"
 # After `ours`, where a run has them.
 LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
-_TITLES = {"engine": "Engine", "http": "HTTP", "sqs": "SQS", "streams": "Streams"}
+_TITLES = {
+    "engine": "Engine",
+    "http": "HTTP",
+    "library": "Library",
+    "spark": "Spark",
+    "sqs": "SQS",
+    "streams": "Streams",
+}
 
 
 def format_plain(run: Run) -> str:

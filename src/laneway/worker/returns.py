@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.domain.messages import Nack
 from laneway.library.messages import encode_payload
+from laneway.worker.pauses import wait_after
 from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, trim
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import timedelta
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Receipt
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from laneway.worker.settling import Settler
 
 logger = logging.getLogger(__name__)
-
-PAUSE = timedelta(milliseconds=200)
 
 
 class Returns:
@@ -114,7 +112,7 @@ class Returns:
             except Retryable as error:
                 if monotonic() > end:
                     return
-                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+                await wait_after(error)
             except LanewayError:
                 logger.exception("a message could not be given back; it comes when its lock ends")
                 return

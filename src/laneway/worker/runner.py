@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
 from laneway.worker.handlers import wrap
+from laneway.worker.pauses import wait_after
 from laneway.worker.pools import make_pool
 from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LONG_POLL = timedelta(seconds=30)
-PAUSE = timedelta(milliseconds=200)
 
 # Messages are taken so far ahead as all slots will have begun within this time.
 AHEAD = 0.1
@@ -188,7 +188,7 @@ class Runner:
                     partition=handler.partition,
                 )
             except Retryable as error:
-                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+                await wait_after(error)
                 continue
             except LanewayError as error:
                 logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.domain.messages import OutgoingMessage
 from laneway.library.messages import encode_payload
+from laneway.worker.pauses import wait_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 # The database's clock is asked for at least so often: the two may drift apart.
 LONGEST_SLEEP = timedelta(minutes=1)
-PAUSE = timedelta(milliseconds=200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ async def keep_firing(schedule: Schedule, backend: Backend) -> None:
             )
             due = schedule.cron.next_after(max(due, now))
         except Retryable as error:
-            await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+            await wait_after(error)
         except LanewayError:
             logger.exception("schedule %r did not fire", schedule.name)
             due = None

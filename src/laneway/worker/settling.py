@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import LanewayError, Retryable
+from laneway.worker.pauses import wait_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import timedelta
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Receipt
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # How long to wait before a call is tried again that failed while the database was away.
-PAUSE = timedelta(milliseconds=200)
 
 
 class Settler:
@@ -73,7 +73,7 @@ class Settler:
                 late = await send()
             except Retryable as error:
                 logger.warning("%d acknowledgements wait: %s", len(receipts), error)
-                await asyncio.sleep((error.retry_after or PAUSE).total_seconds())
+                await wait_after(error)
             except LanewayError:
                 logger.exception(
                     "%d acknowledgements failed; their messages come again", len(receipts)

@@ -13,7 +13,7 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
     select e.* from laneway.event e where e.xid = any (array(select x from pg_catalog.pg_snapshot_xip(p_seen) x))),
   following as materialized (
     select e.* from laneway.event e where e.xid >= pg_catalog.pg_snapshot_xmax(p_seen) order by e.xid fetch first (greatest(p_limit, 0)) rows with ties),
-  found as materialized (
+  found as (
     select f.*, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
            coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
       from (select l.* from late l union all select n.* from following n) f

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from laneway.domain.errors import (
     BrokerClosed,
@@ -40,6 +40,14 @@ FIRST_RETRY = timedelta(milliseconds=5)
 LAST_RETRY = timedelta(seconds=1)
 
 NO_WAIT = timedelta(0)
+
+
+class Wishes(TypedDict):
+    """What those who ride together ask for, as a claim takes it."""
+
+    wants: list[int]
+    leases: list[timedelta | None] | None
+    consumers: list[str | None] | None
 
 
 class ClaimPump:
@@ -203,6 +211,9 @@ class ClaimPump:
 
     def _rouse(self, line: Line) -> None:
         line.wake()
+        self._note(line)
+
+    def _note(self, line: Line) -> None:
         if line.has_askers:
             self._awake[line] = None
 
@@ -281,19 +292,16 @@ class ClaimPump:
     async def _call(
         self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]
     ) -> list[asyncpg.Record]:
-        leases = [rider.lease for rider in riders]
-        consumers = [rider.consumer for rider in riders]
+        named = gather(riders)
 
         async def call() -> list[asyncpg.Record]:
             self.calls += 1
             return await claim_runs(
                 connection,
                 group_id=self.group_id,
-                wants=[rider.want for rider in riders],
-                leases=leases if any(leases) else None,
-                consumers=consumers if any(consumers) else None,
                 partition=wanted.partition,
                 priority=wanted.priority,
+                **named,
             )
 
         return await persist(call)
@@ -352,6 +360,16 @@ class ClaimPump:
         siblings.remove(line)
         if not siblings:
             del self._lines_by_partition[line.filter.partition]
+
+
+def gather(riders: Sequence[Waiter]) -> Wishes:
+    leases = [rider.lease for rider in riders]
+    consumers = [rider.consumer for rider in riders]
+    return {
+        "wants": [rider.want for rider in riders],
+        "leases": leases if any(leases) else None,
+        "consumers": consumers if any(consumers) else None,
+    }
 
 
 def _refuse(waiters: Iterable[Waiter], error: LanewayError) -> None:

@@ -112,10 +112,6 @@ class Line:
         self.awake = self.has_askers
         return riders
 
-    def _ask(self, waiter: Waiter) -> None:
-        self._newcomers[waiter] = None
-        self.awake = True
-
     def settle(self, left: Sequence[Waiter], *, dry: bool, wakes: int) -> None:
         """Go on after a call that brought too little for all (dry) and left these with nothing.
 
@@ -125,15 +121,22 @@ class Line:
             self._reach = min(2 * self._reach, LAST_REACH)
             return
         self._reach = FIRST_REACH
-        hasty = [waiter for waiter in left if waiter.last]
-        self._newcomers = join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
         # They came before those who did not ride.
-        sleepy = (waiter for waiter in left if not waiter.last)
-        self._woken = join_rows(OrderedDict.fromkeys(sleepy), self._woken)
+        self._woken = join_rows(self._part(left), self._woken)
         if wakes == self.wakes:
             # There is nothing for the others either.
             self._asleep, self._woken = join_rows(self._asleep, self._woken), OrderedDict()
         self.awake = self.has_askers
+
+    def _ask(self, waiter: Waiter) -> None:
+        self._newcomers[waiter] = None
+        self.awake = True
+
+    def _part(self, left: Sequence[Waiter]) -> Row:
+        """Have those ask again who cannot wait, and return the others."""
+        hasty = [waiter for waiter in left if waiter.last]
+        self._newcomers = join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
+        return OrderedDict.fromkeys(waiter for waiter in left if not waiter.last)
 
 
 def join_rows(first: Row, then: Row) -> Row:

@@ -11,12 +11,12 @@ from laneway.domain.errors import LanewayError
 from laneway.engine.columns import deal_runs
 from laneway.engine.holds import Hold, Holds
 from laneway.engine.procedures.streams import claim_lanes
-from laneway.engine.pumps.claim import ClaimPump
+from laneway.engine.pumps.claim import ClaimPump, gather
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.ordered_line import OrderedLine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     import asyncpg
 
@@ -59,18 +59,17 @@ class OrderedClaimPump(ClaimPump):
         delayed: bool = False,
         plain: bool = False,
     ) -> None:
-        if delayed:
-            self._due_known = False
+        if plain and partitions is not None:
+            if delayed:
+                self._due_known = False
+            self._serve_partitions(self._holds.stir(partitions))
+            self._launch()
+            return
         if partitions is None:
             self._holds.loosen_all()
-            self._wake_lines(self._lines.values())
-        elif plain:
-            self._serve_partitions(self._holds.stir(partitions))
         else:
             self._holds.loosen(partitions)
-            for partition in (None, *partitions):
-                self._wake_lines(self._lines_by_partition.get(partition, ()))
-        self._launch()
+        super().wake(partitions=partitions, delayed=delayed)
 
     def _make_line(self, wanted: Filter) -> OrderedLine:
         return OrderedLine(wanted)
@@ -103,20 +102,10 @@ class OrderedClaimPump(ClaimPump):
                 line.wake_for((partition,))
                 self._note(line)
 
-    def _wake_lines(self, lines: Iterable[OrderedLine]) -> None:
-        for line in lines:
-            line.wake()
-            self._note(line)
-
-    def _note(self, line: OrderedLine) -> None:
-        if line.has_askers:
-            self._awake[line] = None
-
     async def _call(
         self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]
     ) -> list[asyncpg.Record]:
-        leases = [rider.lease for rider in riders]
-        consumers = [rider.consumer for rider in riders]
+        named = gather(riders)
         since = 0
         began = time.monotonic()
         places = (wanted.partition,) if wanted.partition is not None else self._lines[wanted].places
@@ -128,11 +117,9 @@ class OrderedClaimPump(ClaimPump):
             return await claim_lanes(
                 connection,
                 group_id=self.group_id,
-                wants=[rider.want for rider in riders],
-                leases=leases if any(leases) else None,
-                consumers=consumers if any(consumers) else None,
                 partitions=places,
                 priority=wanted.priority,
+                **named,
             )
 
         rows = await persist(call)

@@ -87,9 +87,7 @@ class OrderedLine(Line):
     def settle(self, left: Sequence[Waiter], *, dry: bool, wakes: int) -> None:
         if not dry:
             return
-        hasty = [waiter for waiter in left if waiter.last]
-        self._newcomers = join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
-        patient = OrderedDict.fromkeys(waiter for waiter in left if not waiter.last)
+        patient = self._part(left)
         if wakes != self.wakes:
             # Something came for which nobody was woken.
             self._woken = join_rows(patient, self._woken)

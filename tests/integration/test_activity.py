@@ -116,9 +116,9 @@ async def test_two_who_look_at_once_store_once(database: str, broker: Broker) ->
         await broker.push("jobs", [LARGE])
         recorders = [Recorder(each, EAGER, make_registry()) for each in (broker, second)]
         places = await asyncio.gather(*(recorder.look(place) for recorder in recorders))
-        assert all(busy for _, busy in places)
-        for recorder, (seen, _) in zip(recorders, places, strict=True):
-            assert await recorder.look(seen) == (seen, False)
+        assert all(looked.busy for looked in places)
+        for recorder, (seen, _, _) in zip(recorders, places, strict=True):
+            assert await recorder.look(seen) == (seen, False, False)
         assert await broker.count_anomalies(AnomalyFilter()) == [("large_payload", "info", 1)]
 
 

@@ -154,7 +154,10 @@ class Examiner:
             )
 
     def _find(self, context: Context) -> Iterable[tuple[str, Finding]]:
+        event = context.event
         for detector in self._registry.find(context.occasion):
+            if event is not None and self._allowance.is_spent((detector.name, event.queue_id)):
+                continue
             try:
                 finding = detector.detect(context)
             except Exception:
@@ -191,6 +194,9 @@ class _Allowance:
         self._clock = clock
         self._taken: dict[object, int] = {}
         self._until = float("-inf")
+
+    def is_spent(self, sort: object) -> bool:
+        return self._taken.get(sort, 0) >= self._most and self._clock() < self._until
 
     def take(self, sort: object) -> bool:
         now = self._clock()

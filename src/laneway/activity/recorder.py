@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.activity.examination import Examiner
 from laneway.activity.pulse import Pulse
@@ -22,6 +22,16 @@ logger = logging.getLogger(__name__)
 
 _MINUTE = 60.0
 _SWEPT_AT_ONCE = 10_000
+# One look's events are read in so many parts, evenly in time: what is examined at once, requests wait for.
+_PARTS = 10
+
+
+class Looked(NamedTuple):
+    """The next place to look from; busy: something had happened, more: and more than was looked at."""
+
+    seen: Snapshot
+    busy: bool
+    more: bool
 
 
 class Recorder:
@@ -53,27 +63,30 @@ class Recorder:
         await self._broker.keep_events(self._settings.retention)
         seen = await self._broker.find_activity_place()
         while self._broker.maintains.is_set():
-            seen, busy = await self.look(seen)
+            seen, busy, more = await self.look(seen)
             if monotonic() >= self._tidy_at:
                 self._tidy_at = monotonic() + _MINUTE
                 seen = await self._tidy(seen)
-            await pulse.rest(busy=busy)
+            if more:
+                await asyncio.sleep(self._settings.record.total_seconds() / _PARTS)
+            else:
+                await pulse.rest(busy=busy)
 
-    async def look(self, seen: Snapshot) -> tuple[Snapshot, bool]:
-        """Examine what happened since; return the next place, and whether anything had."""
+    async def look(self, seen: Snapshot) -> Looked:
+        """Examine what happened since, as far as one part of a look goes."""
         settings = self._settings
         look = await self._broker.follow(
-            seen, limit=settings.look_events, large=settings.large_payload
+            seen, limit=max(1, settings.look_events // _PARTS), large=settings.large_payload
         )
         if not look.events:
-            return seen, False
+            return Looked(seen, busy=False, more=False)
         anomalies, takers = self._examiner.examine(look.events)
         stored = await self._broker.store_activity(
             seen, look.seen, anomalies=anomalies, takers=takers
         )
         if not stored:
-            return await self._broker.find_activity_place(), True
-        return look.seen, True
+            return Looked(await self._broker.find_activity_place(), busy=True, more=look.more)
+        return Looked(look.seen, busy=True, more=look.more)
 
     async def _tidy(self, seen: Snapshot) -> Snapshot:
         """Look at the queues themselves, and forget what is past retention."""

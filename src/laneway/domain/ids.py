@@ -10,7 +10,7 @@ from laneway.domain.errors import InvalidId
 
 _FORM = re.compile(r"(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,18})", re.ASCII)
 _INT = 2**31 - 1
-_BIGINT = 2**63 - 1
+LARGEST_SEQ = 2**63 - 1
 
 
 class MessageId(NamedTuple):
@@ -43,6 +43,6 @@ class MessageId(NamedTuple):
 
     @classmethod
     def _check(cls, source: object, segment: int, lane: int, seq: int) -> Self:
-        if segment > _INT or lane > _INT or seq > _BIGINT:
+        if segment > _INT or lane > _INT or seq > LARGEST_SEQ:
             raise InvalidId(f"{str(source)!r} is not a message id: its numbers are out of range")
         return cls(segment, lane, seq)

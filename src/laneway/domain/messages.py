@@ -6,6 +6,7 @@ them turns into columns without a loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, TypedDict
@@ -110,6 +111,32 @@ class Delivery(NamedTuple):
     @property
     def receipt(self) -> Receipt:
         return Receipt(self.token, self.lane, self.seq)
+
+
+class Handout(NamedTuple):
+    """What one lock was handed out with: the messages first, first + 1, … of a lane, as columns.
+
+    A column that is None has nothing for any of them. positions: where each stands among all that a
+    consumer was handed at once. attempts go before `attempt`, where they are not 0.
+    """
+
+    token: Token
+    segment: int
+    lane: int
+    first: int
+    partition: str
+    priority: int
+    attempt: int
+    until: datetime
+    positions: Sequence[int] | None
+    attempts: Sequence[int | None] | None
+    created_at: Sequence[datetime]
+    leases: Sequence[timedelta | None] | None
+    max_attempts: Sequence[int | None] | None
+    keys: Sequence[str | None] | None
+    headers: Sequence[str | None] | None
+    bodies: Sequence[str]
+    errors: Sequence[str | None] | None
 
 
 class Nack(NamedTuple):

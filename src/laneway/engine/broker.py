@@ -18,9 +18,10 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
-from laneway.engine.columns import Runs, add_runs, expand_places, squeeze, turn_messages
+from laneway.engine.columns import expand_places, make_runs, squeeze, turn_messages
 from laneway.engine.core import Core
 from laneway.engine.deadlines import Deadlines
+from laneway.engine.handouts import list_deliveries, list_receipts
 from laneway.engine.in_flight import InFlight
 from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import (
         Delivery,
+        Handout,
         Hold,
         Nack,
         Outcome,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         Pushed,
     )
     from laneway.domain.queues import Group, Queue
+    from laneway.engine.columns import LostRun, Runs
 
 logger = logging.getLogger(__name__)
 
@@ -227,10 +230,35 @@ class Broker(
         The lock lasts for `lease`, else the message's own, else the queue's, from when it is handed
         out. A caller that is cancelled gives back what was claimed for it, its attempt unspent.
         """
+        handouts = await self.hand_out(
+            queue,
+            n,
+            group=group,
+            wait=wait,
+            lease=lease,
+            consumer=consumer,
+            partition=partition,
+            priority=priority,
+        )
+        return list_deliveries(handouts)
+
+    async def hand_out(
+        self,
+        queue: str,
+        n: int,
+        *,
+        group: str = DEFAULT_GROUP,
+        wait: timedelta = NO_WAIT,
+        lease: timedelta | None = None,
+        consumer: str | None = None,
+        partition: str | None = None,
+        priority: int | None = None,
+    ) -> list[Handout]:
+        """Claim, for who can do with the messages of each lock as columns."""
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
-        async def claim() -> list[Delivery]:
+        async def claim() -> list[Handout]:
             pump = await self._find_pump(queue, group)
             try:
                 return await pump.claim(
@@ -245,6 +273,10 @@ class Broker(
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
         """Settle messages; return the positions of those whose lock was lost, left unchanged."""
         return await self._settlements.ack(receipts) if receipts else []
+
+    async def ack_runs(self, runs: Runs) -> list[LostRun]:
+        """Settle runs of messages; return what was not settled of them."""
+        return await self._settlements.ack_runs(runs)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         """Give messages back after a failure: the attempt is spent."""
@@ -293,8 +325,7 @@ class Broker(
     ) -> list[Pushed]:
         """Settle messages and push others, all or nothing; LockLost where one cannot be settled."""
         self._require_open()
-        runs = Runs([], [], [], [])
-        add_runs(runs, acks)
+        runs = make_runs(acks)
         names = tuple(name for name, _ in pushes)
         columns = turn_messages([message for _, message in pushes])
 
@@ -361,9 +392,8 @@ class Broker(
             pump.fail(error)
             pump.close()
 
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
-        receipts = [delivery.receipt for delivery in deliveries]
-        self._returns.start(self._return(receipts), name="give back")
+    def _give_back(self, handouts: Sequence[Handout]) -> None:
+        self._returns.start(self._return(list_receipts(handouts)), name="give back")
 
     async def _return(self, receipts: Sequence[Receipt]) -> None:
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import count, repeat
-from operator import itemgetter
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from laneway.domain.messages import Delivery, Pushed
+from laneway.domain.messages import Pushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,6 +38,44 @@ class Runs(NamedTuple):
     lanes: list[int]
     first: list[int]
     last: list[int]
+
+    def begin(self, token: Token, lane: int, seq: int) -> None:
+        """Add a run of one message."""
+        self.tokens.append(token)
+        self.lanes.append(lane)
+        self.first.append(seq)
+        self.last.append(seq)
+
+    def join(self, runs: Runs) -> None:
+        """Add all of others."""
+        self.tokens.extend(runs.tokens)
+        self.lanes.extend(runs.lanes)
+        self.first.extend(runs.first)
+        self.last.extend(runs.last)
+
+    @property
+    def messages(self) -> int:
+        return sum(self.last) - sum(self.first) + len(self.first)
+
+    def find_positions(self, lost: Sequence[LostRun]) -> list[int]:
+        """Return where lost messages stand among all."""
+        if not lost:
+            return []
+        sizes = (last - first + 1 for first, last in zip(self.first, self.last, strict=True))
+        starts = list(accumulate(sizes, initial=0))
+        return [
+            starts[run] + seq - self.first[run]
+            for run, first, last in lost
+            for seq in range(first, last + 1)
+        ]
+
+
+class LostRun(NamedTuple):
+    """What was not settled of a run: its messages first .. last."""
+
+    run: int
+    first: int
+    last: int
 
 
 def turn_messages(messages: Sequence[OutgoingMessage]) -> MessageColumns:
@@ -78,19 +115,18 @@ def expand_places(rows: Iterable[asyncpg.Record]) -> list[Pushed]:
     return pushed
 
 
-def add_runs(runs: Runs, receipts: Sequence[Receipt]) -> None:
-    """Append the runs of one submission: one run where the messages of a token come in order."""
-    start = len(runs.tokens)
-    if _append_runs(runs, receipts):
-        return
-    for column in runs:
-        del column[start:]
-    _append_runs(runs, sorted(receipts, key=lambda receipt: (str(receipt[0]), *receipt[1:])))
+def make_runs(receipts: Sequence[Receipt]) -> Runs:
+    """Return one run for the messages of a token in a lane, as far as they follow each other."""
+    runs = Runs([], [], [], [])
+    if not _fill_runs(runs, receipts):
+        runs = Runs([], [], [], [])
+        _fill_runs(runs, sorted(receipts, key=lambda receipt: (str(receipt[0]), *receipt[1:])))
+    return runs
 
 
-def _append_runs(runs: Runs, receipts: Sequence[Receipt]) -> bool:
+def _fill_runs(runs: Runs, receipts: Sequence[Receipt]) -> bool:
     """Return False where a token's messages in a lane fell into several runs."""
-    tokens, lanes, first, last = runs
+    last = runs.last
     seen: set[tuple[Token, int]] = set()
     whole = True
     run_token: Token = ""
@@ -99,76 +135,10 @@ def _append_runs(runs: Runs, receipts: Sequence[Receipt]) -> bool:
         if seq == run_last + 1 and lane == run_lane and token == run_token:
             last[-1] = seq
         else:
-            tokens.append(token)
-            lanes.append(lane)
-            first.append(seq)
-            last.append(seq)
+            runs.begin(token, lane, seq)
             if (token, lane) in seen:
                 whole = False
             seen.add((token, lane))
             run_token, run_lane = token, lane
         run_last = seq
     return whole
-
-
-def deal_runs(rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
-    """Return each waiter's messages in the order they are to be handed out.
-
-    A row is one claim: a run of one lane. Runs of several lanes are merged by their positions.
-    """
-    dealt: list[list[Delivery]] = [[] for _ in range(waiters)]
-    merged: dict[int, list[tuple[int, Delivery]]] = {}
-    for row in rows:
-        (
-            waiter,
-            token,
-            segment,
-            lane,
-            first,
-            partition,
-            priority,
-            attempt,
-            until,
-            positions,
-            attempts,
-            created,
-            leases,
-            max_attempts,
-            keys,
-            headers,
-            bodies,
-            errors,
-        ) = row
-        run = map(
-            Delivery._make,
-            zip(
-                repeat(token),
-                repeat(segment),
-                repeat(lane),
-                count(first),
-                repeat(partition),
-                repeat(priority),
-                # Those that did not fail before have no attempt of their own.
-                [own or attempt for own in attempts] if attempts else repeat(attempt),
-                created,
-                repeat(until),
-                leases or _NOTHING,
-                max_attempts or _NOTHING,
-                keys or _NOTHING,
-                headers or _NOTHING,
-                bodies,
-                errors or _NOTHING,
-                strict=False,
-            ),
-        )
-        if positions is None:
-            dealt[waiter].extend(run)
-        else:
-            merged.setdefault(waiter, []).extend(zip(positions, run, strict=True))
-    for waiter, placed in merged.items():
-        placed.sort(key=itemgetter(0))
-        dealt[waiter].extend(delivery for _, delivery in placed)
-    return dealt
-
-
-_NOTHING = repeat(None)

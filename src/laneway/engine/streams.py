@@ -20,7 +20,8 @@ from laneway.domain.streams import (
     Verdict,
 )
 from laneway.engine.administration import Administration
-from laneway.engine.columns import deal_runs, expand_places, squeeze, turn_messages
+from laneway.engine.columns import expand_places, squeeze, turn_messages
+from laneway.engine.handouts import deal, list_deliveries
 from laneway.engine.lanes import LanePlace
 from laneway.engine.procedures import inspection, listing
 from laneway.engine.procedures import streams as procedures
@@ -99,8 +100,8 @@ class Streams(Administration):
         for row in rows:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._lanes.learn(row["lane_id"], place)
-        dealt = deal_runs([row[1:] for row in rows], waiters=_AT_ONCE)  # type: ignore[misc]
-        return Swept(rows[0]["lease"], [delivery for part in dealt for delivery in part])
+        dealt = deal((row[1:] for row in rows), waiters=_AT_ONCE)
+        return Swept(rows[0]["lease"], [each for part in dealt for each in list_deliveries(part)])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages each on its own; those of a lease that fails one of them, not at all."""

@@ -63,7 +63,7 @@ async def claim_runs(
     partition: str | None = None,
     priority: int | None = None,
 ) -> list[asyncpg.Record]:
-    """Return a row per claim: its waiter, and its messages as arrays (see `deal_runs`)."""
+    """Return a row per claim: its waiter, and its messages as arrays (see `Handout`)."""
     return await fetch(
         connection,
         "select * from laneway.claim_runs($1, $2, $3, $4, $5, $6, true)",

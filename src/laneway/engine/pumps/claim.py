@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
-from laneway.engine.columns import deal_runs
+from laneway.engine.handouts import deal
 from laneway.engine.procedures.delivery import claim_runs, next_due
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.line import Filter, Line, Waiter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Handout
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lanes import LanePlace, Lanes
     from laneway.engine.pool import Pool
@@ -67,7 +67,7 @@ class ClaimPump:
         tasks: Tasks,
         settings: PumpSettings,
         lanes: Lanes,
-        give_back: Callable[[Sequence[Delivery]], None],
+        give_back: Callable[[Sequence[Handout]], None],
     ) -> None:
         self.queue_id = queue_id
         self.group_id = group_id
@@ -108,7 +108,7 @@ class ClaimPump:
         lease: timedelta | None = None,
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
-    ) -> list[Delivery]:
+    ) -> list[Handout]:
         """Return up to `want` messages, or none when nothing came within `wait`.
 
         A caller that is cancelled gives back what was claimed for it.
@@ -192,9 +192,9 @@ class ClaimPump:
         """Give back what a caller was answered that was cancelled before it could take it."""
         answer = waiter.answer
         if answer.done() and not answer.cancelled() and answer.exception() is None:
-            deliveries = answer.result()
-            if deliveries:
-                self._give_back(deliveries)
+            handouts = answer.result()
+            if handouts:
+                self._give_back(handouts)
 
     def _launch(self) -> None:
         if self._flights < self._most_flights and self._find_line() is not None:
@@ -316,18 +316,18 @@ class ClaimPump:
         for row in rows:
             self._lanes.learn(row["lane_id"], self._place(row["partition"]))
         left = []
-        for rider, deliveries in zip(riders, dealt, strict=True):
+        for rider, handouts in zip(riders, dealt, strict=True):
             if rider.answer.done():
-                if deliveries:
-                    self._give_back(deliveries)
-            elif deliveries or self._closed or (rider.last and not rows):
-                rider.answer.set_result(deliveries)
+                if handouts:
+                    self._give_back(handouts)
+            elif handouts or self._closed or (rider.last and not rows):
+                rider.answer.set_result(handouts)
             else:
                 left.append(rider)
         return left
 
-    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
-        return deal_runs(rows, waiters=waiters)
+    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Handout]]:
+        return deal(rows, waiters=waiters)
 
     async def _watch_due(self, connection: Connection) -> None:
         """Wake up when something that is set aside for later comes due."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Handout
 
 
 class Filter(NamedTuple):
@@ -33,7 +33,7 @@ class Waiter:
         self.lease = lease
         self.consumer = consumer
         self.last = last
-        self.answer: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[list[Handout]] = asyncio.get_running_loop().create_future()
 
 
 # Waiters in order of arrival.

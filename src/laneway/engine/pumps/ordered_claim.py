@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
-from laneway.engine.columns import deal_runs
+from laneway.engine.handouts import deal
 from laneway.engine.holds import Hold, Holds
 from laneway.engine.procedures.streams import claim_lanes
 from laneway.engine.pumps.claim import ClaimPump, gather
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Handout
     from laneway.engine.procedures.call import Connection
     from laneway.engine.pumps.line import Filter, Line, Waiter
 
@@ -136,8 +136,8 @@ class OrderedClaimPump(ClaimPump):
             asyncio.get_running_loop().call_later(self._due_pause, self._look_soon)
         return rows
 
-    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Delivery]]:
-        return deal_runs([row[1:] for row in rows], waiters=waiters)  # type: ignore[misc]
+    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Handout]]:
+        return deal((row[1:] for row in rows), waiters=waiters)
 
     def _resume(self, hold: Hold) -> None:
         """Go on after all of a lane is settled."""

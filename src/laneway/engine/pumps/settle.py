@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from laneway.domain.messages import Outcome
-from laneway.engine.columns import Runs, add_runs, squeeze
+from laneway.engine.columns import LostRun, Runs, make_runs, squeeze
 from laneway.engine.procedures.delivery import ack_many, extend_many, nack_many, release_many
 from laneway.engine.pumps.pump import Pump
 
@@ -41,7 +41,7 @@ class SettlePump:
     def __init__(self, *, pool: Pool, tasks: Tasks, settings: PumpSettings, lanes: Lanes) -> None:
         self._lanes = lanes
 
-        self._acks: Pump[Sequence[Receipt], list[int]] = Pump(
+        self._acks: Pump[Runs, list[LostRun]] = Pump(
             "ack", self._ack, pool=pool, tasks=tasks, settings=settings
         )
         self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
@@ -72,7 +72,17 @@ class SettlePump:
 
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
         """Return the positions of those whose lock was lost; the others are settled."""
-        return await self._acks.submit(receipts, count=len(receipts))
+        runs = make_runs(receipts)
+        return [
+            position
+            for run, first, last in await self.ack_runs(runs)
+            for position, (token, lane, seq) in enumerate(receipts)
+            if first <= seq <= last and lane == runs.lanes[run] and token == runs.tokens[run]
+        ]
+
+    async def ack_runs(self, runs: Runs) -> list[LostRun]:
+        """Return what was not settled; the rest is."""
+        return await self._acks.submit(runs, count=runs.messages)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         return await self._nacks.submit(nacks, count=len(nacks))
@@ -106,24 +116,18 @@ class SettlePump:
         for pump in self._pumps:
             pump.abandon()
 
-    async def _ack(
-        self, connection: Connection, loads: Sequence[Sequence[Receipt]]
-    ) -> list[list[int]]:
+    async def _ack(self, connection: Connection, loads: Sequence[Runs]) -> list[list[LostRun]]:
         runs = Runs([], [], [], [])
         starts = []
-        for receipts in loads:
+        for load in loads:
             starts.append(len(runs.tokens))
-            add_runs(runs, receipts)
+            runs.join(load)
         rows = await ack_many(connection, **runs._asdict())
         self._lanes.settle(runs, lost={row[0] for row in rows})
-        lost: list[list[int]] = [[] for _ in loads]
+        lost: list[list[LostRun]] = [[] for _ in loads]
         for run, first, last in rows:
-            load = bisect_right(starts, run) - 1
-            lost[load] += [
-                position
-                for position, (token, lane, seq) in enumerate(loads[load])
-                if first <= seq <= last and lane == runs.lanes[run] and token == runs.tokens[run]
-            ]
+            number = bisect_right(starts, run) - 1
+            lost[number].append(LostRun(run - starts[number], first, last))
         return lost
 
     async def _nack(

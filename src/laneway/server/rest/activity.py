@@ -20,8 +20,8 @@ from laneway.server.rest.logs import (
     show_entry,
     show_found,
 )
-from laneway.server.rest.objects import to_unix
 from laneway.server.rest.reach import choose_queues, queue_of_message, queue_shown
+from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import QueueName
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from laneway.server.answers import Answer, answer_json, encode
+from laneway.engine.handouts import list_receipts
+from laneway.server.answers import Answer, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.rest.objects import show_deliveries
+from laneway.server.rest.handouts import Taker, write_handouts
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from laneway.domain.messages import Delivery
     from laneway.server.calls import Call
 
 # A long poll may wait for a day.
@@ -52,24 +52,24 @@ class Taken(msgspec.Struct):
 
 
 async def take_message(call: Call[Take, None]) -> Answer:
-    deliveries = await _claim(call, 1)
-    if not deliveries:
-        return NOTHING
-    shown = await _show(call, deliveries)
-    return answer_json(200, shown[0])
+    messages = await _take(call, 1)
+    return Answer(200, messages[0].encode()) if messages else NOTHING
 
 
 async def take_messages(call: Call[TakeMany, None]) -> Answer:
-    deliveries = await _claim(call, call.parameters.count)
-    shown = await _show(call, deliveries) if deliveries else []
-    return answer_json(200, Taken(shown, len(shown)))
+    messages = await _take(call, call.parameters.count)
+    # As Taken says, of messages that are JSON already.
+    body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
+    return Answer(200, body.encode())
 
 
-async def _claim(call: Call[Any, None], count: int) -> list[Delivery]:
-    """Return what was taken; when the client has gone meanwhile, it is given back at once."""
+async def _take(call: Call[Any, None], count: int) -> list[str]:
+    """Return messages as JSON; when the client has gone meanwhile, they are given back at once."""
     wanted: Take = call.parameters
-    claim = call.service.broker.claim(
-        wanted.queue or call.settings.queue,
+    name = wanted.queue or call.settings.queue
+    broker = call.service.broker
+    claim = broker.hand_out(
+        name,
         count,
         wait=timedelta(seconds=wanted.timeout),
         lease=wanted.lease,
@@ -77,20 +77,18 @@ async def _claim(call: Call[Any, None], count: int) -> list[Delivery]:
         partition=wanted.type,
     )
     if not wanted.timeout:
-        deliveries = await claim
+        handouts = await claim
     else:
-        deliveries = await call.attend(claim, otherwise=[])
-    if deliveries and call.is_gone():
-        await call.service.broker.release([delivery.receipt for delivery in deliveries])
+        handouts = await call.attend(claim, otherwise=[])
+    if not handouts:
+        return []
+    if call.is_gone():
+        await broker.release(list_receipts(handouts))
         call.leave()
-    return deliveries
-
-
-async def _show(call: Call[Any, None], deliveries: Sequence[Delivery]) -> list[MessageObject]:
-    wanted: Take = call.parameters
-    call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
-    queue = await call.broker.find_queue(wanted.queue or call.settings.queue)
-    return show_deliveries(deliveries, queue, consumer=wanted.consumer_id, lease=wanted.lease)
+    taker = Taker(await broker.find_queue(name), wanted.consumer_id, wanted.lease)
+    messages = write_handouts(handouts, taker)
+    call.service.metrics.count_messages(Traffic.DELIVERED, len(messages))
+    return messages
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

@@ -13,7 +13,7 @@ from laneway.server.answers import Stream, encode
 from laneway.server.authentication import read_key
 from laneway.server.errors import Unauthenticated
 from laneway.server.operations import Media, Operation, no_queue
-from laneway.server.rest.objects import to_unix
+from laneway.server.rest.times import to_unix
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

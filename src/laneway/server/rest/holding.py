@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from laneway.domain.errors import InvalidId
-from laneway.domain.ids import MessageId
+from laneway.domain.ids import LARGEST_SEQ, MessageId
 from laneway.domain.messages import Receipt, Status
+from laneway.engine.columns import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,37 @@ class Located(NamedTuple):
     message: StoredMessage | None
 
 
+def read_runs(items: Sequence[Named]) -> Runs | None:
+    """Return what a batch in good order names, a run for every token and lane; else None.
+
+    In good order: every id and token is one, and what has one token and lane comes in sequence. So
+    it mostly comes, and nothing has to be made of each message then.
+    """
+    runs = Runs([], [], [], [])
+    seen: set[tuple[UUID, int]] = set()
+    text: str | None = ""
+    start = expected = ""
+    seq = 0
+    for item in items:
+        if item.id == expected and item.lock_token == text:
+            runs.last[-1] = seq
+        else:
+            text = item.lock_token
+            message_id = read_id(item.id)
+            token = read_token(text)
+            if message_id is None or token is None:
+                return None
+            _, lane, seq = message_id
+            if (token, lane) in seen:
+                return None
+            seen.add((token, lane))
+            runs.begin(token, lane, seq)
+            start = item.id.rpartition("-")[0] + "-"
+        seq += 1
+        expected = f"{start}{seq}"
+    return runs if max(runs.last) <= LARGEST_SEQ else None
+
+
 async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt | Problem]:
     """Return the right to settle each message, with the holder's token where none is named."""
     receipts: list[Receipt | Problem] = []
@@ -75,12 +107,12 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
             continue
         token = tokens.get(item.lock_token)
         if token is None:
-            try:
-                token = tokens[item.lock_token] = UUID(item.lock_token)
-            except ValueError:
+            token = read_token(item.lock_token)
+            if token is None:
                 broken.append(position)
                 receipts.append(Problem.LOCK_LOST)
                 continue
+            tokens[item.lock_token] = token
         receipts.append(Receipt(token, *place))
     if broken:
         problems = await diagnose(broker, [items[position] for position in broken])
@@ -154,6 +186,14 @@ def read_id(text: str) -> MessageId | None:
     try:
         return MessageId.parse(text)
     except InvalidId:
+        return None
+
+
+def read_token(text: str | None) -> UUID | None:
+    """Return the token, or None for a text that is none: it holds nothing."""
+    try:
+        return UUID(text or "")
+    except ValueError:
         return None
 
 

@@ -10,8 +10,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from laneway.domain.activity import Kind, Severity
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.rest.objects import to_unix
 from laneway.server.rest.states import STATES
+from laneway.server.rest.times import to_unix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,65 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw
 
-from laneway.server.rest.times import show_seconds
+from laneway.server.rest.times import show_seconds, to_unix
 from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime, timedelta
-
-    from laneway.domain.messages import Delivery, StoredMessage, Token
-    from laneway.domain.queues import Queue
-
-
-def show_deliveries(
-    deliveries: Iterable[Delivery], queue: Queue, *, consumer: str | None, lease: timedelta | None
-) -> list[MessageObject]:
-    """Return messages just handed out; lease: what the consumer asked for.
-
-    What the messages of one claim share is worked out once: there may be thousands a second.
-    """
-    settings = queue.settings
-    shown: list[MessageObject] = []
-    claim: tuple[Token, timedelta | None] | None = None
-    taken = seconds = 0.0
-    lock_token = place = ""
-    for message in deliveries:
-        token, segment, lane, seq, partition, priority, attempt, created_at, until = message[:9]
-        own_lease, max_attempts, _, _, body, error = message[9:]
-        if claim != (token, own_lease):
-            claim = token, own_lease
-            lasts = lease or own_lease or settings.lease
-            taken = to_unix(until - lasts)
-            seconds = show_seconds(lasts)
-            lock_token = str(token)
-            place = f"{segment}-{lane}-"
-        message_id = place + str(seq)
-        shown.append(
-            MessageObject(
-                message_id,
-                queue.name,
-                partition,
-                Raw(body),
-                priority,
-                "processing",
-                attempt,
-                max_attempts or settings.max_attempts,
-                seconds,
-                lock_token,
-                until,
-                consumer,
-                to_unix(created_at),
-                taken,
-                None,
-                error,
-                len(body) if body.isascii() else len(body.encode()),
-                "queue_processing",
-                message_id,
-                taken,
-            )
-        )
-    return shown
+    from laneway.domain.messages import StoredMessage
 
 
 def show_message(message: StoredMessage) -> MessageObject:
@@ -93,8 +39,3 @@ def show_message(message: StoredMessage) -> MessageObject:
         stream_id=message.text_id,
         processing_started_at=UNSET if taken is None else taken,
     )
-
-
-def to_unix(moment: datetime) -> float:
-    """Return Unix seconds to the millisecond."""
-    return round(moment.timestamp(), 3)

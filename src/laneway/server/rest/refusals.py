@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from laneway.domain.errors import LanewayError
-from laneway.server.rest.holding import Problem, read_id
+from laneway.server.rest.holding import Problem, read_id, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,7 @@ async def record_refusals(
     if not call.settings.activity.enabled or Problem.LOCK_LOST not in results:
         return
     refusals = [
-        (message, _read_token(item.lock_token))
+        (message, read_token(item.lock_token))
         for item, result in zip(items, results, strict=True)
         if result is Problem.LOCK_LOST and (message := read_id(item.id)) is not None
     ]
@@ -33,10 +32,3 @@ async def record_refusals(
         await call.broker.record_refusals(refusals)
     except LanewayError as error:
         logger.debug("%d refused acknowledgements are not on record: %s", len(refusals), error)
-
-
-def _read_token(text: str | None) -> UUID | None:
-    try:
-        return UUID(text or "")
-    except ValueError:
-        return None

@@ -12,15 +12,16 @@ from laneway.domain.messages import Nack, Outcome
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.rest.holding import Problem, diagnose, find_receipts, locate
-from laneway.server.rest.objects import to_unix
+from laneway.server.rest.holding import Problem, diagnose, find_receipts, locate, read_runs
 from laneway.server.rest.refusals import record_refusals
+from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import Message, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.messages import Receipt
+    from laneway.engine.columns import Runs
     from laneway.server.calls import Call
 
 IdText = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -150,14 +151,34 @@ async def touch_message(call: Call[ById, Touch]) -> Answer:
 
 async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
     """Return what is wrong with each, None where it is settled."""
-    broker = call.service.broker
-    receipts = await find_receipts(broker, acks)
+    runs = read_runs(acks)
+    if runs is None:
+        results, refused = await _ack_each(call, acks)
+    else:
+        results, refused = [None] * len(acks), await _ack_runs(call, runs)
+    await _explain_refusals(call, acks, results, refused)
+    await record_refusals(call, acks, results)
+    return results
+
+
+async def _ack_runs(call: Call[Any, Any], runs: Runs) -> list[int]:
+    """Return the positions of those that were refused."""
+    refused = runs.find_positions(await call.service.broker.ack_runs(runs))
+    call.service.metrics.count_messages(Traffic.ACKED, runs.messages - len(refused))
+    return refused
+
+
+async def _ack_each(
+    call: Call[Any, Any], acks: Sequence[Ack]
+) -> tuple[list[Problem | None], list[int]]:
+    """Return what is wrong with each that cannot be settled, and the positions of those refused."""
+    receipts = await find_receipts(call.broker, acks)
     # One that is named twice is settled once, and both are told the same.
     good: dict[Receipt, int] = {}
     for receipt in receipts:
         if not isinstance(receipt, Problem):
             good.setdefault(receipt, len(good))
-    lost = set(await broker.ack(list(good)))
+    lost = set(await call.broker.ack(list(good)))
     call.service.metrics.count_messages(Traffic.ACKED, len(good) - len(lost))
     results: list[Problem | None] = []
     refused: list[int] = []
@@ -168,9 +189,7 @@ async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None
             results.append(None)
             if good[receipt] in lost:
                 refused.append(position)
-    await _explain_refusals(call, acks, results, refused)
-    await record_refusals(call, acks, results)
-    return results
+    return results, refused
 
 
 async def _nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem | Outcome]:

@@ -96,5 +96,10 @@ def show_seconds(length: timedelta) -> float:
     return int(seconds) if seconds.is_integer() else seconds
 
 
+def to_unix(moment: datetime) -> float:
+    """Return Unix seconds to the millisecond."""
+    return round(moment.timestamp(), 3)
+
+
 def _refuse(code: str, path: Sequence[str], message: str) -> InvalidInput:
     return InvalidInput([Issue(code, path, message)])

@@ -1,0 +1,86 @@
+"""What claims hand out: dealt to those who asked, and message by message where one wants it so."""
+
+from __future__ import annotations
+
+from itertools import chain, count, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from laneway.domain.messages import Delivery, Handout, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import asyncpg
+
+T = TypeVar("T")
+
+
+def deal(rows: Iterable[asyncpg.Record | tuple[Any, ...]], *, waiters: int) -> list[list[Handout]]:
+    """Return what each waiter was handed; a row is a waiter's number and a handout."""
+    dealt: list[list[Handout]] = [[] for _ in range(waiters)]
+    for row in rows:
+        dealt[row[0]].append(Handout._make(row[1:]))
+    return dealt
+
+
+def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list[T]:
+    """Return what there is of each message, a column for a handout, in the order of delivery."""
+    if all(handout.positions is None for handout in handouts):
+        return list(chain.from_iterable(columns))
+    first: list[T] = []
+    placed: list[tuple[int, T]] = []
+    for handout, column in zip(handouts, columns, strict=True):
+        if handout.positions is None:
+            first += column
+        else:
+            placed += zip(handout.positions, column, strict=True)
+    placed.sort(key=itemgetter(0))
+    return first + [value for _, value in placed]
+
+
+def list_deliveries(handouts: Sequence[Handout]) -> list[Delivery]:
+    """Return the messages in the order of delivery."""
+    return arrange(handouts, map(_list_messages, handouts))
+
+
+def list_receipts(handouts: Iterable[Handout]) -> list[Receipt]:
+    return [
+        Receipt(handout.token, handout.lane, seq)
+        for handout in handouts
+        for seq in range(handout.first, handout.first + len(handout.bodies))
+    ]
+
+
+def list_attempts(handout: Handout) -> Iterable[int]:
+    """Return how often each was handed out; those that did not fail before have no own number."""
+    if not handout.attempts:
+        return repeat(handout.attempt)
+    return [own or handout.attempt for own in handout.attempts]
+
+
+def _list_messages(handout: Handout) -> Iterable[Delivery]:
+    return map(
+        Delivery._make,
+        zip(
+            repeat(handout.token),
+            repeat(handout.segment),
+            repeat(handout.lane),
+            count(handout.first),
+            repeat(handout.partition),
+            repeat(handout.priority),
+            list_attempts(handout),
+            handout.created_at,
+            repeat(handout.until),
+            handout.leases or _NOTHING,
+            handout.max_attempts or _NOTHING,
+            handout.keys or _NOTHING,
+            handout.headers or _NOTHING,
+            handout.bodies,
+            handout.errors or _NOTHING,
+            strict=False,
+        ),
+    )
+
+
+_NOTHING = repeat(None)

@@ -317,8 +317,10 @@ class FakeConnection:
         self.unread_since = since.get("unread")
         self.leaving_since = since.get("leaving")
         self.silent_since = since.get("silent")
+        self.idle_since = since.get("idle")
         self.turned_away = False
         self.aborted = False
+        self.closed = False
         self.transport = self
 
     def turn_away(self) -> None:
@@ -327,12 +329,16 @@ class FakeConnection:
     def abort(self) -> None:
         self.aborted = True
 
+    def close(self) -> None:
+        self.closed = True
+
 
 def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
     limits = Limits(
         headers_within=timedelta(seconds=10),
         body_within=timedelta(seconds=60),
         write_stall=timedelta(seconds=30),
+        keep_alive=timedelta(seconds=20),
     )
     slow = [
         FakeConnection(headers=89),
@@ -340,6 +346,7 @@ def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
         FakeConnection(unread=69),
         FakeConnection(leaving=69, silent=100),
         FakeConnection(leaving=71, silent=94),
+        FakeConnection(idle=79),
     ]
     fine = [
         FakeConnection(),
@@ -347,16 +354,18 @@ def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
         FakeConnection(body=41),
         FakeConnection(unread=71),
         FakeConnection(leaving=71, silent=96),
+        FakeConnection(idle=81),
     ]
     Guard([*slow, *fine], limits).look(100)
-    assert [(each.turned_away, each.aborted) for each in slow] == [
-        (True, False),
-        (True, False),
-        (False, True),
-        (False, True),
-        (False, True),
+    assert [(each.turned_away, each.aborted, each.closed) for each in slow] == [
+        (True, False, False),
+        (True, False, False),
+        (False, True, False),
+        (False, True, False),
+        (False, True, False),
+        (False, False, True),
     ]
-    assert not any(each.turned_away or each.aborted for each in fine)
+    assert not any(each.turned_away or each.aborted or each.closed for each in fine)
 
 
 def test_log_line_is_one_json_object() -> None:

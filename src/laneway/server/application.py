@@ -15,6 +15,7 @@ from laneway.server.answers import Answer
 from laneway.server.authentication import read_key
 from laneway.server.calls import Call, Request
 from laneway.server.compression import compress, takes_gzip
+from laneway.server.connections import WHOLE
 from laneway.server.errors import ClientGone, Forbidden, ServerBusy
 from laneway.server.routing import Router
 
@@ -34,6 +35,9 @@ access = logging.getLogger("laneway.access")
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _CORS = (b"access-control-allow-origin", b"*")
 _EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After, Content-Disposition")
+_LINE = b"%b: %b\r\n"
+_HEAD = _LINE % _CORS + b"x-request-id: %b\r\n"
+_CONTENT = b"content-type: %b\r\ncontent-length: %d\r\n"
 NO_ANSWER = 0
 _NO_CONTENT = 204
 _SERVER_ERROR = 500
@@ -144,19 +148,14 @@ class Application:
         ):
             answer = await compress(answer)
         body = answer.body
-        head = [
-            (b"content-type", answer.content_type),
-            (b"content-length", b"%d" % len(body)),
-            _CORS,
-            (b"x-request-id", request.request_id),
-            *answer.headers,
-        ]
-        if answer.status == _NO_CONTENT:
-            del head[:2]
+        head = _HEAD % request.request_id
+        if answer.status != _NO_CONTENT:
+            head += _CONTENT % (answer.content_type, len(body))
+        for header in answer.headers:
+            head += _LINE % header
         if b"origin" in request.headers:
-            head.append(_EXPOSED)
-        await send({"type": "http.response.start", "status": answer.status, "headers": head})
-        await send({"type": "http.response.body", "body": body})
+            head += _LINE % _EXPOSED
+        await send({"type": WHOLE, "status": answer.status, "head": head, "body": body})
 
     async def _send_stream(self, request: Request, stream: Stream, send: Send) -> None:
         """Send until the stream ends, the client goes, or the server stops an endless one."""

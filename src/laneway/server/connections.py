@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+from httptools import parse_url
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
     from laneway.server.settings import Limits
 
+# A message to `send` beside those of ASGI: status, head and body of an answer, all of it.
+WHOLE = "laneway.answer"
+
 _PERIOD = 1.0
+_VERSION = "1.1"
 _BODILESS = frozenset({204, 304})
 _CONTENT_TOO_LARGE = 413
 
@@ -38,7 +44,8 @@ class Cycle(RequestResponseCycle):
     """uvicorn's, which sends an answer's head together with what comes first of its body.
 
     That is one system call and one packet for most answers, where it was two of each. What the
-    application sends is its own and in order, so it is not examined again here.
+    application sends is its own and in order, so it is not examined again here. It may also send an
+    answer as a whole, with its headers written out (WHOLE).
     """
 
     start: Mapping[str, Any] | None = None
@@ -48,6 +55,9 @@ class Cycle(RequestResponseCycle):
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
+            return
+        if message["type"] == WHOLE:
+            self._write_whole(message["status"], message["head"], message["body"])
             return
         if message["type"] == "http.response.start":
             self.start = message
@@ -63,19 +73,37 @@ class Cycle(RequestResponseCycle):
         if pieces:
             self.transport.write(b"".join(pieces))
         if not more:
-            self.response_complete = True
-            self.message_event.set()
-            if not self.keep_alive:
-                self._close()
-            self.on_response()
+            self._finish()
 
-    def _write_head(self, start: Mapping[str, Any]) -> bytes:
+    def _write_whole(self, status: int, head: bytes, body: bytes) -> None:
+        self._begin(status)
+        lines = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            lines += (name, b": ", value, b"\r\n")
+        lines.append(head)
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        if self.scope["method"] != "HEAD":
+            lines.append(body)
+        self.transport.write(b"".join(lines))
+        self._finish()
+
+    def _begin(self, status: int) -> None:
         self.response_started = True
         self.waiting_for_100_continue = False
-        status = start["status"]
         if status == _CONTENT_TOO_LARGE and self.more_body:
             # The rest is not worth waiting for.
             self.keep_alive = False
+
+    def _finish(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self._close()
+        self.on_response()
+
+    def _write_head(self, start: Mapping[str, Any]) -> bytes:
+        status = start["status"]
+        self._begin(status)
         lines = [STATUS_LINE[status]]
         sized = status in _BODILESS
         for name, value in (*self.default_headers, *start["headers"]):
@@ -115,6 +143,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.headers_since: float | None = None
         self.body_since: float | None = None
         self.unread_since: float | None = None
+        # Since when there is nothing to do; a client that was answered may call again.
+        self.idle_since: float | None = None
         # Of a client that was told to go: since when, since when it is silent, what it sent.
         self.leaving_since: float | None = None
         self.silent_since: float | None = None
@@ -128,6 +158,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.leaving_since is not None:
             self._discard(data)
             return
+        self.idle_since = None
         if self.headers_since is None and self.body_since is None:
             self.headers_since = self.loop.time()
         self._unparsed += len(data)
@@ -145,10 +176,51 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
         self.body_since = self.headers_since
         self.headers_since = None
-        super().on_headers_complete()
-        # Its task has not begun yet, so nobody has seen it as anything else.
-        self.cycle.__class__ = Cycle
-        self.cycle.leave = self.leave  # type: ignore[attr-defined]  # as a Cycle it has one
+        self._start_cycle()
+
+    def _start_cycle(self) -> None:
+        """Do as uvicorn does, with a cycle of ours, and without what it would do for web sockets."""
+        version = self.parser.get_http_version()
+        scope = self.scope
+        scope["method"] = self.parser.get_method().decode("ascii")
+        if version != _VERSION:
+            scope["http_version"] = version
+        url = parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        before: RequestResponseCycle | None = self.cycle
+        self.cycle = cycle = Cycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            version != "1.0" and self.parser.should_keep_alive(),
+            self.on_response_complete,
+        )
+        cycle.leave = self.leave
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request; the guard, not a timer of its own, ends an idle connection."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.headers_since is None and self.body_since is None:
+            self.idle_since = self.loop.time()
 
     def on_body(self, body: bytes) -> None:
         if self.leaving_since is None:
@@ -159,6 +231,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unparsed = 0
         if self.leaving_since is None:
             super().on_message_complete()
+            if self.cycle.response_complete:
+                # It was answered before it was whole.
+                self.idle_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words, ours are JSON
         self._refuse(_NOT_HTTP)
@@ -234,6 +309,7 @@ class Guard:
         self._write = limits.write_stall.total_seconds()
         self._linger = limits.linger.total_seconds()
         self._linger_silent = limits.linger_silent.total_seconds()
+        self._idle = limits.keep_alive.total_seconds()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -253,6 +329,8 @@ class Guard:
                 or _passed(connection.silent_since, self._linger_silent, now)
             ):
                 connection.transport.abort()
+            elif _passed(connection.idle_since, self._idle, now):
+                connection.transport.close()
 
 
 def _passed(since: float | None, limit: float, now: float) -> bool:

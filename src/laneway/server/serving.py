@@ -101,7 +101,6 @@ async def serve(
                 server_header=False,
                 proxy_headers=False,
                 backlog=2048,
-                timeout_keep_alive=int(settings.limits.keep_alive.total_seconds()),
                 timeout_graceful_shutdown=int(settings.shutdown.total_seconds()),
             ),
             ready,

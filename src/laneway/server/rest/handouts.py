@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import count, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
 
 from laneway.engine.handouts import arrange, list_attempts
 from laneway.server.answers import encode
-from laneway.server.rest.times import show_seconds, to_unix
+from laneway.server.rest.times import show_seconds, to_unix, write_unix
 from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from laneway.domain.messages import Handout
     from laneway.domain.queues import Queue
@@ -47,23 +47,17 @@ def write_handouts(handouts: Sequence[Handout], taker: Taker) -> list[str]:
 
 def _write(handout: Handout, taker: Taker) -> list[str]:
     written: list[str] = []
-    pieces: Sequence[str] = ()
+    start = after_id = after_body = after_time = after_size = end = ""
     shared: _Own | None = None
-    moment: datetime | None = None
-    created = ""
-    for seq, created_at, body, own in zip(
-        count(handout.first), handout.created_at, handout.bodies, _list_own(handout), strict=False
-    ):
-        if own != shared:
+    columns = (write_unix(handout.created_at), handout.bodies, _list_own(handout))
+    for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), handout.first):
+        if own is not shared and own != shared:
             shared = own
             pieces = _encode_shared(handout, own, taker)
-        if created_at != moment:
-            moment = created_at
-            created = repr(to_unix(created_at))
+            start, after_id, after_body, after_time, after_size, end = pieces
         size = len(body) if body.isascii() else len(body.encode())
-        start, after_id, after_body, after_time, after_size, end = pieces
         written.append(
-            f"{start}{seq}{after_id}{body}{after_body}{created}{after_time}{size}{after_size}{seq}{end}"
+            f"{start}{seq}{after_id}{body}{after_body}{created_at}{after_time}{size}{after_size}{seq}{end}"
         )
     return written
 

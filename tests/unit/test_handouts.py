@@ -1,0 +1,176 @@
+"""Messages that are handed out or settled together say and mean what each would by itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laneway.domain.ids import LARGEST_SEQ
+from laneway.domain.messages import Handout
+from laneway.domain.queues import Queue
+from laneway.domain.settings import QueueSettings
+from laneway.engine.handouts import list_deliveries, list_receipts
+from laneway.server.answers import encode
+from laneway.server.rest.handouts import Taker, write_handouts
+from laneway.server.rest.holding import read_runs
+from laneway.server.rest.settling import Ack
+from laneway.server.rest.times import to_unix, write_unix
+from laneway.server.rest.wire import MessageObject
+
+TOKEN = UUID(int=7)
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+QUEUE = Queue(
+    queue_id=1,
+    name='q"\u0000\u00e4',
+    settings=QueueSettings(lease=timedelta(seconds=30)),
+    groups={},
+    created_at=NOON,
+    updated_at=NOON,
+)
+
+bodies = st.sampled_from(['{"a": 1}', '"\u00e4\u20ac"', '"\\u0000"', "[]"])
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(  # noqa: DTZ001 - zone below
+    lambda moment: moment.replace(tzinfo=UTC)
+)
+leases = st.sampled_from([None, timedelta(seconds=1.5), timedelta(hours=1)])
+errors = st.sampled_from([None, 'no "such" address', "\u0000"])
+
+
+def columns_of(count: int) -> st.SearchStrategy[Handout]:
+    def column(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+        return st.none() | st.lists(values, min_size=count, max_size=count)
+
+    return st.builds(
+        Handout,
+        token=st.just(TOKEN),
+        segment=st.integers(1, 99),
+        lane=st.integers(1, 99),
+        first=st.integers(1, 10**9),
+        partition=st.text(max_size=3),
+        priority=st.integers(0, 9),
+        attempt=st.just(1),
+        until=moments,
+        positions=st.none() | st.permutations(range(count)),
+        attempts=column(st.sampled_from([None, 0, 3])),
+        created_at=st.lists(moments, min_size=count, max_size=count),
+        leases=column(leases),
+        max_attempts=column(st.sampled_from([None, 5])),
+        keys=st.none(),
+        headers=st.none(),
+        bodies=st.lists(bodies, min_size=count, max_size=count),
+        errors=column(errors),
+    )
+
+
+@given(st.integers(1, 4).flatmap(columns_of), leases, st.sampled_from([None, "c\u00e4"]))
+def test_messages_written_together_are_those_written_apart(
+    handout: Handout, lease: timedelta | None, consumer: str | None
+) -> None:
+    written = write_handouts([handout], Taker(QUEUE, consumer, lease))
+    apart = []
+    for delivery in list_deliveries([handout]):
+        lasts = lease or delivery.lease or QUEUE.settings.lease
+        taken = to_unix(delivery.until - lasts)
+        seconds = lasts.total_seconds()
+        apart.append(
+            MessageObject(
+                id=str(delivery.id),
+                queue_name=QUEUE.name,
+                type=delivery.partition,
+                payload=msgspec.Raw(delivery.body),
+                priority=delivery.priority,
+                status="processing",
+                attempt_count=delivery.attempt,
+                max_attempts=delivery.max_attempts or QUEUE.settings.max_attempts,
+                ack_timeout_seconds=int(seconds) if seconds.is_integer() else seconds,
+                lock_token=str(TOKEN),
+                locked_until=delivery.until,
+                consumer_id=consumer,
+                created_at=next(map(float, write_unix([delivery.created_at]))),
+                dequeued_at=taken,
+                acknowledged_at=None,
+                last_error=delivery.error,
+                payload_size=len(delivery.body.encode()),
+                stream_name="queue_processing",
+                stream_id=str(delivery.id),
+                processing_started_at=taken,
+            )
+        )
+    assert [text.encode() for text in written] == [encode(each) for each in apart]
+
+
+@given(st.lists(moments))
+def test_times_are_unix_seconds_to_the_millisecond(times: list[datetime]) -> None:
+    for moment, text in zip(times, write_unix(times), strict=True):
+        assert text == repr(float(text))
+        assert abs(float(text) - moment.timestamp()) < 0.000_501
+
+
+def test_handouts_of_several_lanes_come_in_their_order() -> None:
+    handouts = [
+        make_handout(lane=1, positions=[0, 3]),
+        make_handout(lane=2, positions=[1, 2]),
+        make_handout(lane=3, positions=None),
+    ]
+    assert [(each.lane, each.seq) for each in list_deliveries(handouts)] == [
+        (3, 5),
+        (3, 6),
+        (1, 5),
+        (2, 5),
+        (2, 6),
+        (1, 6),
+    ]
+    assert sorted(list_receipts(handouts)) == sorted(
+        delivery.receipt for delivery in list_deliveries(handouts)
+    )
+
+
+def test_acks_in_good_order_are_runs() -> None:
+    other = UUID(int=8)
+    acks = [Ack(f"2-3-{seq}", str(TOKEN)) for seq in (9, 10, 11)]
+    acks += [Ack(f"2-4-{seq}", str(TOKEN)) for seq in (1, 2)]
+    acks += [Ack("2-4-3", str(other))]
+    assert read_runs(acks) == ([TOKEN, TOKEN, other], [3, 4, 4], [9, 1, 3], [11, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "acks",
+    [
+        [Ack("2-3-1", None)],
+        [Ack("2-3-1", "no token")],
+        [Ack("2-3-01", str(TOKEN))],
+        [Ack("2-3-1", str(TOKEN)), Ack("2-3-1", str(TOKEN))],
+        [Ack("2-3-1", str(TOKEN)), Ack("2-3-3", str(TOKEN))],
+        [Ack("2-3-1", str(TOKEN)), Ack("2-3-2", str(TOKEN).replace("-", ""))],
+        [Ack(f"2-3-{LARGEST_SEQ}", str(TOKEN)), Ack(f"2-3-{LARGEST_SEQ + 1}", str(TOKEN))],
+    ],
+)
+def test_other_acks_are_looked_at_one_by_one(acks: list[Ack]) -> None:
+    assert read_runs(acks) is None
+
+
+def make_handout(*, lane: int, positions: list[int] | None) -> Handout:
+    return Handout(
+        token=TOKEN,
+        segment=2,
+        lane=lane,
+        first=5,
+        partition="",
+        priority=0,
+        attempt=1,
+        until=NOON,
+        positions=positions,
+        attempts=None,
+        created_at=[NOON, NOON],
+        leases=None,
+        max_attempts=None,
+        keys=None,
+        headers=None,
+        bodies=["1", "2"],
+        errors=None,
+    )

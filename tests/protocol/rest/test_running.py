@@ -250,8 +250,15 @@ async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
             children = [
                 child.pid
                 for child in psutil.Process(server.process.pid).children()
-                if "laneway.server.worker" in child.cmdline()
+                if is_worker(child)
             ]
             if len(children) == count:
                 return children
             await asyncio.sleep(0.02)
+
+
+def is_worker(child: psutil.Process) -> bool:
+    try:
+        return "laneway.server.worker" in child.cmdline()
+    except psutil.NoSuchProcess:  # it was killed a moment ago
+        return False

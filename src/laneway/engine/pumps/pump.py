@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -73,7 +73,8 @@ class Pump(Generic[Load, Answer]):
         self._flights_per_key = flights_per_key or settings.flights
         self._mixed = mixed
         self._pending: dict[Hashable, deque[Submission[Load, Answer]]] = {}
-        self._flying: Counter[Hashable] = Counter()
+        # How many flights carry something of a key; a key that none does is not in it.
+        self._flying: dict[Hashable, int] = {}
         self._flights = 0
         self._count = 0
         self._size = 0
@@ -135,7 +136,9 @@ class Pump(Generic[Load, Answer]):
             self._tasks.start(self._fly(), name=self._name)
 
     def _boardable(self) -> bool:
-        return any(self._flying[key] < self._flights_per_key for key in self._pending)
+        if not self._flying:
+            return bool(self._pending)
+        return any(self._flying.get(key, 0) < self._flights_per_key for key in self._pending)
 
     async def _fly(self) -> None:
         try:
@@ -151,7 +154,9 @@ class Pump(Generic[Load, Answer]):
 
     async def _fly_once(self, connection: Connection) -> None:
         keys, batch = self._board()
-        self._flying.update(keys)
+        flying = self._flying
+        for key in keys:
+            flying[key] = flying.get(key, 0) + 1
         # Another flight may take what this one may not.
         self._launch()
         try:
@@ -164,10 +169,10 @@ class Pump(Generic[Load, Answer]):
             self._fail(batch, error)
             raise
         finally:
-            self._flying.subtract(keys)
             for key in keys:
-                if not self._flying[key]:
-                    del self._flying[key]
+                flying[key] -= 1
+                if not flying[key]:
+                    del flying[key]
 
     def _board(self) -> tuple[list[Hashable], list[Submission[Load, Answer]]]:
         settings = self._settings
@@ -175,7 +180,7 @@ class Pump(Generic[Load, Answer]):
         batch: list[Submission[Load, Answer]] = []
         count = size = 0
         for key in list(self._pending):
-            if self._flying[key] >= self._flights_per_key:
+            if self._flying.get(key, 0) >= self._flights_per_key:
                 continue
             line = self._pending[key]
             boarded = len(batch)

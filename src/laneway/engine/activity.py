@@ -194,9 +194,9 @@ async def _complete(connection: Connection, rows: Sequence[asyncpg.Record]) -> l
     for row in rows:
         message = _read_id(row)
         remarks = [
-            Remark._make(tuple(anomaly)[2:])
+            Remark._make(tuple(anomaly)[3:])
             for anomaly in anomalies.get(row["event_id"], ())
-            if _covers(anomaly, row["seq"])
+            if _covers(anomaly, row)
         ]
         values = tuple(row)
         known = message and facts.get(message)
@@ -220,10 +220,11 @@ def _read_id(row: asyncpg.Record) -> MessageId | None:
     return MessageId(row["message_segment"], row["lane_id"], row["seq"])
 
 
-def _covers(anomaly: asyncpg.Record, seq: int | None) -> bool:
+def _covers(anomaly: asyncpg.Record, row: asyncpg.Record) -> bool:
+    seq = row["seq"]
     if anomaly["seqs"] is None or seq is None:
         return True
-    return any(run.lower <= seq < run.upper for run in anomaly["seqs"])
+    return anomaly["lane_id"] == row["lane_id"] and any(run.lower <= seq < run.upper for run in anomaly["seqs"])
 
 
 def _write_anomaly(anomaly: Anomaly) -> dict[str, object]:

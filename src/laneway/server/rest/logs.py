@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.activity import Entry, Found, Remark
+    from laneway.domain.ids import MessageId
     from laneway.server.settings import ServerSettings
 
 # The protocol's names of what can happen; the last four are ours.
@@ -162,7 +163,7 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
     source, target = _find_path(entry)
     batch = entry.batch if entry.batch is not None and entry.batch > 1 else None
     return Log(
-        log_id=_name_log(entry.event_id, entry.message and entry.message.seq),
+        log_id=_name_log(entry.event_id, entry.message),
         message_id=None if entry.message is None else str(entry.message),
         action=ACTIONS.get(entry.kind, entry.kind),
         timestamp=to_unix(entry.at),
@@ -195,7 +196,7 @@ def show_found(found: Found) -> AnomalyEntry:
     body = None if found.facts is None else found.facts.body
     name = f"anomaly-{found.anomaly_id}"
     if found.event_id is not None:
-        name = _name_log(found.event_id, found.message and found.message.seq)
+        name = _name_log(found.event_id, found.message)
     return AnomalyEntry(
         log_id=name,
         message_id=None if found.message is None else str(found.message),
@@ -240,8 +241,8 @@ def _show_remark(remark: Remark) -> AnomalyObject:
     )
 
 
-def _name_log(event_id: int, seq: int | None) -> str:
-    return str(event_id) if seq is None else f"{event_id}-{seq}"
+def _name_log(event_id: int, message: MessageId | None) -> str:
+    return str(event_id) if message is None else f"{event_id}-{message.lane}-{message.seq}"
 
 
 def _round(value: float | None) -> float | None:

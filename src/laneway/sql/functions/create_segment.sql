@@ -13,6 +13,7 @@ begin
     execute format('create index event_%s_order on laneway.event_%s (xid, event_id)', p_segment, p_segment);
     execute format('create index event_%s_seq on laneway.event_%s (lane_id, first_seq)', p_segment, p_segment);
     execute format('create index event_%s_wide on laneway.event_%s (lane_id) where last_seq - first_seq >= 10000', p_segment, p_segment);
+    execute format('create index event_%s_spread on laneway.event_%s (queue_id, at) where part_lane is not null', p_segment, p_segment);
     execute format('alter table laneway.event attach partition laneway.event_%s for values in (%s)', p_segment, p_segment);
     execute format('alter table laneway.event_%s drop constraint bounds', p_segment);
   end if;

@@ -1,4 +1,4 @@
--- What happened since p_seen: a row for each claim that an operation served, in the order of the transactions, with
+-- What happened since p_seen: a row for each lane or claim that an operation served, in the order of the transactions, with
 -- what detectors look at. p_seen is the snapshot of the last look: what was under way then is looked for by its
 -- transaction, so that nothing is stepped over however late it commits, and nobody's long transaction holds up the
 -- rest. From there on at least p_limit events, all of a transaction or none; `now` is the snapshot of this look.
@@ -14,28 +14,28 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
   following as materialized (
     select e.* from laneway.event e where e.xid >= pg_catalog.pg_snapshot_xmax(p_seen) order by e.xid fetch first (greatest(p_limit, 0)) rows with ties),
   found as (
-    select f.*, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
+    select f.*, coalesce(p.lane_id, f.lane_id) as run_lane, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
            coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
       from (select l.* from late l union all select n.* from following n) f
-      left join lateral unnest(f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) p (first_seq, last_seq, token, consumer, since) on true)
+      left join lateral unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) p (lane_id, first_seq, last_seq, token, consumer, since) on true)
   select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
-         l.partition, l.priority, f.message_segment, f.lane_id, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
+         l.partition, l.priority, f.message_segment, f.run_lane, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
          h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes
     from found f
     left join laneway.queue q on q.queue_id = f.queue_id
     left join laneway.consumer_group g on g.group_id = f.group_id
-    left join laneway.lane l on l.lane_id = f.lane_id
+    left join laneway.lane l on l.lane_id = f.run_lane
     -- Limited to the one there is, so that it is looked up by its key: joined, all of its lane would be read.
     left join lateral (select m.created_at, m.max_attempts, m.lease from laneway.message m
-                        where m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_first limit 1) h on true
+                        where m.segment = f.message_segment and m.lane_id = f.run_lane and m.seq = f.run_first limit 1) h on true
     left join lateral (select m.created_at from laneway.message m
-                        where f.action = 'claimed' and m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq = f.run_last limit 1) t on true
+                        where f.action = 'claimed' and m.segment = f.message_segment and m.lane_id = f.run_lane and m.seq = f.run_last limit 1) t on true
     left join lateral (
       select array_agg(m.seq order by m.size desc, m.seq) as seqs, array_agg(m.size order by m.size desc, m.seq) as sizes
         from (select m.seq, octet_length(m.body::text) as size from laneway.message m
-               where f.action = 'pushed' and m.segment = f.message_segment and m.lane_id = f.lane_id and m.seq between f.run_first and f.run_last
+               where f.action = 'pushed' and m.segment = f.message_segment and m.lane_id = f.run_lane and m.seq between f.run_first and f.run_last
                  -- Bodies as they lie are small unless they are compressed; only those that may be large are opened.
                  and (pg_catalog.pg_column_size(m.body) > p_large or pg_catalog.pg_column_compression(m.body) is not null) and octet_length(m.body::text) > p_large
                order by 2 desc, 1 limit 10) m) b on true
-   order by f.xid, f.event_id, f.run_first;
+   order by f.xid, f.event_id, f.run_lane, f.run_first;
 $$;

@@ -97,18 +97,16 @@ begin
 
   v_now := clock_timestamp();
   if p_keys is not null then
-    -- Mostly every key is new, and an insert that need not be ready for conflicts costs half.
+    -- Mostly every key is new, and an insert that need not be ready for conflicts costs a third.
     begin
       insert into laneway.dedup_key (queue_id, scope, key, segment, lane_id, seq, expires_at)
       select i.queue_id, i.scope, i.key, v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + v_queue.windows[least(i.lane_group, v_width)]
-        from (select i.queue_id, i.scope, i.key, i.lane_group, i.place, row_number() over (partition by i.queue_id, i.scope collate "C", i.key collate "C" order by i.n) as occurrence
-                from (select i.n, i.queue_id, case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
-                        from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) with ordinality i (queue_id, part, key, lane_group, place, n) where i.key is not null) i) i
-       where i.occurrence = 1 and (select k.lane_id from laneway.dedup_key k where k.queue_id = i.queue_id and k.scope = i.scope and k.key = i.key) is null
-       order by i.queue_id, i.scope collate "C", i.key collate "C";
+        from (select i.queue_id, case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
+                from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) i (queue_id, part, key, lane_group, place) where i.key is not null) i
+       order by i.key collate "C", i.queue_id, i.scope collate "C";
       get diagnostics v_taken = row_count;
     exception when unique_violation then
-      v_taken := 0; -- somebody else took one just now
+      v_taken := 0; -- one of them is known, or comes twice
     end;
     if v_taken < v_count - pg_catalog.num_nulls(variadic v_keys) then
       select t.* into v_take, v_item.places, v_first_segments, v_first_lanes, v_first_seqs
@@ -120,6 +118,7 @@ begin
     end if;
   end if;
 
+  v_now := clock_timestamp(); -- just before what is written: history looks for the event of a message by its time
   return query
     with written as (
       insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
@@ -127,9 +126,12 @@ begin
              v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
         from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false order by i.n),
     recorded as (
-      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
-      select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, l.lane_id, l.segment, l.head + 1, l.head + l.messages, p_ride
-        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i) where v_queue.recorded[least(l.i, v_width)] and l.messages > 0)
+      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last)
+      select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, case when count(*) = 1 then min(l.lane_id) end, l.segment, case when count(*) = 1 then min(l.head) + 1 end,
+             case when count(*) = 1 then min(l.head + l.messages) end, p_ride, case when count(*) > 1 then array_agg(l.lane_id) end, case when count(*) > 1 then array_agg(l.head + 1) end,
+             case when count(*) > 1 then array_agg(l.head + l.messages) end
+        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i)
+       where v_queue.recorded[least(l.i, v_width)] and l.messages > 0 group by l.queue_id, l.segment)
     select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),
            coalesce(v_first_seqs[i.n], v_heads[i.lane_group] + i.place), i.take is false
       from unnest(v_item.groups, v_item.places, v_take) with ordinality i (lane_group, place, take, n);

@@ -12,10 +12,10 @@ begin
   -- Each gets the place that it has if no key is taken.
   places := array(select (row_number() over (partition by i.lane_id order by i.n))::int from unnest(p_lanes) with ordinality i (lane_id, n) order by i.n);
   insert into laneway.dedup_key as d (queue_id, scope, key, segment, lane_id, seq, expires_at)
-  select distinct on (i.queue_id, i.scope collate "C", i.key collate "C") i.queue_id, i.scope, i.key, i.segment, i.lane_id, i.head + i.place, i.expires_at
+  select distinct on (i.key collate "C", i.queue_id, i.scope collate "C") i.queue_id, i.scope, i.key, i.segment, i.lane_id, i.head + i.place, i.expires_at
     from unnest(p_queues, p_scopes, p_keys, p_segments, p_lanes, p_heads, places, p_expiries) with ordinality i (queue_id, scope, key, segment, lane_id, head, place, expires_at, n)
-   where i.key is not null order by i.queue_id, i.scope collate "C", i.key collate "C", i.n
-  on conflict (queue_id, scope, key) do update
+   where i.key is not null order by i.key collate "C", i.queue_id, i.scope collate "C", i.n
+  on conflict (queue_id, key, scope) do update
     set segment = excluded.segment, lane_id = excluded.lane_id, seq = excluded.seq, expires_at = excluded.expires_at
     where d.expires_at <= p_now;
   take := array(select i.key is null or (k.lane_id = i.lane_id and k.seq = i.head + i.place)

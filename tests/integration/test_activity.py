@@ -229,6 +229,20 @@ async def test_anomalous_activity_is_listed_apart(broker: Broker) -> None:
     assert typed == ([], 0)
 
 
+async def test_anomaly_of_one_lane_is_none_of_the_others_pushed_with_it(broker: Broker) -> None:
+    place = await broker.find_activity_place()
+    pushed = await broker.push("jobs", [OutgoingMessage("1", "a"), LARGE._replace(partition="b")])
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    assert [each.seq for each in pushed] == [1, 1]
+    wanted = replace(EVERYTHING, kinds=["pushed"])
+    everything = await broker.list_activity(wanted)
+    assert [len(entry.remarks) for entry in everything.entries] == [0, 1]
+    remarkable = await broker.list_activity(replace(wanted, anomalous=True))
+    assert [entry.message for entry in remarkable.entries] == [pushed[1].id]
+    ordinary = await broker.list_activity(replace(wanted, anomalous=False))
+    assert [entry.message for entry in ordinary.entries] == [pushed[0].id]
+
+
 async def test_cleared_activity_is_gone_and_acknowledgements_are_not(broker: Broker) -> None:
     place = await broker.find_activity_place()
     await broker.push("jobs", [LARGE])

@@ -1,8 +1,10 @@
-"""Following what happens: what it may cost."""
+"""Following what happens: what it says and what it may cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.sql.calls import ack, claim, count_reads, create_queue, push
 
@@ -30,6 +32,27 @@ async def test_following_reads_each_message_once_also_where_it_began_on_an_empty
         read = await count_reads(session, "message_2_place") - before
     # Each message for its size, and each event's first and last one.
     assert read <= PUSHES * BATCH + 6 * PUSHES
+
+
+@pytest.mark.parametrize(("lanes", "largest", "rows"), [(3, 10, 3), (30, 10, 1), (30, 6000, 30)])
+async def test_push_to_many_lanes_is_followed_as_one_unless_it_is_large(
+    session: Session, lanes: int, largest: int, rows: int
+) -> None:
+    queue = await create_queue(session)
+    seen = await session.fetchval("select pg_current_snapshot()")
+    bodies = ["1"] * (lanes * 2 - 1) + [f'"{"x" * largest}"']
+    places = await push(session, queue, bodies, partitions=[str(n) for n in range(lanes)] * 2)
+    found = await session.fetch("select * from laneway.follow_events($1, 1000, 5000)", seen)
+    assert len(found) == rows
+    if rows == 1:
+        assert found[0]["lane_id"] is None
+        assert found[0]["spread"] == lanes * 2
+    else:
+        assert {(row["lane_id"], row["first_seq"], row["last_seq"]) for row in found} == {
+            (place.lane_id, 1, 2) for place in places
+        }
+    large = [(row["lane_id"], *row["large_seqs"]) for row in found if row["large_seqs"]]
+    assert large == ([(places[-1].lane_id, 2)] if largest > 5000 else [])
 
 
 async def follow(session: Session, seen: str) -> int:

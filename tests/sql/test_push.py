@@ -37,7 +37,7 @@ async def count_rows(session: Session) -> tuple[int, ...]:
     row = await session.fetchrow(
         "select (select count(*) from laneway.message), (select count(*) from laneway.lane), "
         "(select count(*) from laneway.dedup_key), "
-        "(select count(*) from laneway.event where lane_id is not null)"
+        "(select count(*) from laneway.events where lane_id is not null)"
     )
     assert row is not None
     return tuple(row)
@@ -243,7 +243,7 @@ async def test_duplicates_among_several_lanes_leave_no_holes(
         ("b", [1, 2, 3], ["0", "2", "6"]),
     ]
     pushed = await session.fetch(
-        "select partition, first_seq, last_seq from laneway.event join laneway.lane using (lane_id) "
+        "select partition, first_seq, last_seq from laneway.events join laneway.lane using (lane_id) "
         "where action = 'pushed' order by partition, first_seq"
     )
     assert [tuple(row) for row in pushed] == [
@@ -332,13 +332,25 @@ async def test_ordered_queue_waits_for_an_open_transaction(
     assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
 
 
-async def test_event_is_written_once_per_lane_and_call(session: Session, queue: Queue) -> None:
+async def test_event_is_written_once_per_call_and_queue(session: Session, queue: Queue) -> None:
+    other = await create_queue(session, "other")
     await push(session, queue, ["1", "2", "3"])
-    await push(session, queue, ["4", "5"], partitions=["a", "b"])
+    await push(session, queue, ["4", "5", "6"], partitions=["a", "b", "b"])
+    await push(session, [queue, queue, other], ["7", "8", "9"], partitions=["b", "a", "a"])
     rows = await session.fetch(
-        "select first_seq, last_seq from laneway.event where action = 'pushed' order by event_id"
+        "select event_id, queue_id, coalesce(partition, '-'), first_seq, last_seq from laneway.events "
+        "left join laneway.lane using (lane_id, queue_id) where action = 'pushed' order by xid, queue_id, partition"
     )
-    assert [tuple(row) for row in rows] == [(1, 3), (1, 1), (1, 1)]
+    assert len({row["event_id"] for row in rows}) == 4
+    mine, others = queue.queue_id, other.queue_id
+    assert [tuple(row)[1:] for row in rows] == [
+        (mine, "", 1, 3),
+        (mine, "a", 1, 1),
+        (mine, "b", 1, 2),
+        (mine, "a", 2, 2),
+        (mine, "b", 3, 3),
+        (others, "a", 1, 1),
+    ]
 
 
 async def test_queue_may_go_without_events(session: Session) -> None:
@@ -347,5 +359,5 @@ async def test_queue_may_go_without_events(session: Session) -> None:
     await push(session, queue, ["2", "3"], partitions=["a", "b"])
     await ack(session, await claim(session, queue, 10))
     assert not await session.fetchval(
-        "select exists (select from laneway.event where lane_id is not null)"
+        "select exists (select from laneway.events where lane_id is not null)"
     )

@@ -194,3 +194,18 @@ async def test_expired_keys_are_swept(session: Session) -> None:
     assert await session.fetchval("select laneway.sweep_dedup(1)") == 1
     assert await session.fetchval("select laneway.sweep_dedup()") == 1
     assert await session.fetchval("select key from laneway.dedup_key") == "b"
+
+
+async def test_sweep_of_keys_goes_on_where_it_stopped_and_begins_again(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1"] * 2000, keys=[str(n) for n in range(2000)])
+    await session.execute("update laneway.queue set dedup_window = '1 microsecond'")
+    await push(session, queue, ["1"] * 500, keys=[f"short {n}" for n in range(500)])
+    sweep = "select laneway.sweep_dedup($1)"
+    assert [await session.fetchval(sweep, 300) for _ in range(3)] == [300, 200, 0]
+    # What lies before the place it came to is found too.
+    await session.execute(
+        "update laneway.dedup_key set expires_at = '-infinity' where key::int < 1000"
+    )
+    assert [await session.fetchval(sweep, 700) for _ in range(3)] == [700, 300, 0]
+    assert await session.fetchval("select count(*) from laneway.dedup_key") == 1000

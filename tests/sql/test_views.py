@@ -106,6 +106,26 @@ async def test_history_tells_what_happened_in_order(session: Session, queue: Que
     ]
 
 
+async def test_history_knows_a_push_to_several_partitions(session: Session, queue: Queue) -> None:
+    parts = ["a", "b", "a"]
+    actions = "select action, messages from laneway.history($1, $2)"
+    places = [
+        place for _ in range(3) for place in await push(session, queue, ["1"] * 3, partitions=parts)
+    ]
+    expected = [("pushed", 2 if part == "a" else 1) for part in parts * 3]
+    for place, pushed in zip(places, expected, strict=True):
+        rows = await session.fetch(actions, place.lane_id, place.seq)
+        assert [tuple(row) for row in rows] == [pushed]
+    while got := await claim(session, queue, 9):
+        await ack(session, got)
+    # The log may have it no more.
+    await session.execute("delete from laneway.message")
+    for place, pushed in zip(places, expected, strict=True):
+        first, *rest = await session.fetch(actions, place.lane_id, place.seq)
+        assert tuple(first) == pushed
+        assert [row["action"] for row in rest] == ["claimed", "acked"]
+
+
 async def test_history_of_one_message_in_a_shared_claim_names_its_own_consumer(
     session: Session, queue: Queue
 ) -> None:

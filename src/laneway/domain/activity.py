@@ -56,6 +56,8 @@ class Snapshot(NamedTuple):
 class Event(NamedTuple):
     """What happened to a run of seqs at once; one about a queue has no lane and no seqs.
 
+    A push to many lanes has none either; spread: how many messages it brought.
+
     attempt: the hand-out it was about. since: when that began. first_created and last_created: when
     the run's ends were pushed. detail: a JSON object. large: of a push, the seqs and sizes of its
     large messages.
@@ -86,12 +88,13 @@ class Event(NamedTuple):
     lease: timedelta | None
     large_seqs: Sequence[int] | None
     large_sizes: Sequence[int] | None
+    spread: int | None = None
 
     @property
     def messages(self) -> int:
         """How many messages it was about."""
         if self.first_seq is None or self.last_seq is None:
-            return 0
+            return self.spread or 0
         return self.last_seq - self.first_seq + 1
 
 

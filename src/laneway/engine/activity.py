@@ -224,7 +224,9 @@ def _covers(anomaly: asyncpg.Record, row: asyncpg.Record) -> bool:
     seq = row["seq"]
     if anomaly["seqs"] is None or seq is None:
         return True
-    return anomaly["lane_id"] == row["lane_id"] and any(run.lower <= seq < run.upper for run in anomaly["seqs"])
+    return anomaly["lane_id"] == row["lane_id"] and any(
+        run.lower <= seq < run.upper for run in anomaly["seqs"]
+    )
 
 
 def _write_anomaly(anomaly: Anomaly) -> dict[str, object]:

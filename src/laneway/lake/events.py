@@ -42,6 +42,9 @@ _EXPRESSIONS = {name: f'e."{name}"' for name in COLUMNS["events"]} | {XID: "e.xi
 _FILTERED = {
     name: text for name, text in _EXPRESSIONS.items() if name not in {XID, "token", "detail"}
 }
+# An event of several lanes or claims is a row for each.
+_ROWS = "coalesce(cardinality(e.part_first), 1)"
+_ROWS_SO_FAR = f"sum({_ROWS}) over (order by e.xid rows unbounded preceding)::bigint"
 _HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
 
 
@@ -80,10 +83,11 @@ class EventSliceReader:
         self, database: Database, start: int, end: int, conditions: Sequence[str]
     ) -> list[EventSlice]:
         self._check_kept(database, start)
+        size = self._options.rows_per_partition
         rows = database.fetch(
-            "select r.xid::text::bigint as xid from (select e.xid, row_number() over (order by e.xid) as place"
+            f"select r.xid::text::bigint as xid from (select e.xid, {_ROWS} as rows, {_ROWS_SO_FAR} as place"
             f" from laneway.event e where {' and '.join(_between(start, end))}) r"
-            f" where r.place % {self._options.rows_per_partition} = 0 order by r.xid"
+            f" where (r.place - r.rows) / {size} < r.place / {size} order by r.xid"
         )
         # A transaction's events stay together.
         bounds = sorted({start, end, *(row["xid"] for row in rows)})
@@ -208,8 +212,9 @@ def find_end(database: Database, start: int, end: int, rows: int | None) -> int:
         found = database.fetch(f"select 1 as one from laneway.event e where {where} limit 1")
         return end if found else start
     found = database.fetch(
-        "select r.xid::text::bigint as xid from (select e.xid from laneway.event e"
-        f" where {where} order by e.xid limit {rows}) r order by r.xid desc limit 1"
+        f"select r.xid::text::bigint as xid from (select e.xid, {_ROWS_SO_FAR} - {_ROWS} as before from"
+        f" (select e.xid, e.part_first from laneway.event e where {where} order by e.xid limit {rows}) e) r"
+        f" where r.before < {rows} order by r.xid desc limit 1"
     )
     return int(found[0][XID]) + 1 if found else start
 

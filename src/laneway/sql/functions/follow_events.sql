@@ -2,12 +2,13 @@
 -- what detectors look at. p_seen is the snapshot of the last look: what was under way then is looked for by its
 -- transaction, so that nothing is stepped over however late it commits, and nobody's long transaction holds up the
 -- rest. From there on at least p_limit events, all of a transaction or none; `now` is the snapshot of this look.
--- large_: of the messages pushed, those of more than p_large bytes, the largest ten.
+-- large_: of the messages pushed, those of more than p_large bytes, the largest ten. A push to more than ten lanes with
+-- nothing large in it is one row without a lane; spread says how many messages.
 -- Locks: none. Errors: none.
 create or replace function laneway.follow_events(p_seen pg_snapshot, p_limit int, p_large int)
 returns table (now pg_snapshot, xid xid8, event_id bigint, at timestamptz, kind text, queue_id int, queue_name text, group_name text, type text, priority smallint,
   message_segment int, lane_id int, first_seq bigint, last_seq bigint, attempt smallint, token uuid, consumer text, since timestamptz, reason text, detail json,
-  first_created timestamptz, last_created timestamptz, max_attempts smallint, lease interval, large_seqs bigint[], large_sizes int[])
+  first_created timestamptz, last_created timestamptz, max_attempts smallint, lease interval, large_seqs bigint[], large_sizes int[], spread bigint)
 language sql stable set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
   with late as materialized (
     select e.* from laneway.event e where e.xid = any (array(select x from pg_catalog.pg_snapshot_xip(p_seen) x))),
@@ -16,11 +17,12 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
   found as (
     select f.*, coalesce(p.lane_id, f.lane_id) as run_lane, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
            coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
-      from (select l.* from late l union all select n.* from following n) f
-      left join lateral unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) p (lane_id, first_seq, last_seq, token, consumer, since) on true)
+      from (select l.*, l.largest <= p_large and cardinality(l.part_lane) > 10 as whole from (select l.* from late l union all select n.* from following n) l) f
+      left join lateral (select u.* from unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) u (lane_id, first_seq, last_seq, token, consumer, since) where f.whole is not true) p on true)
   select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
          l.partition, l.priority, f.message_segment, f.run_lane, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
-         h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes
+         h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes,
+         case when f.whole then (select sum(u.last_seq - u.first_seq + 1)::bigint from unnest(f.part_first, f.part_last) u (first_seq, last_seq)) end
     from found f
     left join laneway.queue q on q.queue_id = f.queue_id
     left join laneway.consumer_group g on g.group_id = f.group_id

@@ -21,6 +21,8 @@ declare
   v_lane record;         -- arrays, per lane
   v_queue record;        -- arrays, per lane too, or of one element where all lanes are of one queue
   v_width int := cardinality(p_queues);
+  v_priority smallint := coalesce(p_priorities[1], 0::smallint);
+  v_found int;           -- lanes found in one go
   v_segment int; v_unlogged int;
   v_segments int[]; v_heads bigint[];
   v_taken int := 0;
@@ -43,17 +45,37 @@ begin
   if exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') or exists (select from unnest(p_max_attempts) a (attempts) where a.attempts < 1) then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;
-  select array_agg(u.lane_group) as groups, array_agg(u.place) as places into v_item from (
-    select (dense_rank() over (order by i.queue_id, i.part collate "C", i.priority))::int as lane_group,
-           (row_number() over (partition by i.queue_id, i.part collate "C", i.priority order by i.n))::int as place
-      from (select i.n, i.queue_id, coalesce(i.part, '') as part, coalesce(i.priority, 0::smallint) as priority
-              from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) i
-     order by i.n) u;
-
-  select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids into v_lane
-    from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages
-            from unnest(v_queues, v_partitions, v_priorities, v_item.groups) i (queue_id, part, priority, lane_group) group by i.lane_group order by i.lane_group) g
-    left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
+  if v_width = 1 and coalesce(cardinality(p_priorities), 1) = 1 then
+    -- One queue and priority: lanes differ by their partitions alone, and those that are there are found in one go.
+    if coalesce(cardinality(p_partitions), 1) = 1 then
+      select array_fill(1, array[v_count]) as groups, array(select pg_catalog.generate_series(1, v_count)) as places, 1 as lanes into v_item;
+    else
+      select array_agg(u.lane_group) as groups, array_agg(u.place) as places, max(u.lane_group) as lanes into v_item from (
+        select (dense_rank() over (order by i.part collate "C"))::int as lane_group, (row_number() over (partition by i.part collate "C" order by i.n))::int as place
+          from (select i.n, coalesce(i.part, '') as part from unnest(p_partitions) with ordinality i (part, n)) i
+         order by i.n) u;
+    end if;
+    select array_agg(o.queue_id) as queues, array_agg(o.partition) as parts, array_agg(o.priority) as priorities, null::int[] as messages, array_agg(o.lane_id) as ids into v_lane
+      from (select o.queue_id, o.partition, o.priority, o.lane_id from laneway.lane o
+             where o.queue_id = p_queues[1] and o.partition = any (coalesce(array_replace(p_partitions, null, ''), array[''])) and o.priority = v_priority and o.stripe = 0
+             order by o.partition collate "C") o;
+    v_found := cardinality(v_lane.ids);
+    v_lane.messages := case v_item.lanes when 1 then array[v_count] when v_count then array_fill(1, array[v_count])
+                            else array(select count(*)::int from unnest(v_item.groups) i (lane_group) group by i.lane_group order by i.lane_group) end;
+  else
+    select array_agg(u.lane_group) as groups, array_agg(u.place) as places, max(u.lane_group) as lanes into v_item from (
+      select (dense_rank() over (order by i.queue_id, i.part collate "C", i.priority))::int as lane_group,
+             (row_number() over (partition by i.queue_id, i.part collate "C", i.priority order by i.n))::int as place
+        from (select i.n, i.queue_id, coalesce(i.part, '') as part, coalesce(i.priority, 0::smallint) as priority
+                from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) i
+       order by i.n) u;
+  end if;
+  if v_found is distinct from v_item.lanes then
+    select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids into v_lane
+      from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages
+              from unnest(v_queues, v_partitions, v_priorities, v_item.groups) i (queue_id, part, priority, lane_group) group by i.lane_group order by i.lane_group) g
+      left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
+  end if;
   -- The queues' settings, per lane; of one queue, the one element that stands for all.
   select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
          array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
@@ -124,12 +146,12 @@ begin
       insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
       select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
              v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
-        from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false order by i.n),
+        from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false),
     recorded as (
-      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last)
+      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last, largest)
       select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, case when count(*) = 1 then min(l.lane_id) end, l.segment, case when count(*) = 1 then min(l.head) + 1 end,
              case when count(*) = 1 then min(l.head + l.messages) end, p_ride, case when count(*) > 1 then array_agg(l.lane_id) end, case when count(*) > 1 then array_agg(l.head + 1) end,
-             case when count(*) > 1 then array_agg(l.head + l.messages) end
+             case when count(*) > 1 then array_agg(l.head + l.messages) end, case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
         from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i)
        where v_queue.recorded[least(l.i, v_width)] and l.messages > 0 group by l.queue_id, l.segment)
     select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),

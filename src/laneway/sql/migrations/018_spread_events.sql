@@ -1,6 +1,7 @@
 -- A push to several lanes is one event: part_lane says which lanes, part_first and part_last which seqs of each. Such an
 -- event has no lane_id of its own, and is found by its queue and the time at which its messages were pushed.
-alter table laneway.event add column part_lane int[];
+-- largest is the size of its largest body in bytes, or a little more: most need not be looked at for large ones.
+alter table laneway.event add column part_lane int[], add column largest int;
 do $$
 declare
   v_segment int;

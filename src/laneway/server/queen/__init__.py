@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.server.operations import Surface
-from laneway.server.queen import groups, health, resources, status, tracing
+from laneway.server.queen import groups, health, resources, status, steering, sums, tracing
 from laneway.server.queen.acknowledging import Acknowledging
 from laneway.server.queen.browsing import Browsing
 from laneway.server.queen.burying import Burying
@@ -39,7 +39,9 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *Transacting(pushing, leases).operations,
                 *Configuring(vault).operations,
                 *groups.OPERATIONS,
+                *steering.OPERATIONS,
                 *resources.OPERATIONS,
+                *sums.OPERATIONS,
                 *Browsing(vault).operations,
                 *Burying(vault).operations,
                 *tracing.OPERATIONS,

@@ -22,6 +22,7 @@ from laneway.server.queen.wire import (
     MomentText,
     PartitionName,
     QueueName,
+    queue_in_path,
     read_group,
     read_moment,
     refuse,
@@ -256,7 +257,7 @@ class Popping:
                 parameters=PopPartition,
                 answers={200: Popped, 204: None},
                 role=Role.WRITE,
-                reach=_queue_in_path,
+                reach=queue_in_path,
                 forms={"queue": ".+?", "partition": SLASHED},
                 tag="streams",
             ),
@@ -268,7 +269,7 @@ class Popping:
                 parameters=PopQueue,
                 answers={200: Popped, 204: None},
                 role=Role.WRITE,
-                reach=_queue_in_path,
+                reach=queue_in_path,
                 forms={"queue": SLASHED},
                 tag="streams",
             ),
@@ -370,7 +371,3 @@ def _read_start(wanted: Pop) -> Start:
     if wanted.subscription_from == "now":
         return "new"
     return choose_start(None, read_moment(wanted.subscription_from, "subscriptionFrom"))
-
-
-async def _queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
-    return (call.parameters.queue,)

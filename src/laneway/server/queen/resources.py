@@ -1,8 +1,8 @@
-"""The routes that show queues, namespaces, tasks and partitions, and remove queues."""
+"""The routes that show queues and partitions, and remove queues."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +21,7 @@ from laneway.server.queen.wire import (
     Limit,
     Offset,
     QueueName,
+    queue_in_path,
     read_group,
     show_group,
 )
@@ -108,38 +109,6 @@ class Depth(msgspec.Struct, kw_only=True):
     partitions: list[Pending]
 
 
-class Namespace(msgspec.Struct, kw_only=True):
-    namespace: str
-    queues: int
-    partitions: int
-    messages: Totals
-
-
-class Namespaces(msgspec.Struct, kw_only=True):
-    namespaces: list[Namespace]
-
-
-class Task(msgspec.Struct, kw_only=True):
-    task: str
-    queues: int
-    partitions: int
-    messages: Totals
-
-
-class Tasks(msgspec.Struct, kw_only=True):
-    tasks: list[Task]
-
-
-class Overview(msgspec.Struct, kw_only=True):
-    queues: int
-    partitions: int
-    namespaces: int
-    tasks: int
-    consumer_groups: int = msgspec.field(name="consumerGroups")
-    messages: Totals
-    timestamp: datetime
-
-
 class Deleted(msgspec.Struct, kw_only=True):
     deleted: bool
     existed: bool
@@ -222,37 +191,6 @@ async def list_partitions(call: Call[OfQueue, None]) -> Answer:
     return answer_json(200, PartitionList(partitions=shown))
 
 
-async def list_namespaces(call: Call[None, None]) -> Answer:
-    found: dict[str, list[QueueShown]] = {}
-    for queue in await collect_queues(call):
-        if queue.namespace is not None:
-            found.setdefault(queue.namespace, []).append(queue)
-    return answer_json(
-        200,
-        Namespaces(
-            namespaces=[
-                Namespace(namespace=name, **_sum_up(queues))
-                for name, queues in sorted(found.items())
-            ]
-        ),
-    )
-
-
-async def list_tasks(call: Call[None, None]) -> Answer:
-    found: dict[str, list[QueueShown]] = {}
-    for queue in await collect_queues(call):
-        if queue.task is not None:
-            found.setdefault(queue.task, []).append(queue)
-    return answer_json(
-        200,
-        Tasks(tasks=[Task(task=name, **_sum_up(queues)) for name, queues in sorted(found.items())]),
-    )
-
-
-async def show_overview(call: Call[None, None]) -> Answer:
-    return answer_json(200, make_overview(await collect_queues(call)))
-
-
 async def delete_queue(call: Call[ByQueue, None]) -> Answer:
     name = call.parameters.queue
     try:
@@ -277,16 +215,6 @@ async def collect_queues(call: Call[Any, Any]) -> list[QueueShown]:
     counts = await _count(call, queues)
     lanes = await call.broker.count_lanes()
     return [_show(queue, counts, lanes) for queue in queues]
-
-
-def make_overview(queues: Sequence[QueueShown]) -> Overview:
-    return Overview(
-        namespaces=len({queue.namespace for queue in queues} - {None}),
-        tasks=len({queue.task for queue in queues} - {None}),
-        consumer_groups=len({name for queue in queues for name in queue.consumer_groups}),
-        timestamp=datetime.now(UTC),
-        **_sum_up(queues),
-    )
 
 
 async def _visible(call: Call[Any, Any]) -> list[Queue]:
@@ -327,28 +255,10 @@ def _show_totals(count: Counts | None) -> Totals:
     )
 
 
-def _sum_up(queues: Sequence[QueueShown]) -> dict[str, Any]:
-    return {
-        "queues": len(queues),
-        "partitions": sum(queue.partitions for queue in queues),
-        "messages": Totals(
-            total=sum(queue.messages.total for queue in queues),
-            pending=sum(queue.messages.pending for queue in queues),
-            processing=sum(queue.messages.processing for queue in queues),
-            completed=sum(queue.messages.completed for queue in queues),
-            dead_letter=sum(queue.messages.dead_letter for queue in queues),
-        ),
-    }
-
-
 def _show_partition(queue: str, group: str, lag: PartitionLag) -> PartitionOfGroup:
     return PartitionOfGroup(
         queue_name=queue, consumer_group=show_group(group), **msgspec.structs.asdict(lag)
     )
-
-
-async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
-    return (call.parameters.queue,)
 
 
 async def _queue_if_named(call: Call[Any, Any], /) -> Sequence[str]:
@@ -428,36 +338,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         role=Role.READ,
         reach=_queue_if_named,
         compress=True,
-        tag="resources",
-    ),
-    Operation(
-        method="GET",
-        path="/resources/namespaces",
-        handler=list_namespaces,
-        summary="List the namespaces",
-        answers={200: Namespaces},
-        role=Role.READ,
-        reach=no_queue,
-        tag="resources",
-    ),
-    Operation(
-        method="GET",
-        path="/resources/tasks",
-        handler=list_tasks,
-        summary="List the tasks",
-        answers={200: Tasks},
-        role=Role.READ,
-        reach=no_queue,
-        tag="resources",
-    ),
-    Operation(
-        method="GET",
-        path="/resources/overview",
-        handler=show_overview,
-        summary="What there is, in numbers",
-        answers={200: Overview},
-        role=Role.READ,
-        reach=no_queue,
         tag="resources",
     ),
 )

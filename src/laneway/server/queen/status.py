@@ -9,13 +9,8 @@ import msgspec
 
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, no_queue
-from laneway.server.queen.resources import (
-    Overview,
-    QueueShown,
-    collect_queues,
-    make_overview,
-    queue_in_path,
-)
+from laneway.server.queen.resources import QueueShown, collect_queues
+from laneway.server.queen.sums import Overview, make_overview
 from laneway.server.queen.wire import (
     ByQueue,
     Failure,
@@ -23,6 +18,7 @@ from laneway.server.queen.wire import (
     MomentText,
     Offset,
     QueueName,
+    queue_in_path,
     read_moment,
     refuse,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -18,6 +18,8 @@ from laneway.server.errors import InvalidInput, Issue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from laneway.server.calls import Call
 
 # The queue's own group, as clients call it.
 QUEUE_MODE = "__QUEUE_MODE__"
@@ -120,3 +122,7 @@ def read_moment(text: str, name: str) -> datetime:
 
 def refuse(name: str, message: str) -> InvalidInput:
     return InvalidInput([Issue("custom", (name,), message)])
+
+
+async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.parameters.queue,)

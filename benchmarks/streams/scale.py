@@ -10,11 +10,12 @@ from benchmarks.http.scale import Scale as HttpScale
 
 @dataclass(frozen=True, slots=True)
 class Scale(HttpScale):
-    """partitions: few, some, many; rate: messages a second of which deliveries are timed."""
+    """partitions: few, some, many; rate: messages a second of which deliveries are timed; flow: those that groups share."""
 
     partitions: tuple[int, int, int] = (1, 100, 10_000)
     groups: int = 10
     rate: int = 1_000
+    flow: int = 3_000
     # What a turn may take before the first one has shown it: too many waiting do no harm.
     guess: float = 60_000
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from benchmarks.http.stage import open_stage
 from benchmarks.http.wrk import find_wrk
 from benchmarks.results import Machine, Run, record
+from benchmarks.streams.fan_out import measure_fan_out
 from benchmarks.streams.throughput import LOADS, measure_throughput
 from benchmarks.streams.waiting import measure_long_polls
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 Measurement: TypeAlias = Callable[["Stage"], Awaitable[list["Row"]]]
 
+FAN_OUT = "fan-out"
 LONG_POLL = "long-poll"
-ROWS = (*(load.name for load in LOADS), LONG_POLL)
+ROWS = (*(load.name for load in LOADS), FAN_OUT, LONG_POLL)
 
 # What takes longer is stopped, and the run with it.
 _LONGEST = timedelta(minutes=20)
@@ -67,8 +69,10 @@ async def run_streams(plan: Plan, progress: Progress) -> Run:
 
 def _list_measurements(plan: Plan) -> Iterable[tuple[str, Measurement]]:
     """Return the loads as one measurement, because they are compared with each other."""
-    loads = [name for name in plan.names if name != LONG_POLL]
+    loads = [name for name in plan.names if name not in {FAN_OUT, LONG_POLL}]
     if loads:
         yield ", ".join(loads), partial(measure_throughput, scale=plan.scale, names=loads)
+    if FAN_OUT in plan.names:
+        yield FAN_OUT, partial(measure_fan_out, scale=plan.scale)
     if LONG_POLL in plan.names:
         yield LONG_POLL, partial(measure_long_polls, scale=plan.scale)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from benchmarks.http.connection import open_connection
 from benchmarks.http.meter import OTHERS, Meter
 from benchmarks.http.waiting import Delivery, LostMessages
 from benchmarks.results import MILLISECONDS, Bound, Cpu, Figure, Latency, Row
+from benchmarks.streams.consumer import Consumer
 from benchmarks.streams.queues import BenchStream
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class Course:
                 await stack.enter_async_context(open_connection(self.stage.server))
                 for _ in range(_PRODUCERS + _POLLERS)
             ]
-            waits = [asyncio.ensure_future(self._poll(each)) for each in connections[_PRODUCERS:]]
+            consumers = [
+                Consumer(each, self.queue, "g1", self.delays) for each in connections[_PRODUCERS:]
+            ]
+            waits = [asyncio.ensure_future(consumer.run()) for consumer in consumers]
             try:
                 await asyncio.sleep(0.5)
                 start = time.monotonic()
@@ -69,28 +72,13 @@ class Course:
     async def _push(self, producer: HttpConnection, start: float, numbers: range) -> None:
         for number in numbers:
             await asyncio.sleep(max(0.0, start + number / self.rate - time.monotonic()))
-            item = {
-                "queue": self.queue,
-                "partition": f"p{number % _PARTITIONS}",
-                "payload": {"sent": time.monotonic_ns()},
-            }
-            answer = await producer.post("/api/v1/push", json.dumps({"items": [item]}))
+            body = (
+                f'{{"items":[{{"queue":"{self.queue}","partition":"p{number % _PARTITIONS}",'
+                f'"payload":{{"sent":{time.monotonic_ns()}}}}}]}}'
+            )
+            answer = await producer.post("/api/v1/push", body)
             if answer.status != 201:
                 raise LostMessages(answer.body.decode())
-
-    async def _poll(self, poller: HttpConnection) -> None:
-        path = f"/api/v1/pop/queue/{self.queue}?batch=100&wait=true&timeout=30000&consumerGroup=g1"
-        while True:
-            answer = await poller.get(path)
-            arrived = time.monotonic_ns()
-            if answer.status != 200:
-                continue
-            messages = json.loads(answer.body)["messages"]
-            self.delays.extend((arrived - m["data"]["sent"]) / 1_000_000 for m in messages)
-            keys = ("transactionId", "partitionId", "leaseId")
-            acks = [{key: message[key] for key in keys} for message in messages]
-            body = {"consumerGroup": "g1", "acknowledgments": acks}
-            await poller.post("/api/v1/ack/batch", json.dumps(body))
 
     async def _wait_for(self, count: int) -> None:
         for _ in range(100):

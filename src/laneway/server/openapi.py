@@ -24,6 +24,8 @@ is not acknowledged in time is handed out again, until its attempts are used up 
 
 Once a key is set, every call carries one: `X-API-KEY: …`, or `Authorization: Bearer …`."""
 _REF = "#/components/schemas/{name}"
+_NULL = {"type": "null"}
+_ANY = ["object", "array", "string", "number", "boolean", "null"]
 _PATH_NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
 
@@ -44,7 +46,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[method] = described
     # What only describes parameters is of no use as a schema of its own.
     used = msgspec.json.encode(paths).decode()
-    document = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "Laneway",
@@ -66,7 +68,8 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
             },
         },
     }
-    tidied: dict[str, Any] = _tidy(_shorten_names(document, components))
+    document = _shorten_names(document, components)
+    tidied: dict[str, Any] = _tidy(document, document["components"]["schemas"])
     return tidied
 
 
@@ -158,21 +161,42 @@ def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, 
     return shortened
 
 
-def _tidy(value: Any) -> Any:
-    """Say the type of a choice of texts, and leave out defaults that say no more than "none"."""
+def _tidy(value: Any, schemas: Mapping[str, Any]) -> Any:
+    """Say what the reference page wants said: the type of a choice of texts, and of what may be null or anything.
+
+    A default that says no more than "none" is left out.
+    """
     if isinstance(value, list):
-        return [_tidy(each) for each in value]
+        return [_tidy(each, schemas) for each in value]
     if not isinstance(value, dict):
         return value
     tidied = {
-        key: each if key == "example" else _tidy(each)
+        key: each if key == "example" else _tidy(each, schemas)
         for key, each in value.items()
         if key != "default" or each is not None
     }
     choices = tidied.get("enum")
     if isinstance(choices, list) and all(isinstance(each, str) for each in choices):
         tidied.setdefault("type", "string")
-    return tidied
+    properties = tidied.get("properties")
+    if isinstance(properties, dict):
+        tidied["properties"] = {name: each or {"type": _ANY} for name, each in properties.items()}
+    return _join_null(tidied, schemas)
+
+
+def _join_null(schema: dict[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """Have a type or null as one schema of two types."""
+    choices = schema.get("anyOf")
+    if not isinstance(choices, list) or _NULL not in choices:
+        return schema
+    other, *more = [choice for choice in choices if choice != _NULL]
+    if "$ref" in other:
+        other = _tidy(_resolve(other, schemas), schemas)
+    if more or "enum" in other:
+        return schema
+    kind = other.get("type", _ANY[:-1])
+    del schema["anyOf"]
+    return {**other, **schema, "type": [kind, "null"] if isinstance(kind, str) else [*kind, "null"]}
 
 
 def _keep_used(components: Mapping[str, Any], used: str) -> dict[str, Any]:

@@ -58,6 +58,20 @@ async def test_document_describes_every_route(api: httpx.AsyncClient) -> None:
     assert len(operations) == len(set(operations))
 
 
+async def test_document_says_types_as_the_reference_reads_them(api: httpx.AsyncClient) -> None:
+    schemas = (await api.get("/doc")).json()["components"]["schemas"]
+    log = schemas["Log"]["properties"]
+    assert log["queue"] == {"type": ["string", "null"]}
+    assert log["anomaly"] == {**schemas["AnomalyObject"], "type": ["object", "null"]}
+    assert {"object", "null", "string"} < set(
+        schemas["NewMessage"]["properties"]["payload"]["type"]
+    )
+    # It warns of a property whose schema says nothing.
+    assert all(
+        each for schema in schemas.values() for each in schema.get("properties", {}).values()
+    )
+
+
 async def test_reference_is_served_by_ourselves(api: httpx.AsyncClient) -> None:
     page = await api.get("/reference")
     assert page.status_code == 200

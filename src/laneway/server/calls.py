@@ -64,6 +64,10 @@ _WANTED = frozenset(
 )
 
 
+# Where a scope has the connection's transport.
+TRANSPORT = "laneway.transport"
+
+
 class Request:
     """A request as it came in, on its way to an operation."""
 
@@ -109,16 +113,8 @@ class Request:
 
     def is_gone(self) -> bool:
         """Tell without waiting whether the client has gone."""
-        while True:
-            waiting = self.receive().__await__()
-            try:
-                next(waiting)
-            except StopIteration as said:
-                if said.value["type"] == "http.disconnect":
-                    return True
-            else:
-                waiting.close()
-                return False
+        gone: bool = self.scope[TRANSPORT].is_closing()
+        return gone
 
 
 class Call(Generic[P, B]):

@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from laneway.server.calls import TRANSPORT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -190,6 +192,7 @@ class GuardedProtocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
+        scope[TRANSPORT] = self.transport  # type: ignore[literal-required]  # beside ASGI's
         before: RequestResponseCycle | None = self.cycle
         self.cycle = cycle = Cycle(
             scope,

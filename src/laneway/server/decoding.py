@@ -14,6 +14,9 @@ from laneway.server.operations import B, P
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Queries of so many bytes, and so many of them, are remembered by each route.
+_SHORT = 200
+_MOST_KNOWN = 100
 # "… - at `$.acks[3].id`", as msgspec ends its messages.
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -43,11 +46,28 @@ class BodyDecoder(Generic[B]):
 
 
 class ParametersDecoder(Generic[P]):
+    """Remembers what short queries mean, because who polls asks the same again and again."""
+
     def __init__(self, kind: type[P]) -> None:
         self._kind = kind
+        self._known: dict[bytes, P] = {}
 
     def decode(self, query: bytes, path: Mapping[str, str]) -> P:
-        """Read both; an empty parameter counts as not given, and the last of several counts."""
+        """Read both; an empty parameter counts as not given, and the last of several counts.
+
+        What is returned may be shared by several calls: it is not to be changed.
+        """
+        if path or len(query) > _SHORT:
+            return self._read(query, path)
+        known = self._known.get(query)
+        if known is None:
+            known = self._read(query, path)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[query] = known
+        return known
+
+    def _read(self, query: bytes, path: Mapping[str, str]) -> P:
         values: dict[str, Any] = dict(parse_qsl(query.decode("latin-1"))) if query else {}
         values.update(path)
         try:

@@ -151,11 +151,14 @@ async def touch_message(call: Call[ById, Touch]) -> Answer:
 
 async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
     """Return what is wrong with each, None where it is settled."""
+    results: list[Problem | None] = [None] * len(acks)
     runs = read_runs(acks)
     if runs is None:
         results, refused = await _ack_each(call, acks)
     else:
-        results, refused = [None] * len(acks), await _ack_runs(call, runs)
+        refused = await _ack_runs(call, runs)
+        if not refused:
+            return results
     await _explain_refusals(call, acks, results, refused)
     await record_refusals(call, acks, results)
     return results

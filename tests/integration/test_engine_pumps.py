@@ -24,7 +24,7 @@ from laneway.engine.pumps import push as push_module
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
-    import asyncpg
+    from collections.abc import Awaitable, Callable
 
     from tests.postgres import Connect
 
@@ -240,14 +240,18 @@ async def test_push_taken_back_before_it_boarded_does_not_happen(
 async def test_lost_race_is_run_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = 3
 
-    async def push_many(*args: object, **arguments: object) -> list[asyncpg.Record]:
-        nonlocal losses
-        if losses:
-            losses -= 1
-            raise TransientConflict("somebody else was quicker")
-        return await procedures.push_many(*args, **arguments)  # type: ignore[arg-type]
+    def lose(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def push(*args: object, **arguments: object) -> object:
+            nonlocal losses
+            if losses:
+                losses -= 1
+                raise TransientConflict("somebody else was quicker")
+            return await call(*args, **arguments)
 
-    monkeypatch.setattr(push_module, "push_many", push_many)
+        return push
+
+    for name in ("push_many", "push_telling"):
+        monkeypatch.setattr(push_module, name, lose(getattr(procedures, name)))
     await broker.push("jobs", [message(1)])
     assert losses == 0
     losses = 1000

@@ -106,7 +106,7 @@ class Broker(
             on_outbox=outbox.set,
             on_gap=self._hear_gap,
         )
-        super().__init__(Core(pool, catalog, Wakeups(notices.tell_wake), notices))
+        super().__init__(Core(pool, catalog, Wakeups(notices), notices))
         self._lanes = Lanes(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
         self._pushes = PushPump(
             pool=pool,

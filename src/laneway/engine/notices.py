@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -31,7 +32,8 @@ class Notices:
     """One connection that listens and sends, made again whenever it is lost.
 
     What is told within a moment goes out as one notification, apart from any transaction of the
-    callers. A notification is "sender:" and, on the channel WAKE, queue ids joined by commas; a
+    callers. Only a push that comes after a calm takes its notice along: one call and one commit
+    less until a lone message is heard of. A notification is "sender:" and, on the channel WAKE, queue ids joined by commas; a
     "+" after an id says that what came may not be due yet.
     """
 
@@ -58,14 +60,27 @@ class Notices:
         self._sender = uuid4().hex
         self._queues: dict[int, bool] = {}
         self._catalog = False
+        self._last_told = -self._pause
         self._stirred = asyncio.Event()
         self.listening = asyncio.Event()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
+        self._last_told = monotonic()
         queues = self._queues
         if delayed or queue_id not in queues:
             queues[queue_id] = delayed
             self._stirred.set()
+
+    def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
+        """Return the notification if there was none, and nothing to tell, for a while."""
+        now = monotonic()
+        if now - self._last_told < self._pause:
+            return None
+        self._last_told = now
+        return f"{self._sender}:{_write(queue_id, delayed)}"
+
+    def note_told(self) -> None:
+        self._last_told = monotonic()
 
     def tell_catalog(self) -> None:
         self._catalog = True
@@ -106,9 +121,7 @@ class Notices:
                 self._catalog = False
                 await notify(connection, CATALOG, f"{self._sender}:")
             queues, self._queues = self._queues, {}
-            ids = [
-                f"{queue_id}+" if delayed else str(queue_id) for queue_id, delayed in queues.items()
-            ]
+            ids = [_write(queue_id, delayed) for queue_id, delayed in queues.items()]
             for start in range(0, len(ids), IDS_PER_NOTICE):
                 payload = ",".join(ids[start : start + IDS_PER_NOTICE])
                 await notify(connection, WAKE, f"{self._sender}:{payload}")
@@ -126,3 +139,7 @@ class Notices:
     def _hear_catalog(self, payload: str) -> None:
         if not payload.startswith(self._sender):
             self._on_catalog()
+
+
+def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as it is told
+    return f"{queue_id}+" if delayed else str(queue_id)

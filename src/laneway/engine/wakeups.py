@@ -25,11 +25,24 @@ class Sleeper(Protocol):
         """
 
 
-class Wakeups:
-    """Wakes sleepers in memory at once and has `notify` tell other processes."""
+class Messenger(Protocol):
+    """Who tells other processes of a queue; delayed: what came may not be due yet."""
 
-    def __init__(self, notify: Callable[[int, bool], None]) -> None:
-        self._notify = notify
+    def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
+        """Tell them soon, together with what else there is to tell."""
+
+    def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - as above
+        """Return what a push may carry along to tell them, or nothing where it better does not."""
+
+    def note_told(self) -> None:
+        """Take note that a push has told them."""
+
+
+class Wakeups:
+    """Wakes sleepers in memory at once and has the messenger tell other processes."""
+
+    def __init__(self, messenger: Messenger) -> None:
+        self._messenger = messenger
         self._sleepers: dict[int, list[Sleeper]] = {}
         self._watchers: list[Callable[[], None]] = []
 
@@ -55,16 +68,25 @@ class Wakeups:
         partitions: Collection[str] | None = None,
         delayed: bool = False,
         plain: bool = False,
+        told: bool = False,
     ) -> None:
+        """Wake who waits; told: other processes were told by the push itself."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(partitions=partitions, delayed=delayed, plain=plain)
-        self.tell(queue_id, delayed=delayed)
+        self.tell(queue_id, delayed=delayed, told=told)
 
-    def tell(self, queue_id: int, *, delayed: bool = False) -> None:
+    def tell(self, queue_id: int, *, delayed: bool = False, told: bool = False) -> None:
         """Tell everybody but this process's sleepers of the queue."""
         for stir in self._watchers:
             stir()
-        self._notify(queue_id, delayed)
+        if told:
+            self._messenger.note_told()
+        else:
+            self._messenger.tell_wake(queue_id, delayed)
+
+    def write_notice(self, queue_id: int, *, delayed: bool) -> str | None:
+        """Return what a push to the queue may carry along, so that it need not be told apart."""
+        return self._messenger.write_notice(queue_id, delayed)
 
     def hear(self, queue_id: int, *, delayed: bool) -> None:
         """Wake for what another process did."""

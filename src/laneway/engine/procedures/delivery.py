@@ -39,6 +39,28 @@ async def push_many(
     )
 
 
+async def push_telling(
+    connection: Connection,
+    *,
+    queues: Sequence[int],
+    columns: MessageColumns,
+    ride: str | None = None,
+    notice: str,
+) -> tuple[list[asyncpg.Record], bool]:
+    """Return runs as push_many does, and whether the commit told other processes."""
+    rows = await fetch(
+        connection,
+        "select p.*, (select laneway.carry_notice($11))"
+        " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) p",
+        queues,
+        *columns,
+        ride,
+        notice,
+        means=_QUEUE,
+    )
+    return [row[:6] for row in rows], bool(rows) and rows[0][6]  # type: ignore[misc]
+
+
 async def transact(
     connection: Connection, *, acks: Runs, queues: Sequence[int], columns: MessageColumns
 ) -> list[asyncpg.Record]:

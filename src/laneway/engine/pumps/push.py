@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.engine.columns import expand_places, squeeze, turn_messages
-from laneway.engine.procedures.delivery import push_many
+from laneway.engine.procedures.delivery import push_many, push_telling
 from laneway.engine.pumps.pump import Pump
 
 if TYPE_CHECKING:
@@ -69,9 +69,20 @@ class PushPump:
     async def _carry(self, connection: Connection, loads: Sequence[PushLoad]) -> list[list[Pushed]]:
         queues, messages = _join(loads)
         columns = turn_messages(messages)
-        rows = await push_many(connection, queues=queues, columns=columns, ride=_tell(loads))
+        delayed = columns.delays is not None or any(load.delayed for load in loads)
+        ride = _tell(loads)
+        notice = (
+            self._wakeups.write_notice(queues[0], delayed=delayed) if len(queues) == 1 else None
+        )
+        if notice is None:
+            rows = await push_many(connection, queues=queues, columns=columns, ride=ride)
+            told = False
+        else:
+            rows, told = await push_telling(
+                connection, queues=queues, columns=columns, ride=ride, notice=notice
+            )
         pushed = expand_places(rows)
-        self.announce(queues, columns, delayed=any(load.delayed for load in loads))
+        self.announce(queues, columns, delayed=delayed, told=told)
         if len(loads) == 1:
             return [pushed]
         answers = []
@@ -82,13 +93,22 @@ class PushPump:
             start = end
         return answers
 
-    def announce(self, queues: Sequence[int], columns: MessageColumns, *, delayed: bool) -> None:
-        """Wake the waiters for what was pushed."""
+    def announce(
+        self,
+        queues: Sequence[int],
+        columns: MessageColumns,
+        *,
+        delayed: bool,
+        told: bool = False,
+    ) -> None:
+        """Wake the waiters for what was pushed; told: other processes know already."""
         delayed = delayed or columns.delays is not None
         partitions = columns.partitions or ("",)
         plain = columns.priorities is None
         if len(queues) == 1:
-            self._wakeups.wake(queues[0], partitions=set(partitions), delayed=delayed, plain=plain)
+            self._wakeups.wake(
+                queues[0], partitions=set(partitions), delayed=delayed, plain=plain, told=told
+            )
             return
         if len(partitions) == 1:
             partitions = tuple(partitions) * len(queues)

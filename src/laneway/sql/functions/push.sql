@@ -1,5 +1,6 @@
--- Pushes one message, for people at a prompt; answers its id. Inside a longer transaction of your own use outbox_push,
--- which holds nobody up. Locks: as push_many. Errors: LW404 unknown queue, LW413 body too big.
+-- Pushes one message, for people at a prompt; answers its id. Its commit wakes who waits, unless another push is about to wake
+-- somebody: then they find it within a second. Inside a longer transaction of your own use outbox_push, which holds
+-- nobody up. Locks: as push_many, and carry_notice's. Errors: LW404 unknown queue, LW413 body too big.
 create or replace function laneway.push(
   p_queue text, p_body json, p_partition text default '', p_priority int default 0, p_delay interval default null, p_key text default null, p_headers json default null)
 returns text
@@ -14,5 +15,6 @@ begin
   select laneway.message_id(p.segment, p.lane_id, p.seq) into v_id
     from laneway.push_many(array[v_queue], array[p_body], array[p_partition], array[p_priority::smallint], case when p_delay is not null then array[p_delay] end,
       case when p_key is not null then array[p_key] end, case when p_headers is not null then array[p_headers] end) p;
+  perform laneway.carry_notice(':' || v_queue || '+');
   return v_id;
 end $$;

@@ -1,0 +1,181 @@
+"""A lone push wakes other processes by its own commit, and pushes under load tell them apart from theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laneway.domain.errors import MessageTooLarge
+from laneway.domain.messages import OutgoingMessage
+from laneway.domain.settings import MaintenanceSettings, QueueSettings, WakeupSettings
+from laneway.engine import Broker
+from tests.integration.conftest import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.postgres import Connect
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+# No net: what is not woken stays asleep, and the test runs into its timeout.
+DEAF = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR))
+# It never tells anybody anything but by its pushes.
+MUTE = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR, listen=False))
+# After one push it is never calm again, and tells others once.
+RESTLESS = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR, notify_pause=HOUR))
+
+
+async def test_lone_push_wakes_by_its_own_commit(database: str) -> None:
+    async with sleeper(database) as waiting, Broker(database, MUTE) as pusher:
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await waiting == ["1"]
+
+
+async def test_lone_delayed_push_tells_when_it_is_due(database: str) -> None:
+    async with sleeper(database) as waiting, Broker(database, MUTE) as pusher:
+        await pusher.push("jobs", [OutgoingMessage("1", delay=timedelta(milliseconds=50))])
+        assert await waiting == ["1"]
+
+
+async def test_push_to_a_delaying_queue_tells_when_it_is_due(database: str) -> None:
+    settings = QueueSettings(delay=timedelta(milliseconds=50))
+    async with sleeper(database, settings) as waiting, Broker(database, MUTE) as pusher:
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await waiting == ["1"]
+
+
+async def test_every_later_calm_has_its_own_notice(database: str, connect: Connect) -> None:
+    heard = await listen(connect)
+    quick = replace(MUTE, wakeups=replace(MUTE.wakeups, notify_pause=timedelta(microseconds=1)))
+    async with Broker(database, quick) as pusher:
+        await pusher.create_queue("jobs")
+        for n in range(3):
+            await pusher.push("jobs", [OutgoingMessage(str(n))])
+        assert len({(await heard.get())[0] for _ in range(3)}) == 1
+
+
+async def test_pushes_in_a_row_tell_apart_from_their_commits(
+    database: str, connect: Connect
+) -> None:
+    heard = await listen(connect)
+    looker = await connect()
+    await looker.execute("select laneway.create_queue('jobs')")
+    async with Broker(database, RESTLESS) as pusher:
+        await pusher._core.notices.listening.wait()
+        listener = await looker.fetchval(
+            "select pid from pg_stat_activity"
+            " where datname = current_database() and application_name = 'laneway notices'"
+        )
+        for n in range(3):
+            await pusher.push("jobs", [OutgoingMessage(str(n))])
+        first, second = await heard.get(), await heard.get()
+        assert first[0] != listener
+        assert second[0] == listener
+        assert first[1] == second[1]
+
+
+async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_missed(
+    database: str, connect: Connect
+) -> None:
+    other = await connect()
+    async with (
+        sleeper(database) as waiting,
+        Broker(database, DEAF) as pusher,
+        other.transaction(),
+    ):
+        assert await other.fetchval("select laneway.carry_notice(':0')")
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await waiting == ["1"]
+
+
+async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> None:
+    heard = await listen(connect)
+    async with Broker(database, MUTE) as pusher:
+        await pusher.create_queue("jobs", QueueSettings(max_bytes=10))
+        with pytest.raises(MessageTooLarge):
+            await pusher.push("jobs", [OutgoingMessage('"much too long"')])
+    own = await connect()
+    transaction = own.transaction()
+    await transaction.start()
+    await own.execute("select laneway.push('jobs', '1')")
+    await transaction.rollback()
+    await own.execute("select pg_notify('laneway_wake', 'nothing before')")
+    assert (await heard.get())[1] == "nothing before"
+
+
+async def test_push_at_a_prompt_wakes(database: str, connect: Connect) -> None:
+    async with sleeper(database) as waiting:
+        await (await connect()).execute("select laneway.push('jobs', '1')")
+        assert await waiting == ["1"]
+
+
+async def test_commit_of_an_outbox_push_wakes_another_process(
+    database: str, connect: Connect
+) -> None:
+    keeping = replace(DEAF, maintenance=MaintenanceSettings(outbox=HOUR))
+    async with Broker(database, keeping) as keeper, sleeper(database) as waiting:
+        await keeper.maintains.wait()
+        await keeper._core.notices.listening.wait()
+        own = await connect()
+        async with own.transaction():
+            await own.execute("select laneway.outbox_push('jobs', '1')")
+        assert await waiting == ["1"]
+
+
+async def test_pushes_through_many_brokers_wake_for_every_message(database: str) -> None:
+    """Some come after a calm, some in a row, some beside those of other brokers."""
+    async with Broker(database, DEAF) as consumer:
+        await consumer.create_queue("jobs")
+        await consumer._core.notices.listening.wait()
+
+        async def produce(name: str) -> None:
+            async with Broker(database, DEAF) as pusher:
+                for n in range(20):
+                    await pusher.push("jobs", [OutgoingMessage(f'"{name}{n}"')])
+                    await asyncio.sleep(0.001 * (n % 7))
+                # Its last notice may be still to be sent when it closes.
+                await pusher._core.notices.listening.wait()
+                while pusher._core.notices._queues:
+                    await asyncio.sleep(0.001)
+
+        producing = asyncio.gather(*[produce(name) for name in "abcd"])
+        seen: list[str] = []
+        while len(seen) < 80:
+            seen += [item.body for item in await consumer.claim("jobs", 10, wait=MINUTE)]
+        await producing
+        assert sorted(seen) == sorted(f'"{name}{n}"' for name in "abcd" for n in range(20))
+
+
+@asynccontextmanager
+async def sleeper(
+    database: str, settings: QueueSettings | None = None
+) -> AsyncIterator[asyncio.Future[list[str]]]:
+    """Yield what a broker of its own gets that found nothing and waits."""
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs", settings)
+        await broker._core.notices.listening.wait()
+
+        async def take() -> list[str]:
+            return [delivery.body for delivery in await broker.claim("jobs", wait=MINUTE)]
+
+        waiting = asyncio.ensure_future(take())
+        while not broker._claims or any(pump._flights for pump in broker._claims.values()):
+            await asyncio.sleep(0.001)
+        yield waiting
+
+
+async def listen(connect: Connect) -> asyncio.Queue[tuple[int, str]]:
+    """Return what is told from now on, with the process that told it."""
+    heard: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
+    connection = await connect()
+    await connection.add_listener(
+        "laneway_wake", lambda _, pid, _channel, payload: heard.put_nowait((pid, str(payload)))
+    )
+    return heard

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.domain.errors import MessageTooLarge
+from laneway.domain.errors import MessageTooLarge, QueueExists
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import MaintenanceSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
+from laneway.engine.notices import Notices
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -26,34 +27,44 @@ HOUR = timedelta(hours=1)
 
 # No net: what is not woken stays asleep, and the test runs into its timeout.
 DEAF = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR))
-# It never tells anybody anything but by its pushes.
-MUTE = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR, listen=False))
-# After one push it is never calm again, and tells others once.
+# It hears nothing.
+EARLESS = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR, listen=False))
+# After one push it is never calm again, and tells others of the next, then no more.
 RESTLESS = replace(QUIET, wakeups=WakeupSettings(safety_poll=HOUR, notify_pause=HOUR))
 
 
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no broker tell anybody of a push but by the push itself."""
+    monkeypatch.setattr(Notices, "tell_wake", lambda *_: None)
+
+
+@pytest.mark.usefixtures("mute")
 async def test_lone_push_wakes_by_its_own_commit(database: str) -> None:
-    async with sleeper(database) as waiting, Broker(database, MUTE) as pusher:
+    async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await waiting == ["1"]
 
 
+@pytest.mark.usefixtures("mute")
 async def test_lone_delayed_push_tells_when_it_is_due(database: str) -> None:
-    async with sleeper(database) as waiting, Broker(database, MUTE) as pusher:
+    async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1", delay=timedelta(milliseconds=50))])
         assert await waiting == ["1"]
 
 
+@pytest.mark.usefixtures("mute")
 async def test_push_to_a_delaying_queue_tells_when_it_is_due(database: str) -> None:
     settings = QueueSettings(delay=timedelta(milliseconds=50))
-    async with sleeper(database, settings) as waiting, Broker(database, MUTE) as pusher:
+    async with sleeper(database, settings) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await waiting == ["1"]
 
 
+@pytest.mark.usefixtures("mute")
 async def test_every_later_calm_has_its_own_notice(database: str, connect: Connect) -> None:
     heard = await listen(connect)
-    quick = replace(MUTE, wakeups=replace(MUTE.wakeups, notify_pause=timedelta(microseconds=1)))
+    quick = replace(DEAF, wakeups=WakeupSettings(notify_pause=timedelta(microseconds=1)))
     async with Broker(database, quick) as pusher:
         await pusher.create_queue("jobs")
         for n in range(3):
@@ -95,9 +106,10 @@ async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_miss
         assert await waiting == ["1"]
 
 
+@pytest.mark.usefixtures("mute")
 async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> None:
     heard = await listen(connect)
-    async with Broker(database, MUTE) as pusher:
+    async with Broker(database, DEAF) as pusher:
         await pusher.create_queue("jobs", QueueSettings(max_bytes=10))
         with pytest.raises(MessageTooLarge):
             await pusher.push("jobs", [OutgoingMessage('"much too long"')])
@@ -108,6 +120,31 @@ async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> 
     await transaction.rollback()
     await own.execute("select pg_notify('laneway_wake', 'nothing before')")
     assert (await heard.get())[1] == "nothing before"
+
+
+async def test_broker_that_cannot_listen_tells_of_every_push(database: str) -> None:
+    async with sleeper(database) as first, Broker(database, EARLESS) as pusher:
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await first == ["1"]
+        async with sleeper(database) as second:
+            pusher._core.notices.note_told()
+            await pusher.push("jobs", [OutgoingMessage("2")])
+            assert await second == ["2"]
+
+
+async def test_broker_tells_of_its_last_push_before_it_closes(
+    database: str, connect: Connect
+) -> None:
+    heard = await listen(connect)
+    await (await connect()).execute("select laneway.create_queue('jobs')")
+    async with Broker(database, RESTLESS) as pusher:
+        await pusher._core.notices.listening.wait()
+        for n in range(2):
+            await pusher.push("jobs", [OutgoingMessage(str(n))])
+            await heard.get()
+        await pusher.push("jobs", [OutgoingMessage("2")])
+        assert heard.empty()
+    assert await heard.get()
 
 
 async def test_push_at_a_prompt_wakes(database: str, connect: Connect) -> None:
@@ -140,10 +177,6 @@ async def test_pushes_through_many_brokers_wake_for_every_message(database: str)
                 for n in range(20):
                     await pusher.push("jobs", [OutgoingMessage(f'"{name}{n}"')])
                     await asyncio.sleep(0.001 * (n % 7))
-                # Its last notice may be still to be sent when it closes.
-                await pusher._core.notices.listening.wait()
-                while pusher._core.notices._queues:
-                    await asyncio.sleep(0.001)
 
         producing = asyncio.gather(*[produce(name) for name in "abcd"])
         seen: list[str] = []
@@ -159,7 +192,8 @@ async def sleeper(
 ) -> AsyncIterator[asyncio.Future[list[str]]]:
     """Yield what a broker of its own gets that found nothing and waits."""
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs", settings)
+        with suppress(QueueExists):
+            await broker.create_queue("jobs", settings)
         await broker._core.notices.listening.wait()
 
         async def take() -> list[str]:

@@ -137,8 +137,11 @@ class Broker(
         return self._keeper.elected
 
     async def __aenter__(self) -> Self:
-        if self._settings.wakeups.listen:
-            self._tasks.start(self._core.notices.run(), name="notices")
+        notices = self._core.notices
+        speak = (
+            notices.run() if self._settings.wakeups.listen else notices.run_deaf(self._core.pool)
+        )
+        self._tasks.start(speak, name="notices")
         self._tasks.start(self._safety.run(), name="safety poll")
         if self._settings.maintenance.enabled:
             self._tasks.start(self._keeper.run(), name="maintenance")
@@ -163,6 +166,7 @@ class Broker(
                 await self._returns.join()
                 await self._pushes.drain()
                 await self._settlements.drain()
+                await self._core.notices.drain(self._core.pool)
         except TimeoutError:
             logger.warning("the broker closed with calls under way")
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from laneway.domain.settings import ConnectionSettings, WakeupSettings
+    from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class Notices:
         self._catalog = False
         self._last_told = -self._pause
         self._stirred = asyncio.Event()
+        self._sending = asyncio.Lock()
         self.listening = asyncio.Event()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
@@ -87,6 +90,7 @@ class Notices:
         self._stirred.set()
 
     async def run(self) -> None:
+        """Listen and send."""
         while True:
             try:
                 connection = await open_connection(
@@ -94,13 +98,36 @@ class Notices:
                 )
                 try:
                     await self._listen(connection)
-                    await self._send(connection)
+                    await self._keep_sending(connection)
                 finally:
                     self.listening.clear()
                     connection.terminate()
             except LanewayError as error:
                 logger.debug("no notices until the database is back: %s", error)
             await asyncio.sleep(self._retry_pause)
+
+    async def run_deaf(self, pool: Pool) -> None:
+        """Only send, over the pool's connections."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            try:
+                async with pool.lend() as connection:
+                    await self._send(connection)
+            except LanewayError as error:
+                logger.debug("no notices until the database is back: %s", error)
+                self._stirred.set()
+                await asyncio.sleep(self._retry_pause)
+            await asyncio.sleep(self._pause)
+
+    async def drain(self, pool: Pool) -> None:
+        """Return once all that was told is sent, if the database is there."""
+        async with self._sending:
+            pass
+        if self._queues or self._catalog:
+            with suppress(LanewayError):
+                async with pool.lend() as connection:
+                    await self._send(connection)
 
     async def _listen(self, connection: Connection) -> None:
         connection.add_termination_listener(lambda _: self._stirred.set())
@@ -111,21 +138,33 @@ class Notices:
         self.listening.set()
         self._on_gap()
 
-    async def _send(self, connection: Connection) -> None:
+    async def _keep_sending(self, connection: Connection) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
             if connection.is_closed():
                 return
-            if self._catalog:
-                self._catalog = False
-                await notify(connection, CATALOG, f"{self._sender}:")
+            await self._send(connection)
+            await asyncio.sleep(self._pause)
+
+    async def _send(self, connection: Connection) -> None:
+        async with self._sending:
+            catalog, self._catalog = self._catalog, False
             queues, self._queues = self._queues, {}
             ids = [_write(queue_id, delayed) for queue_id, delayed in queues.items()]
-            for start in range(0, len(ids), IDS_PER_NOTICE):
-                payload = ",".join(ids[start : start + IDS_PER_NOTICE])
-                await notify(connection, WAKE, f"{self._sender}:{payload}")
-            await asyncio.sleep(self._pause)
+            try:
+                if catalog:
+                    await notify(connection, CATALOG, f"{self._sender}:")
+                for start in range(0, len(ids), IDS_PER_NOTICE):
+                    payload = ",".join(ids[start : start + IDS_PER_NOTICE])
+                    await notify(connection, WAKE, f"{self._sender}:{payload}")
+            except BaseException:
+                # Better told twice than never.
+                self._catalog = self._catalog or catalog
+                for queue_id, delayed in queues.items():
+                    self._queues[queue_id] = delayed or self._queues.get(queue_id, False)
+                self._stirred.set()
+                raise
 
     def _hear_wake(self, payload: str) -> None:
         sender, _, ids = payload.partition(":")

@@ -14,12 +14,14 @@ from laneway.domain.errors import MessageTooLarge, QueueExists
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import MaintenanceSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
-from laneway.engine.notices import Notices
+from laneway.engine.notices import WAKE, Notices
+from laneway.engine.procedures import notification
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
+    from laneway.engine.procedures.call import Connection
     from tests.postgres import Connect
 
 MINUTE = timedelta(minutes=1)
@@ -147,6 +149,47 @@ async def test_broker_tells_of_its_last_push_before_it_closes(
     assert await heard.get()
 
 
+async def test_who_only_pushes_is_not_told_of_pushes(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hearers: list[Notices] = []
+    hear = Notices._hear_wake
+
+    def note_and_hear(notices: Notices, payload: str) -> None:
+        hearers.append(notices)
+        hear(notices, payload)
+
+    monkeypatch.setattr(Notices, "_hear_wake", note_and_hear)
+    async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
+        await pusher._core.notices.listening.wait()
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await waiting == ["1"]
+        assert pusher._core.notices not in hearers
+
+
+async def test_what_came_before_the_first_waiter_was_heard_of_is_looked_for(
+    database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    async def listen_later(
+        connection: Connection, channel: str, hear: Callable[[str], None]
+    ) -> None:
+        if channel == WAKE:
+            await gate.wait()
+        await notification.listen(connection, channel, hear)
+
+    monkeypatch.setattr("laneway.engine.notices.listen", listen_later)
+    async with sleeper(database, hears=False) as waiting:
+        own = await connect()
+        await own.execute(
+            "select laneway.push_many(array[queue_id], array['1'::json]) from laneway.queue"
+        )
+        assert not waiting.done()
+        gate.set()
+        assert await waiting == ["1"]
+
+
 async def test_push_at_a_prompt_wakes(database: str, connect: Connect) -> None:
     async with sleeper(database) as waiting:
         await (await connect()).execute("select laneway.push('jobs', '1')")
@@ -170,7 +213,6 @@ async def test_pushes_through_many_brokers_wake_for_every_message(database: str)
     """Some come after a calm, some in a row, some beside those of other brokers."""
     async with Broker(database, DEAF) as consumer:
         await consumer.create_queue("jobs")
-        await consumer._core.notices.listening.wait()
 
         async def produce(name: str) -> None:
             async with Broker(database, DEAF) as pusher:
@@ -188,13 +230,15 @@ async def test_pushes_through_many_brokers_wake_for_every_message(database: str)
 
 @asynccontextmanager
 async def sleeper(
-    database: str, settings: QueueSettings | None = None
+    database: str, settings: QueueSettings | None = None, *, hears: bool = True
 ) -> AsyncIterator[asyncio.Future[list[str]]]:
     """Yield what a broker of its own gets that found nothing and waits."""
     async with Broker(database, DEAF) as broker:
         with suppress(QueueExists):
             await broker.create_queue("jobs", settings)
-        await broker._core.notices.listening.wait()
+        if hears:
+            broker._core.notices.await_wakes()
+            await broker._core.notices.listening.wait()
 
         async def take() -> list[str]:
             return [delivery.body for delivery in await broker.claim("jobs", wait=MINUTE)]

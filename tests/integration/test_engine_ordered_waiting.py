@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 async def broker(database: str) -> AsyncIterator[Broker]:
     async with Broker(database, DEAF) as broker:
         await broker.create_queue("jobs", QueueSettings(ordered=True))
+        broker._core.notices.await_wakes()
+        await broker._core.notices.listening.wait()
         yield broker
 
 

@@ -264,7 +264,9 @@ async def test_catalog_change_in_another_process_is_heard(database: str) -> None
 async def start_waiting(
     broker: Broker, *, partition: str | None = None
 ) -> asyncio.Task[list[Delivery]]:
-    """Return a claim that has found nothing and waits."""
+    """Return a claim that has found nothing and waits, and that hears of others' pushes."""
+    broker._core.notices.await_wakes()
+    await broker._core.notices.listening.wait()
     before = {group_id: pump.waiting for group_id, pump in broker._claims.items()}
     task = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE, partition=partition))
 

@@ -411,7 +411,6 @@ class Broker(
         self._core.wakeups.hear(queue_id, delayed=delayed)
 
     def _hear_gap(self) -> None:
-        self._core.catalog.forget()
         self._core.wakeups.wake_all()
 
     def _require_open(self) -> None:

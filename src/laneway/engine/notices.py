@@ -29,14 +29,18 @@ OUTBOX = "laneway_outbox"
 # PostgreSQL takes less than 8000 bytes in one notification.
 IDS_PER_NOTICE = 500
 
+# After so many pauses with nothing to tell there is a calm.
+CALM = 2
+
 
 class Notices:
     """One connection that listens and sends, made again whenever it is lost.
 
     What is told within a moment goes out as one notification, apart from any transaction of the
     callers. Only a push that comes after a calm takes its notice along: one call and one commit
-    less until a lone message is heard of. A notification is "sender:" and, on the channel WAKE, queue ids joined by commas; a
-    "+" after an id says that what came may not be due yet.
+    less until a lone message is heard of. Wake-ups are heard once somebody here waits: who only
+    pushes is not disturbed by others' pushes. A notification is "sender:" and, on the channel WAKE,
+    queue ids joined by commas; a "+" after an id says that what came may not be due yet.
     """
 
     def __init__(
@@ -50,7 +54,7 @@ class Notices:
         on_outbox: Callable[[], None],
         on_gap: Callable[[], None],
     ) -> None:
-        """on_gap is called when notifications may have been missed."""
+        """on_gap is called when wake-ups may have been missed."""
         self._dsn = dsn
         self._connections = connections
         self._pause = settings.notify_pause.total_seconds()
@@ -62,10 +66,20 @@ class Notices:
         self._sender = uuid4().hex
         self._queues: dict[int, bool] = {}
         self._catalog = False
-        self._last_told = -self._pause
+        self._calm = CALM * self._pause
+        self._last_told = -self._calm
         self._stirred = asyncio.Event()
         self._sending = asyncio.Lock()
+        self._awaited = False
+        # All that is awaited is heard.
         self.listening = asyncio.Event()
+
+    def await_wakes(self) -> None:
+        """Hear of others' pushes from soon on, and for good."""
+        if not self._awaited:
+            self._awaited = True
+            self.listening.clear()
+            self._stirred.set()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
         self._last_told = monotonic()
@@ -77,7 +91,7 @@ class Notices:
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
         """Return the notification if there was none, and nothing to tell, for a while."""
         now = monotonic()
-        if now - self._last_told < self._pause:
+        if now - self._last_told < self._calm:
             return None
         self._last_told = now
         return f"{self._sender}:{_write(queue_id, delayed)}"
@@ -98,7 +112,7 @@ class Notices:
                 )
                 try:
                     await self._listen(connection)
-                    await self._keep_sending(connection)
+                    await self._serve(connection)
                 finally:
                     self.listening.clear()
                     connection.terminate()
@@ -132,14 +146,19 @@ class Notices:
     async def _listen(self, connection: Connection) -> None:
         connection.add_termination_listener(lambda _: self._stirred.set())
         await wait_for_no_disk(connection)
-        await listen(connection, WAKE, self._hear_wake)
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
-        self.listening.set()
-        self._on_gap()
+        self._on_catalog()
 
-    async def _keep_sending(self, connection: Connection) -> None:
+    async def _serve(self, connection: Connection) -> None:
+        awaited: bool | None = None
         while True:
+            if awaited is not self._awaited:
+                awaited = self._awaited
+                if awaited:
+                    await listen(connection, WAKE, self._hear_wake)
+                    self._on_gap()
+                self.listening.set()
             await self._stirred.wait()
             self._stirred.clear()
             if connection.is_closed():

@@ -28,6 +28,9 @@ class Sleeper(Protocol):
 class Messenger(Protocol):
     """Who tells other processes of a queue; delayed: what came may not be due yet."""
 
+    def await_wakes(self) -> None:
+        """Hear from now on what other processes tell; what was missed before is looked for."""
+
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
         """Tell them soon, together with what else there is to tell."""
 
@@ -48,10 +51,12 @@ class Wakeups:
 
     def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
         """Have `stir` called at every wake-up of any queue; return what ends that."""
+        self._messenger.await_wakes()
         self._watchers.append(stir)
         return lambda: self._watchers.remove(stir)
 
     def subscribe(self, queue_id: int, sleeper: Sleeper) -> None:
+        self._messenger.await_wakes()
         self._sleepers.setdefault(queue_id, []).append(sleeper)
 
     def unsubscribe(self, queue_id: int, sleeper: Sleeper) -> None:

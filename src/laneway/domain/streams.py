@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from laneway.domain.messages import Delivery, Pushed, Token
+    from laneway.domain.messages import Handout, Pushed, Token
 
 Action: TypeAlias = Literal["ack", "retry", "dead"]
 
@@ -55,7 +55,7 @@ class Swept(NamedTuple):
     """Messages of several lanes under one lease; None: there were no more lanes."""
 
     lease: Token | None
-    deliveries: Sequence[Delivery]
+    handouts: Sequence[Handout]
 
 
 class Transacted(NamedTuple):

@@ -44,6 +44,10 @@ def list_deliveries(handouts: Sequence[Handout]) -> list[Delivery]:
     return arrange(handouts, map(_list_messages, handouts))
 
 
+def count_messages(handouts: Iterable[Handout]) -> int:
+    return sum(len(handout.bodies) for handout in handouts)
+
+
 def list_receipts(handouts: Iterable[Handout]) -> list[Receipt]:
     return [
         Receipt(handout.token, handout.lane, seq)

@@ -21,7 +21,7 @@ from laneway.domain.streams import (
 )
 from laneway.engine.administration import Administration
 from laneway.engine.columns import expand_places, squeeze, turn_messages
-from laneway.engine.handouts import deal, list_deliveries
+from laneway.engine.handouts import deal
 from laneway.engine.lanes import LanePlace
 from laneway.engine.procedures import inspection, listing
 from laneway.engine.procedures import streams as procedures
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from laneway.domain.listings import MessageFilter
-    from laneway.domain.messages import Delivery, OutgoingMessage, Pushed, Status, Token
+    from laneway.domain.messages import Handout, OutgoingMessage, Pushed, Status, Token
     from laneway.domain.queues import Counts, Group
     from laneway.domain.settings import Start
     from laneway.domain.streams import Settlement
@@ -74,7 +74,7 @@ class Streams(Administration):
         self,
         queue: str,
         group: str,
-        first: Delivery,
+        first: Handout,
         *,
         want: int,
         lanes: int,
@@ -101,7 +101,7 @@ class Streams(Administration):
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._lanes.learn(row["lane_id"], place)
         dealt = deal((row[1:] for row in rows), waiters=_AT_ONCE)
-        return Swept(rows[0]["lease"], [each for part in dealt for each in list_deliveries(part)])
+        return Swept(rows[0]["lease"], [handout for part in dealt for handout in part])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages each on its own; those of a lease that fails one of them, not at all."""

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
+from laneway.engine.columns import Runs
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role, no_queue
@@ -190,17 +191,7 @@ class Acknowledging:
         self, call: Call[Any, Any], parts: Sequence[Part], shown: list[str]
     ) -> list[int]:
         """Return the places of those whose lease did not hold them: they are looked at again."""
-        receipts = [
-            Receipt(part.token, lane, seq)
-            for part in parts
-            for lane in (int(part.lane),)
-            for seq in part.seqs
-        ]
-        unique = list(dict.fromkeys(receipts))
-        lost = await call.service.broker.ack(unique)
-        call.service.metrics.count_messages(Traffic.ACKED, len(unique) - len(lost))
-        gone = {unique[position] for position in lost}
-        rest = [at for at, receipt in enumerate(receipts) if receipt in gone] if gone else []
+        rest = await self._ack(call, parts)
         missed = set(rest)
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
@@ -217,6 +208,26 @@ class Acknowledging:
             if missed and not missed.isdisjoint(range(part.at, part.at + len(part.keys))):
                 self._leases.forget(part.lease_id)
         return rest
+
+    async def _ack(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[int]:
+        """Return the places of those that were lost."""
+        runs = _list_runs(parts)
+        if runs is not None:
+            lost_runs = await call.service.broker.ack_runs(runs)
+            places = runs.find_positions(lost_runs)
+            call.service.metrics.count_messages(Traffic.ACKED, runs.messages - len(places))
+            return places
+        receipts = [
+            Receipt(part.token, lane, seq)
+            for part in parts
+            for lane in (int(part.lane),)
+            for seq in part.seqs
+        ]
+        unique = list(dict.fromkeys(receipts))
+        lost = await call.service.broker.ack(unique)
+        call.service.metrics.count_messages(Traffic.ACKED, len(unique) - len(lost))
+        gone = {unique[position] for position in lost}
+        return [at for at, receipt in enumerate(receipts) if receipt in gone] if gone else []
 
     async def _settle_rest(
         self,
@@ -277,6 +288,18 @@ class Acknowledging:
                 tag="streams",
             ),
         )
+
+
+def _list_runs(parts: Sequence[Part]) -> Runs | None:
+    """Return a run for each part where all come in order, and none twice."""
+    runs = Runs([], [], [], [])
+    for part in parts:
+        first, last = part.seqs[0], part.seqs[-1]
+        if part.seqs != list(range(first, last + 1)) or part.token in runs.tokens:
+            return None
+        runs.begin(part.token, int(part.lane), first)
+        runs.last[-1] = last
+    return runs
 
 
 def read_settlement(ack: Ack, default: str | None) -> Settlement:

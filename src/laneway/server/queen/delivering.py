@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import attrgetter
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from laneway.engine.handouts import arrange, list_attempts
 from laneway.server.answers import encode
 from laneway.server.queen.leases import Lease, Run
 from laneway.server.queen.pushing import Headers
 from laneway.server.queen.wire import quote_all, show_group, show_lane_address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Handout
     from laneway.server.queen.leases import Leases
     from laneway.server.queen.vault import Vault
 
 read_headers = msgspec.json.Decoder(Headers).decode
 NO_HEADERS = Headers()
+# Nobody's trace, and no producer known.
+_NO_MARKS: Iterable[tuple[str, str]] = repeat(("null", "null"))
 
 
 class Delivering:
@@ -33,7 +35,7 @@ class Delivering:
         self,
         queue: str,
         group: str,
-        deliveries: Sequence[Delivery],
+        handouts: Sequence[Handout],
         *,
         lease: str | None,
         extra: str = "",
@@ -43,48 +45,56 @@ class Delivering:
         lease_id = "null" if lease is None else f'"{lease}"'
         tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
         known = Lease(queue, group, {}, {})
-        messages: list[str] = []
-        for _, run in groupby(deliveries, key=attrgetter("lane")):
-            messages += self._show_run(known, list(run), tail)
+        messages = arrange(handouts, [self._show(known, handout, tail) for handout in handouts])
         if lease is not None:
             self._leases.remember(lease, known)
-        first = deliveries[0]
+        first = handouts[0]
         return (
             f'{{"success":true,"queue":{shown_queue},"partition":{encode(first.partition).decode()},'
             f'"partitionId":"{first.lane}","leaseId":{lease_id},"consumerGroup":{shown_group},'
             f'"partitionsClaimed":{len(known.runs)}{extra},"messages":[{",".join(messages)}]}}'
         ).encode()
 
-    def _show_run(self, known: Lease, run: Sequence[Delivery], tail: str) -> list[str]:
+    def _show(self, known: Lease, handout: Handout, tail: str) -> list[str]:
         """Return the messages of one claim, which are of one lane and segment."""
-        lane, partition = run[0].lane, run[0].partition
-        start = show_lane_address(run[0].segment, lane)
-        addresses = [f"{start}{digits[:4]}-{digits[4:]}" for digits in map(_write_seq, run)]
-        names = [delivery.key or address for delivery, address in zip(run, addresses, strict=True)]
-        seqs = {name: delivery.seq for name, delivery in zip(names, run, strict=True)}
-        known.runs[str(lane)] = Run(run[0].token, seqs)
+        lane, partition, first = handout.lane, handout.partition, handout.first
+        start = show_lane_address(handout.segment, lane)
+        count = len(handout.bodies)
+        digits = [f"{seq:016x}" for seq in range(first, first + count)]
+        addresses = [f"{start}{each[:4]}-{each[4:]}" for each in digits]
+        names = addresses
+        if handout.keys:
+            names = [key or own for key, own in zip(handout.keys, addresses, strict=True)]
+        seqs = dict(zip(names, range(first, first + count), strict=True))
+        known.runs[str(lane)] = Run(handout.token, seqs)
         known.partitions[str(lane)] = partition
         tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'
-        times = encode([delivery.created_at for delivery in run]).decode()[1:-1].split(",")
-        shown = []
-        for delivery, address, name, time in zip(
-            run, addresses, quote_all(names), times, strict=True
-        ):
-            body = delivery.body
-            trace = producer = "null"
-            if delivery.headers is not None:
-                headers = read_headers(delivery.headers)
-                if headers.sealed:
-                    body = self._vault.open(body, queue=known.queue)
-                trace = encode(headers.trace_id).decode()
-                producer = encode(headers.sub).decode()
-            shown.append(
-                f'{{"id":"{address}","transactionId":{name},"traceId":{trace},"data":{body},'
-                f'"producerSub":{producer},"createdAt":{time},"retryCount":{delivery.attempt - 1},'
-                f"{tail}"
+        times = encode(handout.created_at).decode()[1:-1].split(",")
+        bodies, marks = handout.bodies, _NO_MARKS
+        if handout.headers:
+            bodies, marks = self._open(known.queue, bodies, handout.headers)
+        return [
+            f'{{"id":"{address}","transactionId":{name},"traceId":{trace},"data":{body},'
+            f'"producerSub":{producer},"createdAt":{time},"retryCount":{attempt - 1},{tail}'
+            for address, name, body, time, attempt, (trace, producer) in zip(
+                addresses,
+                quote_all(names),
+                bodies,
+                times,
+                list_attempts(handout),
+                marks,
+                strict=False,  # some repeat without end
             )
-        return shown
+        ]
 
-
-def _write_seq(delivery: Delivery) -> str:
-    return f"{delivery.seq:016x}"
+    def _open(
+        self, queue: str, bodies: Sequence[str], headers: Sequence[str | None]
+    ) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return the bodies as they were sent, and each message's trace and producer."""
+        opened: list[str] = []
+        marks: list[tuple[str, str]] = []
+        for body, text in zip(bodies, headers, strict=True):
+            found = NO_HEADERS if text is None else read_headers(text)
+            opened.append(self._vault.open(body, queue=queue) if found.sealed else body)
+            marks.append((encode(found.trace_id).decode(), encode(found.sub).decode()))
+        return opened, marks

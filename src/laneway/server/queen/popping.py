@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role, no_queue
@@ -31,7 +32,7 @@ from laneway.server.queen.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Handout
     from laneway.domain.settings import Start
     from laneway.engine import Broker
     from laneway.server.calls import Call
@@ -111,7 +112,7 @@ class Taken(NamedTuple):
     """What was claimed, and from which queue; waited: nothing was there at first."""
 
     queue: str
-    deliveries: Sequence[Delivery]
+    handouts: Sequence[Handout]
     waited: bool
 
 
@@ -142,44 +143,45 @@ class Popping:
 
     async def _answer(self, call: Call[Any, None], taken: Taken, *, sweep: bool) -> Answer:
         wanted: Pop = call.parameters
-        deliveries = list(taken.deliveries)
-        if not deliveries:
+        if not taken.handouts:
             return NOTHING
+        handouts = sorted(taken.handouts, key=_find_place)
         broker = call.service.broker
         group = read_group(wanted.consumer_group)
-        lease = str(deliveries[0].token)
-        left = wanted.most - len(deliveries)
+        lease = str(handouts[0].token)
+        left = wanted.most - count_messages(handouts)
         # Those who left it to us and had to wait got all there was.
         wide = wanted.partitions is not None or not taken.waited
         if sweep and left > 0 and wanted.lanes > 1 and wide:
             more = await broker.sweep(
                 taken.queue,
                 group,
-                deliveries[0],
+                handouts[0],
                 want=left,
                 lanes=wanted.lanes - 1,
                 lease=wanted.lease,
             )
             if more.lease is not None:
-                deliveries += more.deliveries
+                handouts += more.handouts
                 lease = str(more.lease)
         if call.is_gone():
-            await broker.release([delivery.receipt for delivery in deliveries])
+            await broker.release(list_receipts(handouts))
             call.leave()
-        call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
+        count = count_messages(handouts)
+        call.service.metrics.count_messages(Traffic.DELIVERED, count)
         extra = ""
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
         shown = self._delivering.show(
             taken.queue,
             group,
-            deliveries,
+            handouts,
             lease=None if wanted.auto_ack else lease,
             extra=extra,
         )
         if wanted.auto_ack:
-            await broker.ack([delivery.receipt for delivery in deliveries])
-            call.service.metrics.count_messages(Traffic.ACKED, len(deliveries))
+            await broker.ack(list_receipts(handouts))
+            call.service.metrics.count_messages(Traffic.ACKED, count)
         return Answer(200, shown)
 
     async def _take(self, call: Call[Any, None], queue: str, partition: str | None) -> Taken:
@@ -189,7 +191,7 @@ class Popping:
         began = loop.time()
         start = _read_start(wanted)
         try:
-            deliveries = await _claim(
+            handouts = await _claim(
                 broker,
                 queue,
                 wanted=wanted,
@@ -197,7 +199,7 @@ class Popping:
                 start=start,
                 partition=partition,
             )
-            return Taken(queue, deliveries, waited=loop.time() - began > AT_ONCE)
+            return Taken(queue, handouts, waited=loop.time() - began > AT_ONCE)
         except QueueNotFound:
             if not wanted.wait:
                 return Taken(queue, (), waited=False)
@@ -205,15 +207,15 @@ class Popping:
             # From now on, though the queue is yet to come.
             start = await broker.ping()
         deadline = began + wanted.patience.total_seconds()
-        deliveries = []
+        handouts = []
         with suppress(TimeoutError, QueueNotFound):
             async with asyncio.timeout_at(deadline):
                 await wait_for_queue(broker, queue)
             left = timedelta(seconds=max(deadline - loop.time(), 0))
-            deliveries = await _claim(
+            handouts = await _claim(
                 broker, queue, wanted=wanted, wait=left, start=start, partition=partition
             )
-        return Taken(queue, deliveries, waited=True)
+        return Taken(queue, handouts, waited=True)
 
     async def _take_any(self, call: Call[Any, None]) -> Taken:
         wanted: PopAny = call.parameters
@@ -225,12 +227,12 @@ class Popping:
             queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
             names = [queue.name for queue in queues if call.identity.may_use(queue.name)]
             for name in names:
-                deliveries = await _claim_if_there(
+                handouts = await _claim_if_there(
                     broker, name, wanted=wanted, wait=NO_WAIT, start=start
                 )
-                if deliveries:
+                if handouts:
                     changed.cancel()
-                    return Taken(name, deliveries, waited=False)
+                    return Taken(name, handouts, waited=False)
             left = deadline - asyncio.get_running_loop().time()
             if not wanted.wait or left <= 0:
                 changed.cancel()
@@ -295,12 +297,12 @@ async def _claim(
     wait: timedelta,
     start: Start,
     partition: str | None = None,
-) -> list[Delivery]:
+) -> list[Handout]:
     """Claim; a group that is new begins where its first consumer says."""
     group = read_group(wanted.consumer_group)
 
-    async def claim() -> list[Delivery]:
-        return await broker.claim(
+    async def claim() -> list[Handout]:
+        return await broker.hand_out(
             queue,
             wanted.most,
             group=group,
@@ -318,7 +320,7 @@ async def _claim(
 
 async def _claim_if_there(
     broker: Broker, queue: str, *, wanted: Pop, wait: timedelta, start: Start
-) -> list[Delivery]:
+) -> list[Handout]:
     try:
         return await _claim(broker, queue, wanted=wanted, wait=wait, start=start)
     except QueueNotFound:
@@ -361,8 +363,13 @@ async def _race(
             if won is None:
                 won = Taken(name, result, waited=True)
             else:
-                await broker.release([delivery.receipt for delivery in result])
+                await broker.release(list_receipts(result))
     return won
+
+
+def _find_place(handout: Handout) -> int:
+    """Return where the first message stands among all that were handed out."""
+    return handout.positions[0] if handout.positions else -1
 
 
 def _read_start(wanted: Pop) -> Start:

@@ -22,6 +22,7 @@ from benchmarks.http.wrk import find_wrk
 from benchmarks.results import (
     PER_SECOND,
     Bound,
+    Cpu,
     Figure,
     Machine,
     Row,
@@ -70,7 +71,12 @@ LOADS = (
     Load("beside-moto", "send-message", MOTO, 50),
 )
 
-ROWS = tuple(load.name for load in LOADS)
+# Computed from what the rows above found: a message sent and received and deleted, one after the other.
+WHOLE_WAY = "fifo-whole-way"
+_WAY = ("send-batch", "receive-delete-batch")
+_FIFO_WAY = tuple(f"fifo-{name}" for name in _WAY)
+
+ROWS = (*(load.name for load in LOADS), WHOLE_WAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +119,14 @@ async def run_sqs(plan: Plan, progress: Progress) -> Run:
 async def _measure(stage: Stage, stack: AsyncExitStack, names: Sequence[str]) -> list[Row]:
     loads = [load for load in LOADS if load.name in names]
     needed = dict.fromkeys(name for load in loads for name in (load.beside, load.load))
+    if WHOLE_WAY in names:
+        needed |= dict.fromkeys((*_WAY, *_FIFO_WAY))
     turns = {name: await _make_turn(stage, stack, name) for name in needed}
     found = await take_rounds(stage, turns, stage.scale)
-    return [_make_row(load, found) for load in loads]
+    rows = [_make_row(load, found) for load in loads]
+    if WHOLE_WAY in names:
+        rows.append(_join_ways(found))
+    return rows
 
 
 async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> TakeTurn:
@@ -155,3 +166,28 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
         },
     )
+
+
+def _join_ways(found: Mapping[str, Sequence[Turn]]) -> Row:
+    ours, beside = (
+        list(zip(*(found[name] for name in way), strict=True)) for way in (_FIFO_WAY, _WAY)
+    )
+    rates = compare([(_find_rate(b), _find_rate(a)) for a, b in zip(ours, beside, strict=True)])
+    return Row(
+        name=WHOLE_WAY,
+        ours=Figure(rates.ours, PER_SECOND, "sent, received and deleted"),
+        beside=Figure(rates.base, PER_SECOND, "of a standard queue"),
+        ratio=rates.ratio,
+        low=rates.low,
+        high=rates.high,
+        rounds=rates.rounds,
+        cpu=Cpu(
+            median(sum(turn.cpu.server for turn in way) for way in ours),
+            median(sum(turn.cpu.postgres for turn in way) for way in ours),
+        ),
+    )
+
+
+def _find_rate(way: Sequence[Turn]) -> float:
+    """Return how many messages a second go all of a way whose parts take turns."""
+    return 1 / sum(1 / turn.rate for turn in way)

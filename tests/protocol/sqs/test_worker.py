@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from tests.postgres import run_server
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import Refusal, bodies, connect, drain
 
@@ -54,6 +55,34 @@ async def read_until(process: Process, *texts: str) -> None:
             line = (await process.stdout.readline()).decode()
             assert line, f"ended without {wanted}"
             wanted = {text for text in wanted if text not in line}
+
+
+async def test_database_away_is_service_unavailable_and_passes() -> None:
+    async with run_server() as postgres, run_laneway(postgres.dsn) as running:
+        sqs = connect(running.url)
+        url = sqs.create_queue(QueueName="away")["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody="kept")
+        [message] = drain(sqs, url, 1)
+        handle = message["ReceiptHandle"]
+        await postgres.stop()
+        async with asyncio.timeout(20), running.client() as plain:
+            for call in (
+                lambda: sqs.send_message(QueueUrl=url, MessageBody="lost"),
+                lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20),
+                lambda: sqs.delete_message(QueueUrl=url, ReceiptHandle=handle),
+            ):
+                with Refusal() as refusal:
+                    await asyncio.to_thread(call)
+                assert (refusal.code, refusal.status) == ("ServiceUnavailable", 503)
+            form = await plain.post(url, data={"Action": "SendMessage", "MessageBody": "lost"})
+            assert form.status_code == 503
+            assert "<Code>ServiceUnavailable</Code>" in form.text
+        await postgres.start()
+        async with asyncio.timeout(30), running.client() as plain:
+            while (await plain.get("/health")).status_code != 200:
+                await asyncio.sleep(0.05)
+        sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
+        assert bodies(drain(sqs, url, 1)) == ["kept"]
 
 
 async def test_worker_survives_failures_and_a_restart_of_the_server(database: str) -> None:

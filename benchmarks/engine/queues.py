@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from laneway.engine.columns import Runs, make_runs
+from laneway.engine.handouts import deal, list_receipts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
-    from uuid import UUID
 
     import asyncpg
 
     from benchmarks.engine.site import Connection
-
-Held = tuple[list["UUID"], list[int], list[int], list[int]]
 
 
 class WrongCount(Exception):
@@ -57,22 +57,28 @@ class Queue:
             None if delay is None else [delay],
         )
 
-    async def claim(self, wants: Sequence[int]) -> list[asyncpg.Record]:
-        """Return a row for every run of one lane that went to one waiter."""
+    async def claim(self, wants: Sequence[int], *, shared: bool = False) -> list[asyncpg.Record]:
+        """Return a row for every claim; shared: one may be of several waiters, as the pumps ask."""
         return await self.connection.fetch(
-            "select * from laneway.claim_runs($1, $2, p_alone => true)", self.group_id, wants
+            "select * from laneway.claim_runs($1, $2, p_alone => true, p_shared => $3)",
+            self.group_id,
+            wants,
+            shared,
         )
 
-    async def ack(self, held: Held) -> None:
-        if await self.connection.fetch("select * from laneway.ack_many($1, $2, $3, $4)", *held):
+    async def ack(self, held: Runs) -> None:
+        shared = len(set(zip(held.tokens, held.lanes, strict=True))) < len(held.tokens)
+        if await self.connection.fetch(
+            "select * from laneway.ack_many($1, $2, $3, $4, $5)", *held, shared
+        ):
             raise WrongCount("a claim was not settled, although its time was not up")
 
     async def take(self, wants: Sequence[int]) -> int:
-        """Claim and settle, one run per token; return how many messages there were."""
-        runs = await self.claim(wants)
-        if runs:
-            await self.ack(name_runs(runs))
-        return count_messages(runs)
+        """Claim and settle, each waiter its own runs; return how many messages there were."""
+        claims = await self.claim(wants, shared=True)
+        if claims:
+            await self.ack(name_runs(claims, wants))
+        return count_messages(claims)
 
     async def take_all(self, wants: Sequence[int]) -> None:
         taken = await self.take(wants)
@@ -80,15 +86,13 @@ class Queue:
             raise WrongCount(f"{sum(wants)} messages were asked for and {taken} came")
 
 
-def count_messages(runs: Sequence[asyncpg.Record]) -> int:
-    return sum(len(run["bodies"]) for run in runs)
+def count_messages(claims: Sequence[asyncpg.Record]) -> int:
+    return sum(len(claim["bodies"]) for claim in claims)
 
 
-def name_runs(runs: Sequence[asyncpg.Record]) -> Held:
-    """Return what ack_many takes: token, lane, first and last seq, of every run."""
-    return (
-        [run["token"] for run in runs],
-        [run["lane_id"] for run in runs],
-        [run["first_seq"] for run in runs],
-        [run["first_seq"] + len(run["bodies"]) - 1 for run in runs],
-    )
+def name_runs(claims: Sequence[asyncpg.Record], wants: Sequence[int]) -> Runs:
+    """Return what ack_many takes: token, lane, first and last seq, of every waiter's every run."""
+    runs = Runs([], [], [], [])
+    for handouts in deal(claims, wants):
+        runs.join(make_runs(list_receipts(handouts)))
+    return runs

@@ -22,7 +22,7 @@ from laneway.domain.errors import (
     QueueNotFound,
 )
 from laneway.domain.ids import MessageId
-from laneway.domain.messages import Hold, Nack, Outcome, OutgoingMessage, Receipt, Status
+from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Status
 from laneway.domain.settings import ConnectionSettings, QueueSettings
 from laneway.engine import Broker
 from tests.integration.conftest import QUIET
@@ -184,19 +184,6 @@ async def test_extend_moves_the_deadline(broker: Broker) -> None:
     assert moved is not None
     assert moved - first.until > timedelta(minutes=50)
     assert lost is None
-
-
-async def test_extend_all_that_a_token_holds(broker: Broker) -> None:
-    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
-    claimed = await broker.claim("jobs", 3, lease=SECOND)
-    token, lane, _ = claimed[0].receipt
-    moved, lost = await broker.extend_holds(
-        [Hold(token, lane), Hold(uuid4(), lane)], lease=timedelta(hours=1)
-    )
-    assert moved is not None
-    assert lost is None
-    found = await broker.find("jobs", [delivery.id for delivery in claimed])
-    assert [message and message.until for message in found] == [moved] * 3
 
 
 async def test_broker_works_through_a_pooler(database: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from laneway.domain.errors import GroupNotFound, Overloaded
-from laneway.domain.messages import Nack, OutgoingMessage
+from laneway.domain.messages import Nack, Outcome, OutgoingMessage
 from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
 from laneway.engine.procedures.delivery import claim_runs
@@ -261,14 +261,45 @@ async def test_catalog_change_in_another_process_is_heard(database: str) -> None
         assert (await broker._core.catalog.find("jobs")).settings.description == "changed"
 
 
+async def test_consumers_that_ride_together_settle_apart(database: str) -> None:
+    """They hold what they got by one claim, and none can tell but by its token."""
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = [await start_waiting(broker) for _ in range(4)]
+        await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(4)])
+        (acked,), (failed,), (unread,), (kept,) = await asyncio.gather(*waiting)
+        assert len({each.token for each in (acked, failed, unread, kept)}) == 1
+        assert await broker.ack([acked.receipt]) == []
+        assert await broker.nack([Nack(*failed.receipt, dead=True)]) == [Outcome.DEAD]
+        assert await broker.release([unread.receipt]) == []
+        assert await broker.ack([acked.receipt, failed.receipt, unread.receipt]) == [0, 1, 2]
+        (until,) = await broker.extend([kept.receipt], lease=timedelta(hours=1))
+        assert until is not None
+        assert until > kept.until
+        (again,) = await broker.claim("jobs")
+        assert (again.body, again.attempt) == (unread.body, 1)
+        assert await broker.ack([again.receipt, kept.receipt]) == []
+
+
+async def test_who_asks_for_a_token_apart_shares_it_with_nobody(database: str) -> None:
+    async with Broker(database, DEAF) as broker:
+        await broker.create_queue("jobs")
+        waiting = [await start_waiting(broker, apart=place == 1) for place in range(3)]
+        await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
+        dealt = await asyncio.gather(*waiting)
+        assert len({each.token for (each,) in dealt}) == 3
+
+
 async def start_waiting(
-    broker: Broker, *, partition: str | None = None
+    broker: Broker, *, partition: str | None = None, apart: bool = False
 ) -> asyncio.Task[list[Delivery]]:
     """Return a claim that has found nothing and waits, and that hears of others' pushes."""
     broker._core.notices.await_wakes()
     await broker._core.notices.listening.wait()
     before = {group_id: pump.waiting for group_id, pump in broker._claims.items()}
-    task = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE, partition=partition))
+    task = asyncio.ensure_future(
+        broker.claim("jobs", wait=MINUTE, partition=partition, apart=apart)
+    )
 
     def asleep(pump: ClaimPump) -> bool:
         return (

@@ -74,13 +74,6 @@ class Receipt(NamedTuple):
     seq: int
 
 
-class Hold(NamedTuple):
-    """All that a token still holds of one lane."""
-
-    token: Token
-    lane: int
-
-
 class Delivery(NamedTuple):
     """A message in hand until `until`, by the database's clock.
 

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from laneway.domain.messages import (
         Delivery,
         Handout,
-        Hold,
         Nack,
         Outcome,
         OutgoingMessage,
@@ -228,11 +227,13 @@ class Broker(
         consumer: str | None = None,
         partition: str | None = None,
         priority: int | None = None,
+        apart: bool = False,
     ) -> list[Delivery]:
         """Return up to n messages, in order of priority, then age; none if none came in time.
 
         The lock lasts for `lease`, else the message's own, else the queue's, from when it is handed
         out. A caller that is cancelled gives back what was claimed for it, its attempt unspent.
+        Consumers of one name may get messages under one token, unless they ask for one apart.
         """
         handouts = await self.hand_out(
             queue,
@@ -243,6 +244,7 @@ class Broker(
             consumer=consumer,
             partition=partition,
             priority=priority,
+            apart=apart,
         )
         return list_deliveries(handouts)
 
@@ -257,6 +259,7 @@ class Broker(
         consumer: str | None = None,
         partition: str | None = None,
         priority: int | None = None,
+        apart: bool = False,
     ) -> list[Handout]:
         """Claim, for who can do with the messages of each lock as columns."""
         if n < 1:
@@ -266,7 +269,12 @@ class Broker(
             pump = await self._find_pump(queue, group)
             try:
                 return await pump.claim(
-                    n, wait=wait, lease=lease, consumer=consumer, wanted=Filter(partition, priority)
+                    n,
+                    wait=wait,
+                    lease=lease,
+                    consumer=consumer,
+                    wanted=Filter(partition, priority),
+                    apart=apart,
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
@@ -297,12 +305,6 @@ class Broker(
     ) -> list[datetime | None]:
         """Have locks last for `lease` from now; return the deadlines, None where one was lost."""
         return await self._settlements.extend(receipts, lease=lease) if receipts else []
-
-    async def extend_holds(
-        self, holds: Sequence[Hold], *, lease: timedelta
-    ) -> list[datetime | None]:
-        """Extend the locks on all that tokens still hold, lane by lane."""
-        return await self._settlements.extend_holds(holds, lease=lease) if holds else []
 
     async def extend_any(
         self, queue: str, message: MessageId, *, lease: timedelta, group: str = DEFAULT_GROUP

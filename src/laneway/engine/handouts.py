@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import merge
 from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,18 +17,60 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def deal(rows: Iterable[asyncpg.Record | tuple[Any, ...]], *, waiters: int) -> list[list[Handout]]:
-    """Return what each waiter was handed; a row is a waiter's number and a handout."""
-    dealt: list[list[Handout]] = [[] for _ in range(waiters)]
+def deal(
+    rows: Iterable[asyncpg.Record | tuple[Any, ...]], wants: Sequence[int]
+) -> list[list[Handout]]:
+    """Return what each waiter was handed.
+
+    A row is a waiter's number and a handout. What is more than that one wanted is for those after
+    it: they share a lock.
+    """
+    dealt: list[list[Handout]] = [[] for _ in wants]
     for row in rows:
         dealt[row[0]].append(Handout._make(row[1:]))
+    for waiter, handouts in enumerate(dealt):
+        if sum(len(handout.bodies) for handout in handouts) > wants[waiter]:
+            shared, dealt[waiter] = handouts, []
+            _share_out(shared, dealt, wants, waiter)
+            break
     return dealt
 
 
+def _share_out(
+    handouts: Sequence[Handout], dealt: list[list[Handout]], wants: Sequence[int], waiter: int
+) -> None:
+    """Give each waiter from this one on as many as it wanted, the oldest first."""
+    if len(handouts) == 1:
+        start = 0
+        for place in range(waiter, len(wants)):
+            stop = start + wants[place]
+            if start < len(handouts[0].bodies) and start < stop:
+                dealt[place].append(_cut(handouts[0], start, stop))
+            start = stop
+        return
+    places = chain.from_iterable(repeat(place, wants[place]) for place in range(waiter, len(wants)))
+    spots = [[(handout, at) for at in range(len(handout.bodies))] for handout in handouts]
+    for place, (handout, at) in zip(places, arrange(handouts, spots), strict=False):
+        dealt[place].append(_cut(handout, at, at + 1))
+
+
+def _cut(handout: Handout, start: int, stop: int) -> Handout:
+    return Handout._make(
+        column[start:stop] if isinstance(column, list) else column for column in handout
+    )._replace(first=handout.first + start)
+
+
 def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list[T]:
-    """Return what there is of each message, a column for a handout, in the order of delivery."""
+    """Return what there is of each message, a column for a handout, in the order of delivery.
+
+    That is by position or, where there are none, by age.
+    """
+    if len(handouts) == 1 and handouts[0].positions is None:
+        return list(*columns)
     if all(handout.positions is None for handout in handouts):
-        return list(chain.from_iterable(columns))
+        ages = [handout.created_at for handout in handouts]
+        aged = [zip(*pair, strict=False) for pair in zip(ages, columns, strict=True)]
+        return [value for _, value in merge(*aged, key=itemgetter(0))]
     first: list[T] = []
     placed: list[tuple[int, T]] = []
     for handout, column in zip(handouts, columns, strict=True):

@@ -100,7 +100,7 @@ class Streams(Administration):
         for row in rows:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._lanes.learn(row["lane_id"], place)
-        dealt = deal((row[1:] for row in rows), waiters=_AT_ONCE)
+        dealt = deal((row[1:] for row in rows), [want] * _AT_ONCE)
         return Swept(rows[0]["lease"], [handout for part in dealt for handout in part])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:

@@ -153,7 +153,7 @@ class _Progress:
 async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
     """Go on with the run that a message stands for, from its last finished step."""
     run_id = str(message.payload["run"])
-    driver = str(message.delivery.token)
+    driver = f"{message.delivery.token}/{message.delivery.id}"
     try:
         run = await backend.drive_run(run_id, driver)
     except RunNotFound:

@@ -84,17 +84,19 @@ async def claim_runs(
     consumers: Sequence[str | None] | None = None,
     partition: str | None = None,
     priority: int | None = None,
+    shared: bool = False,
 ) -> list[asyncpg.Record]:
-    """Return a row per claim: its waiter, and its messages as arrays (see `Handout`)."""
+    """Return a row per claim: its first waiter, and its messages as arrays (see `deal`)."""
     return await fetch(
         connection,
-        "select * from laneway.claim_runs($1, $2, $3, $4, $5, $6, true)",
+        "select * from laneway.claim_runs($1, $2, $3, $4, $5, $6, true, $7)",
         group_id,
         wants,
         leases,
         consumers,
         partition,
         priority,
+        shared,
         means=_GROUP,
     )
 
@@ -110,11 +112,12 @@ async def ack_many(
     """Return what was not settled: (idx of the run, first_seq, last_seq)."""
     return await fetch(
         connection,
-        "select * from laneway.ack_many($1, $2, $3, $4)",
+        "select * from laneway.ack_many($1, $2, $3, $4, $5)",
         tokens,
         lanes,
         first,
         last,
+        len(set(zip(tokens, lanes, strict=True))) < len(tokens),
     )
 
 
@@ -165,7 +168,7 @@ async def extend_many(
     *,
     tokens: Sequence[Token],
     lanes: Sequence[int],
-    seqs: Sequence[int | None],
+    seqs: Sequence[int],
     leases: Sequence[timedelta],
 ) -> list[asyncpg.Record]:
     """Return (idx, until or null) for every item."""

@@ -108,13 +108,14 @@ class ClaimPump:
         lease: timedelta | None = None,
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
+        apart: bool = False,
     ) -> list[Handout]:
         """Return up to `want` messages, or none when nothing came within `wait`.
 
         A caller that is cancelled gives back what was claimed for it.
         """
         self._require_room()
-        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT)
+        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, apart=apart)
         line = self._lines.get(wanted) or self._open_line(wanted)
         line.join(waiter)
         self._awake[line] = None
@@ -301,6 +302,7 @@ class ClaimPump:
                 group_id=self.group_id,
                 partition=wanted.partition,
                 priority=wanted.priority,
+                shared=not any(rider.apart for rider in riders),
                 **named,
             )
 
@@ -312,7 +314,7 @@ class ClaimPump:
         Where others got something, that may be all that nobody else was just reading: so who
         cannot wait asks once more.
         """
-        dealt = self._share_out(rows, waiters=len(riders))
+        dealt = self._share_out(rows, [rider.want for rider in riders])
         for row in rows:
             self._lanes.learn(row["lane_id"], self._place(row["partition"]))
         left = []
@@ -326,8 +328,10 @@ class ClaimPump:
                 left.append(rider)
         return left
 
-    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Handout]]:
-        return deal(rows, waiters=waiters)
+    def _share_out(
+        self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
+    ) -> list[list[Handout]]:
+        return deal(rows, wants)
 
     async def _watch_due(self, connection: Connection) -> None:
         """Wake up when something that is set aside for later comes due."""

@@ -22,17 +22,27 @@ class Filter(NamedTuple):
 
 
 class Waiter:
-    """One consumer's claim. last: it is answered by the next call, whatever that brings."""
+    """One consumer's claim. last: it is answered by the next call, whatever that brings.
 
-    __slots__ = ("answer", "consumer", "last", "lease", "want")
+    apart: under a token that it shares with no other.
+    """
+
+    __slots__ = ("answer", "apart", "consumer", "last", "lease", "want")
 
     def __init__(
-        self, want: int, lease: timedelta | None, consumer: str | None, *, last: bool
+        self,
+        want: int,
+        lease: timedelta | None,
+        consumer: str | None,
+        *,
+        last: bool,
+        apart: bool = False,
     ) -> None:
         self.want = want
         self.lease = lease
         self.consumer = consumer
         self.last = last
+        self.apart = apart
         self.answer: asyncio.Future[list[Handout]] = asyncio.get_running_loop().create_future()
 
 

@@ -136,8 +136,10 @@ class OrderedClaimPump(ClaimPump):
             asyncio.get_running_loop().call_later(self._due_pause, self._look_soon)
         return rows
 
-    def _share_out(self, rows: Sequence[asyncpg.Record], *, waiters: int) -> list[list[Handout]]:
-        return deal((row[1:] for row in rows), waiters=waiters)
+    def _share_out(
+        self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
+    ) -> list[list[Handout]]:
+        return deal((row[1:] for row in rows), wants)
 
     def _resume(self, hold: Hold) -> None:
         """Go on after all of a lane is settled."""

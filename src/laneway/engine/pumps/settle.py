@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from laneway.domain.messages import Hold, Nack, Receipt, Token
+    from laneway.domain.messages import Nack, Receipt
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lanes import Lanes
     from laneway.engine.pool import Pool
@@ -31,7 +31,7 @@ class _Release(NamedTuple):
 
 
 class _Extension(NamedTuple):
-    receipts: Sequence[Receipt | tuple[Token, int, None]]
+    receipts: Sequence[Receipt]
     lease: timedelta
 
 
@@ -100,13 +100,6 @@ class SettlePump:
     ) -> list[datetime | None]:
         """Return the new deadlines, None where the lock was lost."""
         return await self._extensions.submit(_Extension(receipts, lease), count=len(receipts))
-
-    async def extend_holds(
-        self, holds: Sequence[Hold], *, lease: timedelta
-    ) -> list[datetime | None]:
-        """Return the new deadlines, None where nothing is held any more."""
-        everything = [(token, lane, None) for token, lane in holds]
-        return await self._extensions.submit(_Extension(everything, lease), count=len(holds))
 
     async def drain(self) -> None:
         for pump in self._pumps:

@@ -309,6 +309,8 @@ async def _claim(
             wait=wait,
             lease=wanted.lease,
             partition=partition,
+            # The token is the lease, and that is renewed as a whole.
+            apart=True,
         )
 
     try:

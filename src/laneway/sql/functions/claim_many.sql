@@ -12,5 +12,5 @@ language sql set search_path = '' as $$
     from laneway.claim_runs(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority, p_alone) with ordinality
          c (waiter, token, segment, lane_id, first_seq, partition, priority, attempt, until, positions, attempts, created_at, leases, max_attempts, keys, headers, bodies, errors, row)
     cross join lateral unnest(c.bodies) with ordinality m (body, n)
-   order by c.waiter, coalesce(c.positions[m.n], 0), c.row, m.n;
+   order by c.waiter, c.positions[m.n], max(c.created_at[m.n]) over (partition by c.row order by m.n), c.row, m.n;
 $$;

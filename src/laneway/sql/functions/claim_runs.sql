@@ -1,18 +1,19 @@
 -- Hands out messages of a group to many waiting consumers at once: up to p_wants[i] to waiter i, in order of
 -- priority, then age. p_leases and p_consumers may be null; an element of p_leases that is null means the
 -- message's own lease, else the queue's. p_alone: this call is the whole transaction, which then commits
--- asynchronously (a crash only hands the messages out again).
--- Answers a row for each claim, that is for each run of one lane that went to one waiter (0-based): its messages
--- are first_seq, first_seq + 1, … in the arrays' order. An array that would hold only nulls may be null. positions,
--- where not null, ranks each message among all that were handed out in the call; attempts, where not null, goes
--- before attempt; errors, where not null, tells why each failed the last time.
--- Here is the straight path, a single lane with nothing exceptional ahead; claim_merged has the same for several
--- lanes, and the rest is in claim_shared and claim_ordered.
+-- asynchronously (a crash only hands the messages out again). p_shared: waiters with the same lease and consumer may hold what
+-- they get by one claim, which is cheaper; then whoever settles or extends must name the messages meant.
+-- Answers a row for each claim, that is for a run of one lane: its messages are first_seq, first_seq + 1, … in the
+-- arrays' order. They are for waiter (0-based) and, if they are more than it wanted, for those after it. positions, where
+-- not null, ranks each message among all that were handed out in the call, and the waiters get them in that order; else several
+-- runs for one waiter are to be merged by age. An array that would hold only nulls may be null; attempts, where not null, goes before attempt; errors, where not null, tells why each failed the last time.
+-- Here is the straight path, a single lane with nothing exceptional ahead; claim_oldest and claim_merged have the same for
+-- several lanes, and the rest is in claim_shared and claim_ordered.
 -- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 a want or lease that cannot be,
 -- LW503 others are reading all that may have something.
 create or replace function laneway.claim_runs(
   p_group_id int, p_wants int[], p_leases interval[] default null, p_consumers text[] default null,
-  p_partition text default null, p_priority smallint default null, p_alone boolean default false)
+  p_partition text default null, p_priority smallint default null, p_alone boolean default false, p_shared boolean default false)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
   positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -26,7 +27,10 @@ declare
   v_want int;
   v_now timestamptz;
   v_token uuid;
+  v_firsts bigint[];                     -- what each of several such waiters gets
+  v_lasts bigint[];
   v_straight boolean;
+  v_alike boolean;                       -- the waiters can hold what they get by one claim
   v_rivals int;
   v_base text;
 begin
@@ -65,19 +69,28 @@ begin
     return;
   end if;
   v_now := clock_timestamp();
+  v_alike := cardinality(p_wants) = 1 or (p_shared and v_wanted <= 10000
+    and (p_leases is null or p_leases = pg_catalog.array_fill(p_leases[1], array[cardinality(p_wants)]))
+    and (p_consumers is null or p_consumers = pg_catalog.array_fill(p_consumers[1], array[cardinality(p_wants)])));
   v_straight := p_partition is null and p_priority is null and v_group.reader_id is not null and (v_group.parked is null or v_group.parked <= v_group.priority);
   if v_straight and v_group.parked = v_group.priority then
     v_straight := not exists (select from laneway.parked k where k.group_id = p_group_id and k.priority = v_group.priority and k.available_at <= v_now);
   end if;
   if v_straight and v_group.priorities[2] = v_group.priority then
-    v_rivals := 2;
+    v_rivals := case when v_group.priorities[cardinality(v_group.readers)] = v_group.priority then cardinality(v_group.readers) else 2 end;
     while v_group.priorities[v_rivals + 1] = v_group.priority loop
       v_rivals := v_rivals + 1;
     end loop;
     if v_rivals <= 32 then
-      return query
-        select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
-          v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers));
+      if cardinality(p_wants) = 1 or (v_alike and p_wants = pg_catalog.array_fill(1, array[v_wanted])) then
+        return query
+          select * from laneway.claim_oldest(p_group_id, v_group.queue_id, coalesce(p_leases[1], v_group.lease), p_consumers[1], v_group.record_events,
+            v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers), cardinality(p_wants) > 1);
+      else
+        return query
+          select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
+            v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers));
+      end if;
       if found then
         return;
       end if;
@@ -105,15 +118,21 @@ begin
         return;
       end if;
     end if;
-    if v_straight and cardinality(p_wants) = 1 then
+    if v_straight and v_alike then
       v_token := gen_random_uuid();
+      if cardinality(p_wants) > 1 then
+        select array_agg(v_run.seq + w.upto - w.want + 1), array_agg(least(v_run.seq + w.upto, v_run.last)) into v_firsts, v_lasts
+          from (select u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
+         where w.want > 0 and w.upto - w.want < v_run.n;
+      end if;
       with moved as (
         insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_run.segment, v_run.last, v_now)),
       left_behind as (
         delete from laneway.progress where ctid = v_run.place),
       recorded as (
-        insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
-        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1, v_token, p_consumers[1]
+        insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, part_first, part_last)
+        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1, v_token, p_consumers[1],
+               v_firsts, v_lasts
          where v_group.record_events)
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
       values (v_token, v_group.reader_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, int8multirange(int8range(v_run.seq, v_run.last, '(]')),

@@ -71,6 +71,21 @@ async def test_each_waiter_gets_a_lane_of_its_own(session: Session, queue: Queue
     assert len({each.token for each in got}) == 2
 
 
+async def test_lanes_with_and_without_leases_of_their_own_are_handed_out_together(
+    session: Session, queue: Queue
+) -> None:
+    day = timedelta(days=1)
+    await push(
+        session, queue, ["1", "2", "3"], partitions=["a", "b", "c"], leases=[None, day, None]
+    )
+    got = await claim(session, queue, 5, 5, 5)
+    assert [(each.waiter, each.body) for each in got] == [(0, "1"), (1, "2"), (2, "3")]
+    by_body = {each.body: each for each in got}
+    assert by_body["2"].until - by_body["1"].until > day / 2
+    assert await ack(session, got) == []
+    assert await claim(session, queue, 5) == []
+
+
 async def test_lane_goes_on_when_all_is_acked(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     first = await claim(session, queue, 2)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Before this field, a handout has what its messages share.
+_COLUMNS = Handout._fields.index("positions")
+
 
 def deal(
     rows: Iterable[asyncpg.Record | tuple[Any, ...]], wants: Sequence[int]
@@ -55,9 +58,9 @@ def _share_out(
 
 
 def _cut(handout: Handout, start: int, stop: int) -> Handout:
-    return Handout._make(
-        column[start:stop] if isinstance(column, list) else column for column in handout
-    )._replace(first=handout.first + start)
+    token, segment, lane, first, *shared = handout[:_COLUMNS]
+    columns = [column and column[start:stop] for column in handout[_COLUMNS:]]
+    return Handout._make((token, segment, lane, first + start, *shared, *columns))
 
 
 def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list[T]:

@@ -57,6 +57,9 @@ class Lanes:
 
     def settle(self, runs: Runs, *, lost: Collection[int]) -> None:
         """Have those go on who wait for what these runs, but the lost ones, held."""
+        if not self._holds:
+            self.free(runs.lanes)
+            return
         others = []
         for run, (token, lane, first, last) in enumerate(zip(*runs, strict=True)):
             hold = self._holds.get(token)

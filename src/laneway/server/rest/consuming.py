@@ -9,15 +9,16 @@ import msgspec
 from msgspec import Meta
 
 from laneway.engine.handouts import list_receipts
-from laneway.server.answers import Answer, encode
+from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.rest.handouts import Taker, write_handouts
+from laneway.server.rest.handouts import Taker, show_message, write_handouts
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from laneway.domain.messages import Handout
     from laneway.server.calls import Call
 
 # A long poll may wait for a day.
@@ -52,19 +53,19 @@ class Taken(msgspec.Struct):
 
 
 async def take_message(call: Call[Take, None]) -> Answer:
-    messages = await _take(call, 1)
-    return Answer(200, messages[0].encode()) if messages else NOTHING
+    handouts, taker = await _take(call, 1)
+    return answer_json(200, show_message(handouts[0], taker)) if handouts else NOTHING
 
 
 async def take_messages(call: Call[TakeMany, None]) -> Answer:
-    messages = await _take(call, call.parameters.count)
+    messages = write_handouts(*await _take(call, call.parameters.count))
     # As Taken says, of messages that are JSON already.
     body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
     return Answer(200, body.encode())
 
 
-async def _take(call: Call[Any, None], count: int) -> list[str]:
-    """Return messages as JSON; when the client has gone meanwhile, they are given back at once."""
+async def _take(call: Call[Any, None], count: int) -> tuple[list[Handout], Taker]:
+    """Return what was taken; when the client has gone meanwhile, it is given back at once."""
     wanted: Take = call.parameters
     name = wanted.queue or call.settings.queue
     broker = call.service.broker
@@ -80,15 +81,13 @@ async def _take(call: Call[Any, None], count: int) -> list[str]:
         handouts = await claim
     else:
         handouts = await call.attend(claim, otherwise=[])
-    if not handouts:
-        return []
-    if call.is_gone():
+    if handouts and call.is_gone():
         await broker.release(list_receipts(handouts))
         call.leave()
-    taker = Taker(await broker.find_queue(name), wanted.consumer_id, wanted.lease)
-    messages = write_handouts(handouts, taker)
-    call.service.metrics.count_messages(Traffic.DELIVERED, len(messages))
-    return messages
+    delivered = sum([len(handout.bodies) for handout in handouts])
+    call.service.metrics.count_messages(Traffic.DELIVERED, delivered)
+    queue = await broker.find_queue(name)
+    return handouts, Taker(queue, wanted.consumer_id, wanted.lease)
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

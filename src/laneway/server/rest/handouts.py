@@ -40,6 +40,20 @@ class _Own(NamedTuple):
     error: str | None
 
 
+def show_message(handout: Handout, taker: Taker) -> MessageObject:
+    """Return the only message of a handout."""
+    body = handout.bodies[0]
+    return _describe(
+        handout,
+        next(iter(_list_own(handout))),
+        taker,
+        message_id=f"{handout.segment}-{handout.lane}-{handout.first}",
+        payload=Raw(body),
+        created_at=to_unix(handout.created_at[0]),
+        size=len(body) if body.isascii() else len(body.encode()),
+    )
+
+
 def write_handouts(handouts: Sequence[Handout], taker: Taker) -> list[str]:
     """Return each message as a MessageObject in JSON, in the order of delivery."""
     return arrange(handouts, [_write(handout, taker) for handout in handouts])
@@ -72,16 +86,32 @@ def _list_own(handout: Handout) -> Iterable[_Own]:
 
 def _encode_shared(handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
     """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
+    mark: Any = Raw(_MARK)
+    message_id: Any = Raw(b'"%d-%d-%b"' % (handout.segment, handout.lane, _MARK))
+    shared = _describe(
+        handout, own, taker, message_id=message_id, payload=mark, created_at=mark, size=mark
+    )
+    return encode(shared).decode().split(_MARK.decode())
+
+
+def _describe(
+    handout: Handout,
+    own: _Own,
+    taker: Taker,
+    *,
+    message_id: str,
+    payload: Raw,
+    created_at: float,
+    size: int,
+) -> MessageObject:
     queue, consumer, lease = taker
     lasts = lease or own.lease or queue.settings.lease
     taken = to_unix(handout.until - lasts)
-    mark: Any = Raw(_MARK)
-    message_id: Any = Raw(b'"%d-%d-%b"' % (handout.segment, handout.lane, _MARK))
-    shared = MessageObject(
+    return MessageObject(
         id=message_id,
         queue_name=queue.name,
         type=handout.partition,
-        payload=mark,
+        payload=payload,
         priority=handout.priority,
         status="processing",
         attempt_count=own.attempt,
@@ -90,13 +120,12 @@ def _encode_shared(handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
         lock_token=str(handout.token),
         locked_until=handout.until,
         consumer_id=consumer,
-        created_at=mark,
+        created_at=created_at,
         dequeued_at=taken,
         acknowledged_at=None,
         last_error=own.error,
-        payload_size=mark,
+        payload_size=size,
         stream_name="queue_processing",
         stream_id=message_id,
         processing_started_at=taken,
     )
-    return encode(shared).decode().split(_MARK.decode())

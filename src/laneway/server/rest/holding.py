@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from uuid import UUID
 
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import LARGEST_SEQ, MessageId
 from laneway.domain.messages import Receipt, Status
 from laneway.engine.columns import Runs
+from laneway.engine.tokens import read_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from laneway.domain.messages import StoredMessage
     from laneway.engine import Broker
@@ -186,14 +187,6 @@ def read_id(text: str) -> MessageId | None:
     try:
         return MessageId.parse(text)
     except InvalidId:
-        return None
-
-
-def read_token(text: str | None) -> UUID | None:
-    """Return the token, or None for a text that is none: it holds nothing."""
-    try:
-        return UUID(text or "")
-    except ValueError:
         return None
 
 

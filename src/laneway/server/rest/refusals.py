@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
-from laneway.server.rest.holding import Problem, read_id, read_token
+from laneway.engine.tokens import read_token
+from laneway.server.rest.holding import Problem, read_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

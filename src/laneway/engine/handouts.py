@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Before this field, a handout has what its messages share.
+_FIRST = Handout._fields.index("first")
+# From this field on, a handout has columns.
 _COLUMNS = Handout._fields.index("positions")
 
 
@@ -58,9 +59,10 @@ def _share_out(
 
 
 def _cut(handout: Handout, start: int, stop: int) -> Handout:
-    token, segment, lane, first, *shared = handout[:_COLUMNS]
-    columns = [column and column[start:stop] for column in handout[_COLUMNS:]]
-    return Handout._make((token, segment, lane, first + start, *shared, *columns))
+    values: list[Any] = list(handout)
+    values[_FIRST] += start
+    values[_COLUMNS:] = [column and column[start:stop] for column in values[_COLUMNS:]]
+    return Handout._make(values)
 
 
 def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list[T]:

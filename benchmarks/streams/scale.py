@@ -15,7 +15,7 @@ class Scale(HttpScale):
     partitions: tuple[int, int, int] = (1, 100, 10_000)
     groups: int = 10
     rate: int = 1_000
-    flow: int = 3_000
+    flow: int = 2_000
     # What a turn may take before the first one has shown it: too many waiting do no harm.
     guess: float = 60_000
 

@@ -41,6 +41,9 @@ LAST_RETRY = timedelta(seconds=1)
 
 NO_WAIT = timedelta(0)
 
+# As many messages for one waiter are worth a call of their own beside another.
+MANY = 64
+
 
 class Wishes(TypedDict):
     """What those who ride together ask for, as a claim takes it."""
@@ -219,12 +222,16 @@ class ClaimPump:
             self._awake[line] = None
 
     def _find_line(self) -> Line | None:
-        """Return the line that has been awake the longest and has somebody in it."""
-        while self._awake:
-            line = next(iter(self._awake))
-            if line.has_askers:
+        """Return the line that has been awake the longest and has somebody who may ask now.
+
+        Who wants few messages does not ask beside another of its line: their calls would hold each
+        other up in the same lanes, so they ride together in the next.
+        """
+        for line in list(self._awake):
+            if not line.has_askers:
+                del self._awake[line]
+            elif not line.riding or line.next_want >= MANY:
                 return line
-            del self._awake[line]
         return None
 
     async def _fly(self) -> None:

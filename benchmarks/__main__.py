@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import signal
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -45,6 +47,16 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     arguments = _make_parser().parse_args()
+    # What a shell starts in the background ignores Ctrl-C; a long run must end by either, and clean up.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        _run(arguments)
+    except KeyboardInterrupt:
+        sys.exit("stopped: the rows that had ended are in the file of results")
+
+
+def _run(arguments: argparse.Namespace) -> None:
     match arguments.command:
         case "engine":
             _run_engine(arguments)

@@ -24,6 +24,9 @@ class Progress:
         if self._terminal or time.monotonic() - self._shown_at >= _REPEAT_SECONDS:
             self._show(f"{what} {done:,.0f} of {total:,.0f}")
 
+    def say(self, what: str) -> None:
+        self._show(what)
+
     def end(self, summary: str) -> None:
         self._show(summary)
         if self._terminal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from benchmarks.results import Bound, Figure, Row
@@ -45,10 +46,9 @@ async def measure_history(stage: Stage) -> list[Row]:
     seconds: list[tuple[int, float]] = []
     for number, events in enumerate((stage.scale.history[0], *stage.scale.history)):
         async with stage.site.open_database() as database:
-            await _live(await database.connect(), events // _EVENTS_EACH)
-            lake = open_lake(stage.spark, stage.folder / f"lake-{number}")
+            await _live(stage, await database.connect(), events // _EVENTS_EACH)
             took = await stage.take_time(
-                lambda dsn=database.dsn, lake=lake: run_once(stage.spark, lake, dsn)  # type: ignore[misc]
+                functools.partial(_run, stage, database.dsn, f"lake-{number}", events)
             )
         if number:  # the first is for getting warm
             seconds.append((events, took))
@@ -67,7 +67,17 @@ async def measure_history(stage: Stage) -> list[Row]:
     ]
 
 
-async def _live(connection: Connection, messages: int) -> None:
+def _run(stage: Stage, dsn: str, name: str, events: int) -> None:
+    lake = open_lake(stage.spark, stage.folder / name)
+    run_once(
+        stage.spark,
+        lake,
+        dsn,
+        tell=lambda text: stage.site.progress.say(f"{events:,} events: {text}"),
+    )
+
+
+async def _live(stage: Stage, connection: Connection, messages: int) -> None:
     queue = await connection.fetchval("select laneway.create_queue('in')")
     for lane in range(_LANES):
         await connection.execute(
@@ -79,4 +89,5 @@ async def _live(connection: Connection, messages: int) -> None:
     for first in range(0, messages, _AT_ONCE):
         last = min(first + _AT_ONCE, messages) - 1
         await connection.execute(_LIVES, first, last, messages, BODY)
+        stage.site.progress.step("lives written", last + 1, messages)
     await connection.execute("vacuum analyze laneway.message, laneway.event")

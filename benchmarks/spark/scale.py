@@ -12,7 +12,7 @@ class Scale:
     messages: int = 2_000_000
     rounds: int = 3
     written: int = 2_000_000
-    history: tuple[int, ...] = (1_000_000, 2_000_000, 4_000_000)
+    history: tuple[int, ...] = (1_000_000, 4_000_000)
     reading_seconds: float = 15.0
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions
 
 from laneway.lake import refining
 from laneway.lake.errors import LakeBroken, LakeBusy
+from laneway.lake.landing import land_events, land_messages
 from laneway.lake.running import run_once
 from laneway.lake.store import lock_lake
 from laneway.lake.tables import open_lake
@@ -153,6 +154,49 @@ def test_a_pass_that_dies_is_made_good(
 
 def fail(*_arguments: Any, **_more: Any) -> Any:
     raise ZeroDivisionError
+
+
+def test_what_was_deleted_or_sought_is_so_in_silver(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """The broker's own deletions and seeks, with the messages they met already in the lake."""
+    mail = create_queue(database, "mail", lease="1 hour")
+    for number in range(1, 9):
+        push(database, mail, [number])
+    ack(database, claim(database, "mail", 5))
+    lake = open_lake(spark, tmp_path / "lake")
+    acked = dict.fromkeys(range(1, 6), "acked")
+    assert land_outcomes(spark, lake, database) == acked | dict.fromkeys((6, 7, 8), "queued")
+    run(
+        database,
+        "select d.* from laneway.message m cross join laneway.consumer_group g"
+        " cross join lateral laneway.delete_between(g.group_id, m.created_at, m.created_at) d where m.seq = 7",
+    )
+    seek(database, "seq", 4)
+    again = {1: "acked", 2: "acked", 3: "acked", 7: "removed"}
+    waiting = (4, 5, 6, 8)
+    assert land_outcomes(spark, lake, database) == again | dict.fromkeys(waiting, "queued")
+    assert [row["seq"] for row in claim(database, "mail", 10)] == list(waiting)
+    seek(database, "latest")
+    assert land_outcomes(spark, lake, database) == again | dict.fromkeys(waiting, "skipped")
+    assert claim(database, "mail", 10) == []
+
+
+def seek(dsn: str, to: str, seq: int | None = None) -> None:
+    run(
+        dsn,
+        "select laneway.seek(g.group_id, $1, p_seq => $2) from laneway.consumer_group g",
+        to,
+        seq,
+    )
+
+
+def land_outcomes(spark: SparkSession, lake: Lake, dsn: str) -> dict[int, str]:
+    settle_events(dsn)
+    for land in (land_events, land_messages):
+        land(spark, lake, dsn, at_once=100, accept_loss=False, tell=lambda _: None)
+    refining.refine_silver(lake)
+    return {row[1]: row[2] for row in list_silver(lake)}
 
 
 def test_small_files_are_written_together(

@@ -40,6 +40,10 @@ spark = SparkSession.builder.remote("local[1]").config("spark.driver.memory", "5
 frame = spark.read.format("laneway").options(dsn=sys.argv[1], queue="in").load()
 print("RESULT", type(frame).__module__, frame.where("seq > 90").count())
 frame.where("seq <= 3").select("body").write.format("laneway").mode("append").options(dsn=sys.argv[1], queue="out").save()
+stream = spark.readStream.format("laneway").options(dsn=sys.argv[1], queue="in", maxMessagesPerTrigger=60).load()
+query = (stream.where("seq > 95").select("body").writeStream.format("laneway").trigger(availableNow=True)
+    .options(dsn=sys.argv[1], queue="out", checkpointLocation=sys.argv[2]).start())
+query.awaitTermination()
 spark.stop()
 """
 
@@ -79,12 +83,13 @@ def test_executors_of_their_own_read_and_write(database: str) -> None:
     assert count_out(database) == 100
 
 
-def test_spark_connect_finds_the_source(database: str) -> None:
+def test_spark_connect_finds_the_source(database: str, tmp_path: Path) -> None:
+    """For a batch, three messages of which are written; and for a stream, that of five."""
     prepare(database)
-    module, rows = execute(CONNECT, database)
+    module, rows = execute(CONNECT, database, str(tmp_path))
     assert module.startswith("pyspark.sql.connect")
     assert int(rows) == 10
-    assert count_out(database) == 3
+    assert count_out(database) == 3 + 5
 
 
 def test_the_command_runs_the_lake(

@@ -18,6 +18,9 @@ from laneway.lake.errors import DatabaseFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# What a connection is called in pg_stat_activity.
+NAME = "laneway lake"
+
 _NO_SCHEMA = {"3F000", "42P01", "42883", "42703"}
 
 
@@ -70,7 +73,9 @@ def open_database(dsn: str) -> Iterator[Database]:
             connection = adbc.AdbcConnection(driver)
         with closing(connection):
             connection.set_autocommit(False)
-            yield Database(connection)
+            database = Database(connection)
+            database.execute(f"set local application_name = '{NAME}'")
+            yield database
 
 
 @contextmanager

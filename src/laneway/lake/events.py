@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from laneway.lake.database import open_database, quote
 from laneway.lake.errors import DataLost, OptionInvalid
 from laneway.lake.filters import write_condition
+from laneway.lake.pace import Pace
 from laneway.lake.schemas import COLUMNS
 
 if TYPE_CHECKING:
@@ -49,11 +50,12 @@ _HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
 
 
 class EventSlice(InputPartition):
-    """The events of transactions start..end, the end not included."""
+    """The events of transactions start..end, the end not included. rows: at least so many, if known."""
 
-    def __init__(self, start: int, end: int, conditions: Sequence[str]) -> None:
+    def __init__(self, start: int, end: int, *, rows: int, conditions: Sequence[str]) -> None:
         self.start = start
         self.end = end
+        self.rows = rows
         self.conditions = tuple(conditions)
 
 
@@ -74,9 +76,12 @@ class EventSliceReader:
         where = [*_between(partition.start, partition.end), *partition.conditions]
         statement = f"select {wanted} from laneway.event_log e where {' and '.join(where)}"
         with open_database(self._options.dsn) as database:
+            pace = Pace(database, partition.rows)
+            pace.rest()
             for batch in database.stream(statement):
                 columns = [pc.cast(batch.column(column.name), column.type) for column in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                pace.rest()
             self._check_kept(database, partition.start)
 
     def _plan(
@@ -92,7 +97,11 @@ class EventSliceReader:
         # A transaction's events stay together.
         bounds = sorted({start, end, *(row["xid"] for row in rows)})
         conditions = [*self._choose_queues(database), *conditions]
-        return [EventSlice(low, high, conditions) for low, high in itertools.pairwise(bounds)]
+        full = self._options.rows_per_partition
+        return [
+            EventSlice(low, high, rows=0 if high == end else full, conditions=conditions)
+            for low, high in itertools.pairwise(bounds)
+        ]
 
     def _check_kept(self, database: Database, start: int) -> None:
         if not self._options.fail_on_data_loss or start == 0:

@@ -34,6 +34,7 @@ from laneway.lake.lanes import (
     resolve,
     share_limit,
 )
+from laneway.lake.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -73,9 +74,13 @@ class SliceReader:
         if not isinstance(partition, Slice) or not partition.runs:
             return
         with open_database(self._options.dsn) as database:
+            pace = Pace(database, sum(run.rows for run in partition.runs))
+            pace.rest()
             for segment in sorted({run.segment for run in partition.runs}):
                 runs = [run for run in partition.runs if run.segment == segment]
-                yield from self._read_segment(database, runs, partition.conditions)
+                for batch in self._read_segment(database, runs, partition.conditions):
+                    yield batch
+                    pace.rest()
 
     def _read_segment(
         self, database: Database, runs: Sequence[Run], conditions: Sequence[str]

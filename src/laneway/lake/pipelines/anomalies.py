@@ -29,6 +29,10 @@ COLUMNS = (
     "description",
 )
 _KEY = ("queue", "type", "group", "consumer")
+# Events that are judged with what is known of their message, and those that are judged without.
+_BY_MESSAGE = ("claimed", "nacked", "expired", "dead", "timed_out")
+_BY_THEMSELVES = ("acked", "ack_refused", "purged", "cleared")
+_BULK = {"pushed": "enqueued", "deleted": "deleted", "deleted_many": "deleted", "moved": "moved"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +59,56 @@ def find_anomalies(
 
     messages: those that the events are about; what left the lake is judged without them.
     """
-    facts = messages.select(
-        "lane",
-        F.col("seq").alias("first_seq"),
-        F.col("max_attempts"),
-        F.col("lease"),
-        F.col("created_at").alias("first_created"),
+    found = _judge(
+        _add_facts(events, messages),
+        _flash_message(thresholds),
+        _near_dlq(thresholds),
+        _dlq_movement(),
+        _zombie_message(thresholds),
     )
-    known = events.join(facts, ["lane", "first_seq"], "left")
-    last = messages.select(
-        "lane", F.col("seq").alias("last_seq"), F.col("created_at").alias("last_created")
-    )
-    found = _flash_message(known.join(last, ["lane", "last_seq"], "left"), thresholds)
     for part in (
-        _large_payload(messages, thresholds),
-        _long_processing(events, thresholds),
-        _lock_stolen(events),
-        _near_dlq(known, thresholds),
-        _dlq_movement(known),
-        _zombie_message(known, thresholds),
-        _burst_dequeue(events, thresholds),
-        _bulk(events, thresholds, "bulk_enqueue", ("pushed",), "enqueued"),
-        _bulk(events, thresholds, "bulk_delete", ("deleted", "deleted_many"), "deleted"),
-        _bulk(events, thresholds, "bulk_move", ("moved",), "moved"),
-        _queue_cleared(events),
+        _judge(
+            events.where(F.col("kind").isin(*_BY_THEMSELVES)),
+            _long_processing(thresholds),
+            _lock_stolen(),
+            _queue_cleared(),
+        ),
+        _judge(_list_payloads(messages), _large_payload(thresholds)),
+        _judge(_add_taken(events, thresholds), _burst_dequeue(thresholds)),
+        _judge(_add_up(events), *_bulk(thresholds)),
     ):
         found = found.unionByName(part)
     return _gather(found)
 
 
-def _flash_message(events: DataFrame, limits: Thresholds) -> DataFrame:
-    young = _seconds(F.col("at"), F.col("last_created"))
+def _judge(rows: DataFrame, *rules: Column) -> DataFrame:
+    """Return the findings of some rules, each of which is a finding or null, in one look at the rows."""
+    said = F.array_compact(F.array(*rules))
+    place = ("queue", "group", "consumer", "at")
+    return rows.select(*place, F.inline(said))
+
+
+def _add_facts(events: DataFrame, messages: DataFrame) -> DataFrame:
+    """Add what is known of a message: of the youngest that was taken, of the first that failed."""
+    place = F.when(F.col("kind") == "claimed", F.col("last_seq")).otherwise(F.col("first_seq"))
+    facts = messages.select(
+        "lane",
+        F.col("seq").alias("of"),
+        "max_attempts",
+        "lease",
+        F.col("created_at").alias("created"),
+    )
+    return (
+        events.where(F.col("kind").isin(*_BY_MESSAGE))
+        .withColumn("of", place)
+        .join(facts, ["lane", "of"], "left")
+    )
+
+
+def _flash_message(limits: Thresholds) -> Column:
+    young = _seconds(F.col("at"), F.col("created"))
     return _find(
-        events.where(F.col("kind") == "claimed").where(young < limits.flash_message),
+        (F.col("kind") == "claimed") & (young < limits.flash_message),
         "flash_message",
         "warning",
         actual=F.greatest(young, F.lit(0.0)),
@@ -98,19 +119,23 @@ def _flash_message(events: DataFrame, limits: Thresholds) -> DataFrame:
     )
 
 
-def _large_payload(messages: DataFrame, limits: Thresholds) -> DataFrame:
-    size = F.col("bytes").cast("double")
-    rows = messages.where(size > limits.large_payload).select(
+def _list_payloads(messages: DataFrame) -> DataFrame:
+    nobody = F.lit(None).cast("string")
+    return messages.select(
         "queue",
         F.col("created_at").alias("at"),
-        F.lit(None).cast("string").alias("group"),
-        F.lit(None).cast("string").alias("consumer"),
-        F.col("seq").alias("first_seq"),
-        F.col("seq").alias("last_seq"),
+        nobody.alias("group"),
+        nobody.alias("consumer"),
+        F.lit(1).alias("first_seq"),
+        F.lit(1).alias("last_seq"),
         "bytes",
     )
+
+
+def _large_payload(limits: Thresholds) -> Column:
+    size = F.col("bytes").cast("double")
     return _find(
-        rows,
+        size > limits.large_payload,
         "large_payload",
         "info",
         actual=size,
@@ -119,10 +144,10 @@ def _large_payload(messages: DataFrame, limits: Thresholds) -> DataFrame:
     )
 
 
-def _long_processing(events: DataFrame, limits: Thresholds) -> DataFrame:
+def _long_processing(limits: Thresholds) -> Column:
     held = _seconds(F.col("at"), F.col("since"))
     return _find(
-        events.where(F.col("kind") == "acked").where(held > limits.long_processing),
+        (F.col("kind") == "acked") & (held > limits.long_processing),
         "long_processing",
         "warning",
         actual=held,
@@ -132,19 +157,19 @@ def _long_processing(events: DataFrame, limits: Thresholds) -> DataFrame:
     )
 
 
-def _lock_stolen(events: DataFrame) -> DataFrame:
+def _lock_stolen() -> Column:
     return _find(
-        events.where("kind = 'ack_refused'"),
+        F.col("kind") == "ack_refused",
         "lock_stolen",
         "critical",
         words="acknowledged with a token that does not hold the message",
     )
 
 
-def _near_dlq(events: DataFrame, limits: Thresholds) -> DataFrame:
+def _near_dlq(limits: Thresholds) -> Column:
     left = (F.col("max_attempts") - F.col("attempt")).cast("double")
     return _find(
-        events.where("kind in ('nacked', 'expired')").where(left <= limits.near_dlq),
+        F.col("kind").isin("nacked", "expired") & (left <= limits.near_dlq),
         "near_dlq",
         "warning",
         actual=F.greatest(left, F.lit(0.0)),
@@ -154,9 +179,9 @@ def _near_dlq(events: DataFrame, limits: Thresholds) -> DataFrame:
     )
 
 
-def _dlq_movement(events: DataFrame) -> DataFrame:
+def _dlq_movement() -> Column:
     return _find(
-        events.where("kind in ('dead', 'timed_out')"),
+        F.col("kind").isin("dead", "timed_out"),
         "dlq_movement",
         "warning",
         actual=F.col("attempt"),
@@ -165,12 +190,12 @@ def _dlq_movement(events: DataFrame) -> DataFrame:
     )
 
 
-def _zombie_message(events: DataFrame, limits: Thresholds) -> DataFrame:
+def _zombie_message(limits: Thresholds) -> Column:
     until = F.get_json_object("detail", "$.until").cast("timestamp")
     overdue = _seconds(F.col("at"), until)
     limit = F.col("lease") * limits.zombie_factor
     return _find(
-        events.where("kind in ('expired', 'timed_out')").where(overdue > limit),
+        F.col("kind").isin("expired", "timed_out") & (overdue > limit),
         "zombie_message",
         "critical",
         actual=overdue,
@@ -180,97 +205,106 @@ def _zombie_message(events: DataFrame, limits: Thresholds) -> DataFrame:
     )
 
 
-def _burst_dequeue(events: DataFrame, limits: Thresholds) -> DataFrame:
-    """Told once per burst: by the event that brings it over the limit."""
+def _add_taken(events: DataFrame, limits: Thresholds) -> DataFrame:
+    """Add how many messages a consumer took shortly before: all it took less what it took earlier."""
     micros = int(limits.burst_within * 1_000_000)
-    lately = (
-        Window.partitionBy("consumer")
-        .orderBy(F.unix_micros("at"))
-        .rangeBetween(-micros, Window.currentRow)
+    by_time = Window.partitionBy("consumer").orderBy(F.unix_micros("at"))
+    before = by_time.rangeBetween(Window.unboundedPreceding, -micros - 1)
+    until_now = by_time.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    return events.where("kind = 'claimed' and consumer is not null").withColumn(
+        "taken",
+        F.sum(_run()).over(until_now) - F.coalesce(F.sum(_run()).over(before), F.lit(0)),
     )
-    run = F.col("last_seq") - F.col("first_seq") + 1
-    rows = (
-        events.where("kind = 'claimed' and consumer is not null")
-        .withColumn("taken", F.sum(run).over(lately))
-        .where((F.col("taken") >= limits.burst_count) & (F.col("taken") - run < limits.burst_count))
-    )
+
+
+def _burst_dequeue(limits: Thresholds) -> Column:
+    """Tell once per burst: by the event that brings it over the limit."""
+    taken = F.col("taken")
     return _find(
-        rows,
+        (taken >= limits.burst_count) & (taken - _run() < limits.burst_count),
         "burst_dequeue",
         "warning",
-        actual=F.col("taken"),
+        actual=taken,
         threshold=F.lit(limits.burst_count),
         words=f"{{}} messages in {limits.burst_within:g} s by one consumer",
     )
 
 
-def _bulk(
-    events: DataFrame, limits: Thresholds, name: str, kinds: tuple[str, ...], verb: str
-) -> DataFrame:
+def _add_up(events: DataFrame) -> DataFrame:
     """Count what one transaction did to one queue as one."""
-    rows = (
-        events.where(F.col("kind").isin(*kinds) & F.col("first_seq").isNotNull())
-        .groupBy("xid", "queue")
+    names = F.create_map(*[F.lit(text) for pair in _BULK.items() for text in pair])
+    return (
+        events.where(F.col("kind").isin(*_BULK) & F.col("first_seq").isNotNull())
+        .groupBy("xid", "queue", names[F.col("kind")].alias("bulk"))
         .agg(
             F.min("at").alias("at"),
-            F.sum(F.col("last_seq") - F.col("first_seq") + 1).alias("many"),
+            F.sum(_run()).alias("last_seq"),
             F.first("group", ignorenulls=True).alias("group"),
             F.first("consumer", ignorenulls=True).alias("consumer"),
         )
-        .where(F.col("many") >= limits.bulk_operation)
         .withColumn("first_seq", F.lit(1))
-        .withColumn("last_seq", F.col("many"))
-    )
-    return _find(
-        rows,
-        name,
-        "info",
-        actual=F.col("many"),
-        threshold=F.lit(limits.bulk_operation),
-        words=f"{{}} messages {verb} at once",
     )
 
 
-def _queue_cleared(events: DataFrame) -> DataFrame:
+def _bulk(limits: Thresholds) -> list[Column]:
+    return [
+        _find(
+            (F.col("bulk") == verb) & (_run() >= limits.bulk_operation),
+            name,
+            "info",
+            actual=_run(),
+            threshold=F.lit(limits.bulk_operation),
+            words=f"{{}} messages {verb} at once",
+        )
+        for name, verb in (
+            ("bulk_enqueue", "enqueued"),
+            ("bulk_delete", "deleted"),
+            ("bulk_move", "moved"),
+        )
+    ]
+
+
+def _queue_cleared() -> Column:
     count = F.coalesce(F.get_json_object("detail", "$.count").cast("double"), F.lit(0.0))
-    rows = events.where("kind in ('purged', 'cleared')")
     return _find(
-        rows.withColumn("first_seq", F.lit(1)).withColumn("last_seq", count),
+        F.col("kind").isin("purged", "cleared"),
         "queue_cleared",
         "warning",
         actual=count,
+        messages=count,
         words="queue cleared: {} messages",
     )
 
 
 def _find(
-    rows: DataFrame,
+    condition: Column,
     name: str,
     severity: str,
     *,
     words: str,
     actual: Column | None = None,
     threshold: Column | None = None,
+    messages: Column | None = None,
     digits: int = 0,
     least_is_worst: bool = False,
-) -> DataFrame:
+) -> Column:
     nothing = F.lit(None)
-    return rows.select(
-        "queue",
+    many = F.coalesce(_run(), F.lit(1)) if messages is None else messages
+    finding = F.struct(
         F.lit(name).alias("type"),
         F.lit(severity).alias("severity"),
-        "group",
-        "consumer",
-        "at",
-        F.coalesce(F.col("last_seq") - F.col("first_seq") + 1, F.lit(1))
-        .cast("long")
-        .alias("messages"),
+        many.cast("long").alias("messages"),
         (nothing if threshold is None else threshold).cast("double").alias("threshold"),
         (nothing if actual is None else actual).cast("double").alias("actual"),
         F.lit(words).alias("words"),
         F.lit(digits).alias("digits"),
         F.lit(least_is_worst).alias("least_is_worst"),
     )
+    return F.when(condition, finding)
+
+
+def _run() -> Column:
+    return F.col("last_seq") - F.col("first_seq") + 1
 
 
 def _gather(found: DataFrame) -> DataFrame:

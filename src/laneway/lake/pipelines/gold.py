@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GRAINS = {"minute": 60, "hour": 3600}
 
-_KEY = ("grain", "at", "queue", "group", "type")
+_KEY = ("at", "queue", "group", "type")
 _LANE = ("queue", "group", "type")
 _POINTS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _SETTLING = {
@@ -36,9 +36,12 @@ def make_traffic(
     opening: the backlog there was before (queue, group, type, backlog). Percentiles are exact. A wait
     counts where a message was first taken, work where it was settled, both in seconds.
     """
-    enqueued = _count(silver, "enqueued_at", since, F.count("*").alias("enqueued"))
+    minutes = _count(silver, "enqueued_at", since, F.count("*").alias("enqueued"))
     waits = _count(
-        silver.where("wait is not null"), "first_claimed_at", since, *_percentiles("wait")
+        silver.where("wait is not null"),
+        "first_claimed_at",
+        since,
+        F.collect_list("wait").alias("wait"),
     )
     settled = _count(
         silver.where(F.col("outcome").isin(*SETTLED)),
@@ -46,14 +49,14 @@ def make_traffic(
         since,
         F.count("*").alias("settled"),
         F.count_if(F.col("outcome").isin("removed", "archived", "skipped")).alias("removed"),
-        *_percentiles("work"),
+        F.collect_list("work").alias("work"),
     )
     happened = _count(_name_type(events), "at", since, *_sums())
-    rows = enqueued
     for part in (waits, settled, happened):
-        rows = rows.join(part, list(_KEY), "full")
+        minutes = minutes.join(part, list(_KEY), "full")
     counts = ("enqueued", "settled", "removed", *_SETTLING)
-    rows = rows.fillna(0, list(counts)).where(_busy(*counts))
+    rows = _add_hours(minutes.fillna(0, list(counts)), counts, ("wait", "work"))
+    rows = _add_percentiles(rows.where(_busy(*counts)), "wait", "work")
     return _close(rows, opening).withColumn("day", day_of(F.col("at")))
 
 
@@ -67,10 +70,12 @@ def make_consumers(
         silver.where("work is not null and consumer is not null"),
         "settled_at",
         since,
-        *_percentiles("work"),
+        F.collect_list("work").alias("work"),
         extra=("consumer",),
     )
-    rows = happened.where(_busy(*_SETTLING)).join(work, [*_KEY, "consumer"], "left")
+    minutes = happened.join(work, [*_KEY, "consumer"], "full").fillna(0, list(_SETTLING))
+    rows = _add_hours(minutes, tuple(_SETTLING), ("work",), extra=("consumer",))
+    rows = _add_percentiles(rows.where(_busy(*_SETTLING)), "work")
     return rows.withColumn("rate", _rate(F.col("acked") + F.col("dead"))).withColumn(
         "day", day_of(F.col("at"))
     )
@@ -136,17 +141,49 @@ def _count(
     *values: Column,
     extra: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Sum up by the stretch of time that a moment lies in, for both grains."""
+    """Sum up by the minute that a moment lies in."""
     met = rows.where(F.col(moment).isNotNull())
     if since is not None:
         met = met.where(F.col(moment) >= F.lit(since))
-    parts = [
-        met.withColumn("at_", F.date_trunc(grain, moment))
-        .groupBy(F.lit(grain).alias("grain"), F.col("at_").alias("at"), *_LANE, *extra)
-        .agg(*values)
-        for grain in GRAINS
-    ]
-    return parts[0].unionByName(parts[1])
+    minute = F.date_trunc("minute", moment)
+    return (
+        met.withColumn("at_", minute).groupBy(F.col("at_").alias("at"), *_LANE, *extra).agg(*values)
+    )
+
+
+def _add_hours(
+    minutes: DataFrame,
+    counts: tuple[str, ...],
+    values: tuple[str, ...],
+    *,
+    extra: tuple[str, ...] = (),
+) -> DataFrame:
+    """Add to the minutes the hours that they make up, with all their values."""
+    hours = (
+        minutes.withColumn("at_", F.date_trunc("hour", "at"))
+        .groupBy(F.col("at_").alias("at"), *_LANE, *extra)
+        .agg(
+            *[F.sum(name).alias(name) for name in counts],
+            *[F.flatten(F.collect_list(name)).alias(name) for name in values],
+        )
+    )
+    parts = {"minute": minutes, "hour": hours}
+    told = [part.withColumn("grain", F.lit(grain)) for grain, part in parts.items()]
+    return told[0].unionByName(told[1])
+
+
+def _add_percentiles(rows: DataFrame, *values: str) -> DataFrame:
+    """Replace lists of values by where their shares lie, between two of them if need be."""
+    for name in values:
+        rows = rows.withColumn(name, F.sort_array(name))
+        last = F.size(name) - 1
+        for suffix, point in _POINTS.items():
+            place = last * point
+            low = F.floor(place).cast("int")
+            below, above = F.get(name, low), F.get(name, F.least(low + 1, last))
+            rows = rows.withColumn(f"{name}_{suffix}", below + (above - below) * (place - low))
+        rows = rows.drop(name)
+    return rows
 
 
 def _name_type(events: DataFrame) -> DataFrame:
@@ -160,12 +197,6 @@ def _sums() -> list[Column]:
     return [
         F.coalesce(F.sum(F.when(F.col("kind").isin(*kinds), run)), F.lit(0)).alias(name)
         for name, kinds in _SETTLING.items()
-    ]
-
-
-def _percentiles(column: str) -> list[Column]:
-    return [
-        F.percentile(column, point).alias(f"{column}_{name}") for name, point in _POINTS.items()
     ]
 
 

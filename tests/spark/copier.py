@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from laneway.lake.session import open_session
+from tests.spark.conftest import SMALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,5 +25,5 @@ def copy_stream(spark: SparkSession, dsn: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    local = {"spark.driver.memory": "512m", "spark.driver.host": "127.0.0.1"}
-    copy_stream(open_session("local[1]", settings=local), sys.argv[1], sys.argv[2])
+    spark = open_session("local[1]", settings=SMALL | {"spark.driver.memory": "512m"})
+    copy_stream(spark, sys.argv[1], sys.argv[2])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.spark.broker import create_queue, push, run, settle_events
+from tests.spark.conftest import SMALL
 
 if TYPE_CHECKING:
     import pytest
@@ -18,12 +19,13 @@ ROOT = Path(__file__).parents[2]
 
 CLUSTER = """
 import sys
+from tests.spark.conftest import SMALL
 from laneway.lake.session import open_session
 from pyspark.sql import functions as F
 dsn = sys.argv[1]
-spark = open_session("local-cluster[2,1,1024]", settings={"spark.driver.memory": "512m",
-    "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2",
-    "spark.executorEnv.PYTHONPATH": sys.argv[2]})
+spark = open_session("local-cluster[2,1,1024]", settings=SMALL | {"spark.driver.memory": "512m",
+    "spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": sys.argv[2],
+    "spark.executor.extraJavaOptions": SMALL["spark.driver.extraJavaOptions"]})
 frame = spark.read.format("laneway").options(dsn=dsn, queue="in", rowsPerPartition=50).load()
 hosts = frame.rdd.mapPartitions(lambda rows: [(__import__("os").getppid(), len(list(rows)))]).collect()
 frame.select("body").write.format("laneway").mode("append").options(dsn=dsn, queue="out").save()
@@ -36,7 +38,11 @@ import os, sys
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.remote("local[1]").config("spark.driver.memory", "512m").getOrCreate()
+from tests.spark.conftest import SMALL
+builder = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false")
+for name, value in (SMALL | {"spark.driver.memory": "512m"}).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
 frame = spark.read.format("laneway").options(dsn=sys.argv[1], queue="in").load()
 print("RESULT", type(frame).__module__, frame.where("seq > 90").count())
 frame.where("seq <= 3").select("body").write.format("laneway").mode("append").options(dsn=sys.argv[1], queue="out").save()
@@ -56,6 +62,7 @@ def execute(program: str, *arguments: str) -> list[str]:
         check=False,
         timeout=500,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=ROOT,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, done.stderr[-3000:]
@@ -102,7 +109,8 @@ def test_the_command_runs_the_lake(
     def call(*arguments: str) -> str:
         command = [str(Path(sys.executable).with_name("laneway")), "lake", *arguments]
         command += ["--lake", str(tmp_path / "lake"), "--master", "local[1]"]
-        command += ["--conf", "spark.driver.memory=512m"]
+        for name, value in (SMALL | {"spark.driver.memory": "512m"}).items():
+            command += ["--conf", f"{name}={value}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout

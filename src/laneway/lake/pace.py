@@ -28,7 +28,7 @@ _OTHERS = f"""
 select exists (
   select from pg_catalog.pg_stat_activity a
    where a.datname = pg_catalog.current_database() and a.backend_type = 'client backend' and a.application_name <> '{NAME}'
-     and a.state_change > pg_catalog.clock_timestamp() - interval '20 ms') as busy
+     and (a.state = 'active' or a.state_change > pg_catalog.clock_timestamp() - interval '20 ms')) as busy
 """
 
 

@@ -61,5 +61,6 @@ def run_once(
         findings = refine_anomalies(lake, now or datetime.now(UTC))
         tell("bringing it back to PostgreSQL")
         publish_history(lake, dsn)
+        tell("writing small files together")
         compact(lake)
     return Pass(messages, events, days, findings, time.monotonic() - began)

@@ -50,6 +50,7 @@ async def measure_history(stage: Stage) -> list[Row]:
             took = await stage.take_time(
                 functools.partial(_run, stage, database.dsn, f"lake-{number}", events)
             )
+        stage.site.progress.say(f"{events:,} events: {took:.1f} s")
         if number:  # the first is for getting warm
             seconds.append((events, took))
     (small, least), (large, most) = seconds[0], seconds[-1]

@@ -9,10 +9,12 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 from laneway.lake.session import open_session
 
@@ -62,7 +64,9 @@ async def open_stage(site: Site, scale: Scale) -> AsyncIterator[Stage]:
             spark.sparkContext.setLogLevel("ERROR")
             yield Stage(site, spark, scale, folder, thread)
         finally:
-            spark.stop()
+            # A signal to the whole group may have ended Java already.
+            with suppress(OSError, Py4JError):
+                spark.stop()
             shutil.rmtree(folder)
 
 

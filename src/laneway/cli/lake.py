@@ -46,7 +46,6 @@ DEFAULT_FOLDER = Path("lake")
 DEFAULT_MASTER = "local[*]"
 DEFAULT_DATA_DIR = Path(".laneway")
 
-_NICEST = 19
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -231,8 +230,6 @@ def _open_lake(
     try:
         from laneway.lake.session import open_session
 
-        # Of this thread, and of all that Spark starts from it: whatever else runs here goes first.
-        os.nice(_NICEST)
         spark = open_session(master, java_home=os.environ.get("JAVA_HOME"), settings=settings)
         from laneway.lake.tables import open_lake
     except ImportError as error:

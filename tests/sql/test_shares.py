@@ -203,8 +203,8 @@ async def test_many_settle_parts_of_the_same_claims_at_once(
     connect: Connect, session: Session, queue: Queue
 ) -> None:
     """None is lost, none is settled twice, and nobody waits for another for ever."""
-    partitions = [f"p{n % 4}" for n in range(48)]
-    got = await hand_out(session, queue, 48, partitions=partitions)
+    partitions = [f"p{n % 4}" for n in range(96)]
+    got = await hand_out(session, queue, 96, partitions=partitions)
     sessions = [await connect() for _ in range(4)]
 
     async def settle(number: int) -> list[object]:
@@ -221,11 +221,11 @@ async def test_many_settle_parts_of_the_same_claims_at_once(
         return lost
 
     assert await asyncio.gather(*(settle(number) for number in range(4))) == [[]] * 4
-    assert await count(session, queue) == Counts(acknowledged=48)
+    assert await count(session, queue) == Counts(acknowledged=96)
     assert (
         await session.fetchval(
             "select sum(last_seq - first_seq + 1) from laneway.events where action = 'acked'"
         )
-        == 48
+        == 96
     )
     assert not any((await find_orphans(session)).values())

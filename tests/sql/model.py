@@ -267,7 +267,10 @@ class Model:
 
     def move(self, message: Message, target: str, token: UUID | None) -> None:
         source = message.state
-        if source in ("acknowledged", "dead", "archived"):
+        if source in ("acknowledged", "dead", "archived") and (source, target) != (
+            "dead",
+            "archived",
+        ):
             message.attempt = 0
         if target == "queued":
             if source == "processing" and self.ordered and message.hold and message.hold.in_line:

@@ -181,12 +181,9 @@ begin
   if v_odd then
     return query
       select true, c.* from laneway.claim_past_exceptions(p_group_id, array(select case when n = any (v_open) then p_wants[n] else 0 end from generate_subscripts(p_wants, 1) n),
-        p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority) c;
+        p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority, v_own, v_served) c;
   elsif not v_served and (v_held is not null or v_moved) then
-    if v_own then
-      raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
-    end if;
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
+    perform laneway.await_reader(p_group_id, v_held, v_own);
     return query select * from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, p_partitions, p_priority, p_alone);
   end if;
 end $$;

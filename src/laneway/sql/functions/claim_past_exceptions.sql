@@ -1,8 +1,9 @@
 -- claim_lanes where something exceptional is in the way: messages put back by hand, retries, gaps, a holder whose time is
 -- up, more than 32 lanes of several priorities. Goes through the lanes one by one, under their locks.
--- Arguments, answer, locks and errors are claim_runs'.
+-- p_own: the caller has readers' locks in hand; p_served: and has handed something out, so that nobody need be waited for.
+-- Other arguments, answer, locks and errors are claim_runs'.
 create or replace function laneway.claim_past_exceptions(
-  p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint)
+  p_group_id int, p_wants int[], p_leases interval[], p_consumers text[], p_partition text, p_priority smallint, p_own boolean default false, p_served boolean default false)
 returns table (waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
   positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -131,11 +132,8 @@ begin
       v_passes := 0;
     end if;
   end loop;
-  if v_served = 0 and v_held is not null then
-    if v_own then
-      raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
-    end if;
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
+  if v_served = 0 and v_held is not null and not p_served then
+    perform laneway.await_reader(p_group_id, v_held, v_own or p_own);
     return query select * from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
   end if;
 end $$;

@@ -164,11 +164,7 @@ begin
 
   if v_out_seqs = '{}' then
     if v_held is not null then
-      -- Every ready reader was held: wait for one, and look once more. Not with locks in hand that others may wait for.
-      if v_own then
-        raise exception 'other claims hold readers of group %', p_group_id using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
-      end if;
-      perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_held);
+      perform laneway.await_reader(p_group_id, v_held, v_own);
       return query select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     end if;
     return;

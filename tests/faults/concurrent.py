@@ -199,10 +199,10 @@ class Run:
         if random.random() < 0.05:
             return
         if random.random() < 0.2:
-            [until] = await again(
-                lambda: calls.extend(session, got[:1], LEASE, whole=random.random() < 0.5)
-            )
-            if until is not None and lane in self.holds:
+            whole = random.random() < 0.5
+            [until] = await again(lambda: calls.extend(session, got[:1], LEASE, whole=whole))
+            # What is held longer than the rest holds the lane only until it is settled.
+            if whole and until is not None and lane in self.holds:
                 self.holds[lane].until = max(until, self.holds[lane].until)
         failed = random.choice(got) if random.random() < 0.3 else None
         before = [each for each in got if failed is not None and each.seq < failed.seq]

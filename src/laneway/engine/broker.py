@@ -343,6 +343,7 @@ class Broker(
                 )
             self._lanes.settle(runs, lost=())
             if queues:
+                delayed = delayed or columns.delays is not None
                 self._pushes.announce(queues, columns, delayed=delayed)
             return expand_places(rows)
 

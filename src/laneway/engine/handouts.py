@@ -33,7 +33,7 @@ def deal(
     for row in rows:
         dealt[row[0]].append(Handout._make(row[1:]))
     for waiter, handouts in enumerate(dealt):
-        if sum(len(handout.bodies) for handout in handouts) > wants[waiter]:
+        if count_messages(handouts) > wants[waiter]:
             shared, dealt[waiter] = handouts, []
             _share_out(shared, dealt, wants, waiter)
             break

@@ -227,12 +227,17 @@ class ClaimPump:
         Who wants few messages does not ask beside another of its line: their calls would hold each
         other up in the same lanes, so they ride together in the next.
         """
-        for line in list(self._awake):
+        found = None
+        idle = []
+        for line in self._awake:
             if not line.has_askers:
-                del self._awake[line]
+                idle.append(line)
             elif not line.riding or line.next_want >= MANY:
-                return line
-        return None
+                found = line
+                break
+        for line in idle:
+            del self._awake[line]
+        return found
 
     async def _fly(self) -> None:
         try:

@@ -102,7 +102,6 @@ class PushPump:
         told: bool = False,
     ) -> None:
         """Wake the waiters for what was pushed; told: other processes know already."""
-        delayed = delayed or columns.delays is not None
         partitions = columns.partitions or ("",)
         plain = columns.priorities is None
         if len(queues) == 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from laneway.engine.handouts import list_receipts
+from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
@@ -84,8 +84,7 @@ async def _take(call: Call[Any, None], count: int) -> tuple[list[Handout], Taker
     if handouts and call.is_gone():
         await broker.release(list_receipts(handouts))
         call.leave()
-    delivered = sum([len(handout.bodies) for handout in handouts])
-    call.service.metrics.count_messages(Traffic.DELIVERED, delivered)
+    call.service.metrics.count_messages(Traffic.DELIVERED, count_messages(handouts))
     queue = await broker.find_queue(name)
     return handouts, Taker(queue, wanted.consumer_id, wanted.lease)
 

@@ -50,6 +50,16 @@ def test_every_linked_document_exists() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+def test_no_document_holds_what_a_merge_left() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    left = [
+        each.name
+        for each in documents
+        if re.search(r"^(<{7}|>{7}) ", each.read_text(), re.MULTILINE)
+    ]
+    assert left == []
+
+
 def list_commands(group: typer.Typer = app, path: str = "laneway") -> list[str]:
     commands = [
         f"{path} {command.name or getattr(command.callback, '__name__', '')}"

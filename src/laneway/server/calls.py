@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias
 
 from laneway.server.errors import BodyTooLarge, ClientGone
 from laneway.server.operations import B, P
+from laneway.server.waits import Reason, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
@@ -64,18 +65,26 @@ _WANTED = frozenset(
 )
 
 
-# Where a scope has the connection's transport.
-TRANSPORT = "laneway.transport"
+# Where a scope has its connection.
+CONNECTION = "laneway.connection"
+
+
+class Connection(Protocol):
+    """What a request is answered on. on_lost: called once the client has gone."""
+
+    transport: asyncio.Transport
+    on_lost: Callable[[], None] | None
 
 
 class Request:
     """A request as it came in, on its way to an operation."""
 
-    __slots__ = ("began", "headers", "receive", "request_id", "route", "scope")
+    __slots__ = ("began", "connection", "headers", "receive", "request_id", "route", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.began = perf_counter()
         self.scope = scope
+        self.connection: Connection = scope[CONNECTION]
         self.receive = receive
         self.headers = {name: value for name, value in scope["headers"] if name in _WANTED}
         self.request_id = b""
@@ -113,8 +122,7 @@ class Request:
 
     def is_gone(self) -> bool:
         """Tell without waiting whether the client has gone."""
-        gone: bool = self.scope[TRANSPORT].is_closing()
-        return gone
+        return self.connection.transport.is_closing()
 
 
 class Call(Generic[P, B]):
@@ -156,18 +164,24 @@ class Call(Generic[P, B]):
 
         When the client goes, the work is cancelled, and ClientGone is raised.
         """
-        task = asyncio.ensure_future(work)
-        leaving = asyncio.ensure_future(self.request.watch())
-        stopping = asyncio.ensure_future(self.service.stopping.wait())
+        if self.is_gone():
+            work.close()
+            self.leave()
+        if self.service.stopping.is_set():
+            work.close()
+            return otherwise
+        wait = Wait()
+        self.request.connection.on_lost = wait.leave
+        self.service.waits[wait] = None
         try:
-            await asyncio.wait({task, leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                # Even when the client has just gone: what came has to be given back by the caller.
-                return task.result()
-            if leaving.done():
-                raise ClientGone("the client went away")
+            return await work
+        except asyncio.CancelledError:
+            if not wait.ended:
+                raise
+            if wait.reason is Reason.LEFT:
+                self.leave()
             return otherwise
         finally:
-            for each in (task, leaving, stopping):
-                each.cancel()
-            await asyncio.gather(task, leaving, stopping, return_exceptions=True)
+            wait.close()
+            self.request.connection.on_lost = None
+            del self.service.waits[wait]

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from laneway.server.calls import TRANSPORT
+from laneway.server.calls import CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -151,10 +151,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self.leaving_since: float | None = None
         self.silent_since: float | None = None
         self._discarded = 0
+        self.on_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.headers_since = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._tell_lost()
 
     def data_received(self, data: bytes) -> None:
         if self.leaving_since is not None:
@@ -192,7 +197,7 @@ class GuardedProtocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
-        scope[TRANSPORT] = self.transport  # type: ignore[literal-required]  # beside ASGI's
+        scope[CONNECTION] = self  # type: ignore[literal-required]  # beside ASGI's
         before: RequestResponseCycle | None = self.cycle
         self.cycle = cycle = Cycle(
             scope,
@@ -288,6 +293,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        if self.on_lost is not None:
+            self.on_lost()
 
     def _discard(self, data: bytes) -> None:
         self.silent_since = self.loop.time()

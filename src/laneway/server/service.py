@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from laneway.server.metrics import Metrics
     from laneway.server.routing import Route
     from laneway.server.settings import ServerSettings
+    from laneway.server.waits import Wait
 
 
 class Service:
-    """One per process; `stopping` is set when the server begins to stop."""
+    """One per process. waits: those of its requests."""
 
     def __init__(
         self,
@@ -32,10 +33,17 @@ class Service:
         self.keyring = keyring
         self.metrics = metrics
         self.stopping = asyncio.Event()
+        self.waits: dict[Wait, None] = {}
         # Set by the application, which knows them.
         self.routes: tuple[Route, ...] = ()
         # Requests under way in this process.
         self.busy = 0
+
+    def stop(self) -> None:
+        """Begin to stop: who waits is answered."""
+        self.stopping.set()
+        for wait in list(self.waits):
+            wait.stop()
 
     def take_stock(self) -> None:
         self.metrics.take_stock(self.busy, self.broker.measure())

@@ -110,7 +110,7 @@ async def serve(
         def stop() -> None:
             if service.stopping.is_set():
                 server.force_exit = True
-            service.stopping.set()
+            service.stop()
             server.should_exit = True
 
         loop = asyncio.get_running_loop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,10 +21,12 @@ from laneway.domain.settings import PumpSettings, QueueSettings
 from laneway.engine import Broker
 from laneway.engine.procedures import delivery as procedures
 from laneway.engine.pumps import push as push_module
+from laneway.engine.pumps import settle as settle_module
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from uuid import UUID
 
     from tests.postgres import Connect
 
@@ -72,6 +74,32 @@ async def test_settling_of_each_kind_rides_together(broker: Broker) -> None:
     assert broker._settlements.calls <= 8
     [counts] = await broker.counts("jobs")
     assert (counts.processing, counts.queued, counts.delayed) == (30, 60, 10)
+
+
+async def test_acks_of_one_claim_wait_for_each_other_and_hold_up_no_others(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.push("jobs", [message(n) for n in range(3)])
+    shared = await broker.claim("jobs", 2)
+    [other] = await broker.claim("jobs")
+    begun: list[UUID] = []
+    go_on = asyncio.Event()
+
+    async def ack_many(*args: Any, **named: Any) -> object:
+        begun.extend(named["tokens"])
+        if named["tokens"] == [shared[0].token]:
+            await go_on.wait()
+        return await procedures.ack_many(*args, **named)
+
+    monkeypatch.setattr(settle_module, "ack_many", ack_many)
+    first = asyncio.ensure_future(broker.ack([shared[0].receipt]))
+    while not begun:
+        await asyncio.sleep(0)
+    second = asyncio.ensure_future(broker.ack([shared[1].receipt]))
+    assert await broker.ack([other.receipt]) == []
+    assert begun == [shared[0].token, other.token]
+    go_on.set()
+    assert (await first, await second) == ([], [])
 
 
 async def test_pushes_to_several_queues_ride_together(broker: Broker) -> None:

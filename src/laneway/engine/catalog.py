@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import GroupNotFound, LanewayError, QueueNotFound
@@ -34,7 +35,7 @@ class Catalog:
     def peek(self, name: str) -> Queue | None:
         """Return the queue if it is remembered."""
         entry = self._entries.get(name)
-        if entry is None or entry.fresh_until < asyncio.get_running_loop().time():
+        if entry is None or entry.fresh_until < monotonic():
             return None
         return entry.queue
 
@@ -99,6 +100,6 @@ class Catalog:
             self._entries.pop(name, None)
             raise QueueNotFound(f'queue "{name}" does not exist: create the queue first')
         if generation == self._generation:
-            fresh_until = asyncio.get_running_loop().time() + self._age
+            fresh_until = monotonic() + self._age
             self._entries[name] = _Entry(queues[0], fresh_until)
         return queues[0]

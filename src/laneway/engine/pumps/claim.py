@@ -41,9 +41,6 @@ LAST_RETRY = timedelta(seconds=1)
 
 NO_WAIT = timedelta(0)
 
-# As many messages for one waiter are worth a call of their own beside another.
-MANY = 64
-
 
 class Wishes(TypedDict):
     """What those who ride together ask for, as a claim takes it."""
@@ -224,15 +221,15 @@ class ClaimPump:
     def _find_line(self) -> Line | None:
         """Return the line that has been awake the longest and has somebody who may ask now.
 
-        Who wants few messages does not ask beside another of its line: their calls would hold each
-        other up in the same lanes, so they ride together in the next.
+        Nobody asks beside a call of its line: they would hold each other up in the same lanes, so
+        who comes meanwhile rides in the next.
         """
         found = None
         idle = []
         for line in self._awake:
             if not line.has_askers:
                 idle.append(line)
-            elif not line.riding or line.next_want >= MANY:
+            elif not line.riding:
                 found = line
                 break
         for line in idle:

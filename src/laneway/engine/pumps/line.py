@@ -85,13 +85,6 @@ class Line:
     def has_askers(self) -> bool:
         return bool(self._woken or self._newcomers)
 
-    @property
-    def next_want(self) -> int:
-        """How many messages the first of those who ask wants; 0: nobody asks."""
-        for waiter in chain(self._woken, self._newcomers):
-            return waiter.want
-        return 0
-
     def join(self, waiter: Waiter) -> None:
         if self._asleep and not waiter.last:
             self._asleep[waiter] = None

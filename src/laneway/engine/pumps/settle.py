@@ -41,8 +41,9 @@ class SettlePump:
     def __init__(self, *, pool: Pool, tasks: Tasks, settings: PumpSettings, lanes: Lanes) -> None:
         self._lanes = lanes
 
+        # Calls at once that settle parts of one claim would only wait for each other.
         self._acks: Pump[Runs, list[LostRun]] = Pump(
-            "ack", self._ack, pool=pool, tasks=tasks, settings=settings
+            "ack", self._ack, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
         )
         self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
             "nack", self._nack, pool=pool, tasks=tasks, settings=settings
@@ -82,7 +83,7 @@ class SettlePump:
 
     async def ack_runs(self, runs: Runs) -> list[LostRun]:
         """Return what was not settled; the rest is."""
-        return await self._acks.submit(runs, count=runs.messages)
+        return await self._acks.submit(runs, count=runs.messages, key=runs.tokens[0])
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         return await self._nacks.submit(nacks, count=len(nacks))

@@ -61,6 +61,18 @@ async def test_events_are_followed_in_order(broker: Broker) -> None:
     assert (await look(broker, found.seen)).events == []
 
 
+async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -> None:
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
+    seen = await broker.read_snapshot()
+    taken = [each for [each] in await asyncio.gather(*[broker.claim("jobs") for _ in range(5)])]
+    assert len({each.token for each in taken}) == 1
+    await asyncio.gather(*[broker.ack([taken[n].receipt]) for n in (3, 0, 1)])
+    found = await look(broker, seen)
+    runs = [(event.kind, event.first_seq, event.last_seq) for event in found.events]
+    assert runs == [("claimed", 1, 5), ("acked", 1, 2), ("acked", 4, 4)]
+    assert {event.token for event in found.events} == {taken[0].token}
+
+
 async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
     broker: Broker, connect: Connect
 ) -> None:

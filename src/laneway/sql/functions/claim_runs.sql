@@ -21,6 +21,7 @@ as $$
 #variable_conflict use_column
 declare
   v_group record;
+  v_at record;
   v_run record;
   v_seats record;
   v_wanted int := 0;
@@ -98,21 +99,21 @@ begin
     v_straight := false;
   end if;
   if v_straight and pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_group.reader_id) then
-    select p.ctid as place, p.segment, p.seq, p.exceptions_until, m.n, m.last, m.special, m.plain, m.created_at, m.bodies, l.partition into v_run
+    select p.ctid as place, p.segment, p.seq, p.exceptions_until, l.partition into v_at
       from laneway.lane l
       cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = v_group.reader_id order by p.step desc limit 1) p
-      cross join lateral (
-        select count(*)::int as n, max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) as special,
-               bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain, array_agg(m.created_at) as created_at, array_agg(m.body) as bodies
-          from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
-                 where m.segment = p.segment and m.lane_id = v_group.lane_id and m.seq > p.seq order by m.seq limit v_wanted) m) m
      where l.lane_id = v_group.lane_id;
-    v_straight := v_run.exceptions_until <= v_run.seq and v_run.special is not true and (v_run.n = 0 or v_run.last = v_run.seq + v_run.n);
+    -- Apart, because a segment that is known beforehand is the only one that is opened.
+    select count(*)::int as n, max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) as special,
+           bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain, array_agg(m.created_at) as created_at, array_agg(m.body) as bodies into v_run
+      from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
+             where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq > v_at.seq order by m.seq limit v_wanted) m;
+    v_straight := v_at.exceptions_until <= v_at.seq and v_run.special is not true and (v_run.n = 0 or v_run.last = v_at.seq + v_run.n);
     if v_straight and v_run.n < v_wanted then
       -- Is that really all?
       v_straight := cardinality(v_group.readers) = 1 and v_group.parked is null;
       if v_straight then
-        v_straight := not exists (select from laneway.segment s where s.segment > v_run.segment and s.segment % 2 = v_run.segment % 2 and s.opened_at is not null);
+        v_straight := not exists (select from laneway.segment s where s.segment > v_at.segment and s.segment % 2 = v_at.segment % 2 and s.opened_at is not null);
       end if;
       if v_straight and v_run.n = 0 then
         return;
@@ -121,76 +122,76 @@ begin
     if v_straight and v_alike then
       v_token := gen_random_uuid();
       if cardinality(p_wants) > 1 then
-        select array_agg(v_run.seq + w.upto - w.want + 1), array_agg(least(v_run.seq + w.upto, v_run.last)) into v_firsts, v_lasts
+        select array_agg(v_at.seq + w.upto - w.want + 1), array_agg(least(v_at.seq + w.upto, v_run.last)) into v_firsts, v_lasts
           from (select u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
          where w.want > 0 and w.upto - w.want < v_run.n;
       end if;
       with moved as (
-        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_run.segment, v_run.last, v_now)),
+        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_at.segment, v_run.last, v_now)),
       left_behind as (
-        delete from laneway.progress where ctid = v_run.place),
+        delete from laneway.progress where ctid = v_at.place),
       recorded as (
         insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, part_first, part_last)
-        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1, v_token, p_consumers[1],
+        select v_at.segment - v_at.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, 1, v_token, p_consumers[1],
                v_firsts, v_lasts
          where v_group.record_events)
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
-      values (v_token, v_group.reader_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, int8multirange(int8range(v_run.seq, v_run.last, '(]')),
+      values (v_token, v_group.reader_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, int8multirange(int8range(v_at.seq, v_run.last, '(]')),
               1, false, v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1]);
       if v_run.plain then
         return query
-          select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
+          select 0, v_token, v_at.segment, v_group.lane_id, v_at.seq + 1, v_at.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
                  null::int[], null::smallint[], v_run.created_at, null::interval[], null::smallint[], null::text[], null::json[], v_run.bodies, null::text[];
       else
         return query
-          select 0, v_token, v_run.segment, v_group.lane_id, v_run.seq + 1, v_run.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
+          select 0, v_token, v_at.segment, v_group.lane_id, v_at.seq + 1, v_at.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
                  null::int[], null::smallint[], array_agg(m.created_at), null::interval[], array_agg(m.max_attempts), array_agg(m.key), array_agg(m.headers), array_agg(m.body), null::text[]
             from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
-                   where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq > v_run.seq and m.seq <= v_run.last order by m.seq) m;
+                   where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq > v_at.seq and m.seq <= v_run.last order by m.seq) m;
       end if;
       return;
     elsif v_straight then
       -- One random number for all of them, since drawing one is dear; a hash, so that no token tells of another.
       v_base := gen_random_uuid()::text;
-      select array_agg(w.i) as waiters, array_agg(left(encode(sha256((v_base || w.i)::bytea), 'hex'), 32)::uuid) as tokens, array_agg(v_run.seq + w.upto - w.want + 1) as firsts,
-             array_agg(least(v_run.seq + w.upto, v_run.last)) as lasts, array_agg(v_now + coalesce(p_leases[w.i], v_group.lease)) as untils,
+      select array_agg(w.i) as waiters, array_agg(left(encode(sha256((v_base || w.i)::bytea), 'hex'), 32)::uuid) as tokens, array_agg(v_at.seq + w.upto - w.want + 1) as firsts,
+             array_agg(least(v_at.seq + w.upto, v_run.last)) as lasts, array_agg(v_now + coalesce(p_leases[w.i], v_group.lease)) as untils,
              array_agg(p_consumers[w.i]) as consumers into v_seats
         from (select u.i::int, u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
        where w.want > 0 and w.upto - w.want < v_run.n;
       with moved as (
-        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_run.segment, v_run.last, v_now)),
+        insert into laneway.progress (reader_id, segment, seq, moved_at) values (v_group.reader_id, v_at.segment, v_run.last, v_now)),
       left_behind as (
-        delete from laneway.progress where ctid = v_run.place),
+        delete from laneway.progress where ctid = v_at.place),
       recorded as (
         insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, part_first, part_last, part_token, part_consumer)
-        select v_run.segment - v_run.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_run.segment, v_run.seq + 1, v_run.last, 1,
+        select v_at.segment - v_at.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, 1,
                v_seats.firsts, v_seats.lasts, v_seats.tokens, v_seats.consumers
          where v_group.record_events)
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
-      select s.token, v_group.reader_id, p_group_id, v_group.lane_id, v_run.segment, s.first_seq, s.last_seq,
+      select s.token, v_group.reader_id, p_group_id, v_group.lane_id, v_at.segment, s.first_seq, s.last_seq,
              int8multirange(int8range(s.first_seq, s.last_seq, '[]')), 1, false, v_now, s.until, s.consumer
         from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.consumers) s (token, first_seq, last_seq, until, consumer);
       if v_run.n = cardinality(v_seats.tokens) and v_run.plain then
         -- One message each.
         return query
-          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
+          select s.waiter - 1, s.token, v_at.segment, v_group.lane_id, s.first_seq, v_at.partition, v_group.priority, 1::smallint, s.until,
                  null::int[], null::smallint[], array[s.created_at], null::interval[], null::smallint[], null::text[], null::json[], array[s.body], null::text[]
             from unnest(v_seats.waiters, v_seats.tokens, v_seats.firsts, v_seats.untils, v_run.created_at, v_run.bodies) s (waiter, token, first_seq, until, created_at, body);
       elsif v_run.plain then
         return query
-          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
-                 null::int[], null::smallint[], v_run.created_at[s.first_seq - v_run.seq : s.last_seq - v_run.seq], null::interval[], null::smallint[], null::text[], null::json[],
-                 v_run.bodies[s.first_seq - v_run.seq : s.last_seq - v_run.seq], null::text[]
+          select s.waiter - 1, s.token, v_at.segment, v_group.lane_id, s.first_seq, v_at.partition, v_group.priority, 1::smallint, s.until,
+                 null::int[], null::smallint[], v_run.created_at[s.first_seq - v_at.seq : s.last_seq - v_at.seq], null::interval[], null::smallint[], null::text[], null::json[],
+                 v_run.bodies[s.first_seq - v_at.seq : s.last_seq - v_at.seq], null::text[]
             from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.waiters) s (token, first_seq, last_seq, until, waiter);
       else
         return query
-          select s.waiter - 1, s.token, v_run.segment, v_group.lane_id, s.first_seq, v_run.partition, v_group.priority, 1::smallint, s.until,
+          select s.waiter - 1, s.token, v_at.segment, v_group.lane_id, s.first_seq, v_at.partition, v_group.priority, 1::smallint, s.until,
                  null::int[], null::smallint[], m.created_at, null::interval[], m.max_attempts, m.keys, m.headers, m.bodies, null::text[]
             from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.waiters) s (token, first_seq, last_seq, until, waiter)
             cross join lateral (
               select array_agg(m.created_at) as created_at, array_agg(m.max_attempts) as max_attempts, array_agg(m.key) as keys, array_agg(m.headers) as headers, array_agg(m.body) as bodies
                 from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
-                       where m.segment = v_run.segment and m.lane_id = v_group.lane_id and m.seq between s.first_seq and s.last_seq order by m.seq) m) m;
+                       where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq between s.first_seq and s.last_seq order by m.seq) m) m;
       end if;
       return;
     end if;

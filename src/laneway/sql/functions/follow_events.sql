@@ -1,5 +1,5 @@
--- What happened since p_seen: a row for each lane or claim that an operation served, in the order of the transactions, with
--- what detectors look at. p_seen is the snapshot of the last look: what was under way then is looked for by its
+-- What happened since p_seen: a row for each run of messages of a lane and claim that an operation served, in the order of the
+-- transactions, with what detectors look at. Consumers who share a claim are as one. p_seen is the snapshot of the last look: what was under way then is looked for by its
 -- transaction, so that nothing is stepped over however late it commits, and nobody's long transaction holds up the
 -- rest. From there on at least p_limit events, all of a transaction or none; `now` is the snapshot of this look.
 -- large_: of the messages pushed, those of more than p_large bytes, the largest ten. A push to more than ten lanes with
@@ -18,7 +18,12 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
     select f.*, coalesce(p.lane_id, f.lane_id) as run_lane, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
            coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
       from (select l.*, l.largest <= p_large and cardinality(l.part_lane) > 10 as whole from (select l.* from late l union all select n.* from following n) l) f
-      left join lateral (select u.* from unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) u (lane_id, first_seq, last_seq, token, consumer, since) where f.whole is not true) p on true)
+      left join lateral (
+        select c.lane_id, lower(r.range) as first_seq, upper(r.range) - 1 as last_seq, c.token, c.consumer, c.since
+          from (select u.lane_id, u.token, u.consumer, u.since, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs
+                  from unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) u (lane_id, first_seq, last_seq, token, consumer, since)
+                 where f.whole is not true group by u.lane_id, u.token, u.consumer, u.since) c
+          cross join lateral unnest(c.seqs) r (range)) p on true)
   select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
          l.partition, l.priority, f.message_segment, f.run_lane, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
          h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes,

@@ -12,7 +12,7 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-15 check bench docs lock
+.PHONY: help setup run test test-15 coverage needs check bench docs lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,18 +22,23 @@ setup: $(CURRENT) ## make .venv from the locks, with the laneway command; nothin
 run: setup ## start the server, on the embedded database unless the environment names another
 	$(BIN)/laneway serve
 
-test: setup ## run every test on PostgreSQL 18, then those that touch a database on 15
-	tests/install/node
-	tests/install/java
-	tests/install/sqs-clients
-	tests/install/pgbouncer
-	$(PYTEST) --cov --cov-report=term
+test: setup needs ## run every test on PostgreSQL 18, then those that touch a database on 15
+	$(PYTEST)
 	$(MAKE) --no-print-directory test-15
 
 test-15: setup ## run the tests that touch a database on PostgreSQL 15
 	tests/install/postgresql-15
 	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults \
 		--ignore=tests/integration/test_benchmarks.py  # they run on the bundled one in any case
+
+coverage: setup needs ## run every test on PostgreSQL 18 and tell which lines and branches none runs through
+	$(PYTEST) --cov --cov-report=term
+
+needs:
+	tests/install/node
+	tests/install/java
+	tests/install/sqs-clients
+	tests/install/pgbouncer
 
 check: setup ## format, lint, types, layers, and locks and generated files current
 	$(BIN)/ruff format --check .

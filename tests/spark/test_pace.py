@@ -63,8 +63,8 @@ class Clock:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now, self.times = LATE, CROWDED
         self.rests: list[float] = []
-        patch.setattr("laneway.lake.pace.time.time", lambda: self.now)
-        patch.setattr("laneway.lake.pace.time.sleep", self.rests.append)
+        patch.setattr(pace, "time", lambda: self.now)
+        patch.setattr(pace, "sleep", self.rests.append)
         patch.setattr(pace, "_read_times", lambda: self.times)
 
 

@@ -7,8 +7,8 @@ millisecond waits for the end of a reader's slice of several. So readers rest, a
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from time import sleep, time
 from typing import TYPE_CHECKING
 
 from laneway.lake.database import NAME
@@ -46,9 +46,9 @@ class Pace:
         ran, waited = _read_times()
         short = waited - self._waited > _CROWDED * (ran + waited - self._ran - self._waited)
         self._ran, self._waited = ran, waited
-        past = time.time() % _CYCLE
+        past = time() % _CYCLE
         if short and past > _SHARE * _CYCLE:
-            time.sleep(_CYCLE - past)
+            sleep(_CYCLE - past)
 
 
 def _read_times() -> tuple[int, int]:

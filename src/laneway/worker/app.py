@@ -14,6 +14,7 @@ from laneway.domain.settings import EngineSettings
 from laneway.library.connection import Connection, Target
 from laneway.worker.cron import Cron
 from laneway.worker.handlers import Handler, choose_executor
+from laneway.worker.loops import run_program
 from laneway.worker.schedules import Schedule
 from laneway.worker.worker import Duties, Worker, WorkerSettings
 from laneway.worker.workflows import Workflow, drive
@@ -233,13 +234,7 @@ class App:
 
     def run(self, *, address: str | None = None, name: str | None = None) -> None:
         """Run a worker in this program, on an event loop of its own."""
-        work = partial(self.work, address=address, name=name)
-        try:
-            import uvloop  # noqa: PLC0415 - not on every system
-        except ImportError:
-            asyncio.run(work())
-        else:
-            uvloop.run(work())
+        run_program(partial(self.work, address=address, name=name))
 
     def _bind(self, target: Target, backend: Backend) -> None:
         self._lane = Connection(target, backend)

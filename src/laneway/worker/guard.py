@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import LanewayError, WorkerNotFound
 from laneway.domain.workers import WorkerOrder, WorkerState
+from laneway.worker.policies import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ PART = 3
 class Guard:
     """Tells the database that the worker lives, and the worker what it is asked to do.
 
-    on_order and on_lost are called on the worker's loop.
+    on_order, on_lost and on_fault, for when it can do neither, are called on the worker's loop.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Guard:
         counters: Counters,
         on_order: Callable[[WorkerOrder], None],
         on_lost: Callable[[Slot, Sequence[Message]], None],
+        on_fault: Callable[[str], None],
     ) -> None:
         self._target = target
         self._worker_id = worker_id
@@ -55,13 +57,12 @@ class Guard:
         self._counters = counters
         self._on_order = on_order
         self._on_lost = on_lost
+        self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
         self._ended = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run()), name="laneway guard", daemon=True
-        )
+        self._thread = threading.Thread(target=self._live, name="laneway guard", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -86,6 +87,14 @@ class Guard:
         with suppress(RuntimeError):
             if self._own_loop is not None:
                 self._own_loop.call_soon_threadsafe(self._woken.set)
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:
+            if not self._ended.is_set():
+                logger.exception("heartbeats ended unexpectedly")
+                self._tell(self._on_fault, f"heartbeats ended unexpectedly: {describe(error)}")
 
     async def _run(self) -> None:
         self._own_loop = asyncio.get_running_loop()

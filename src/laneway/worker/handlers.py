@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
+from laneway.worker.policies import Retry
 
 if TYPE_CHECKING:
     from laneway.library.messages import Message
-    from laneway.worker.policies import Retry
 
 # Where a handler runs: on the event loop, in a thread, or in a process of its own.
 Executor: TypeAlias = Literal["loop", "thread", "process"]
@@ -56,6 +56,8 @@ class Handler:
                 raise InvalidSetting(
                     f"handler {name}: {setting} is {length}: set more than nothing"
                 )
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: give a laneway.Retry")
         if self.executor == "loop" and not inspect.iscoroutinefunction(self.function):
             raise InvalidSetting(f"handler {name} is not asynchronous: run it in a thread")
         if self.executor != "loop" and inspect.iscoroutinefunction(self.function):

@@ -11,8 +11,13 @@ from laneway.domain.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from laneway.domain.ids import MessageId
+
+    Failures: TypeAlias = (
+        Mapping[MessageId, str | BaseException] | Mapping[str, str | BaseException]
+    )
 
 MOST_CHARACTERS = 2000
 
@@ -25,14 +30,23 @@ class Snooze(Exception):
     """Raised by a handler: hand the message out again in `delay`, its attempt unspent."""
 
     def __init__(self, delay: timedelta) -> None:
+        try:
+            negative = delay < timedelta(0)
+        except TypeError:
+            negative = True
+        if negative:
+            raise InvalidSetting(f"{delay!r} is no time to wait: give a timedelta of zero or more")
         super().__init__(f"again in {delay}")
         self.delay = delay
 
 
 class PartialFailure(Exception):
-    """Raised by a batch handler: only these messages failed, each with its reason."""
+    """Raised by a batch handler: only these messages failed, each with its reason.
 
-    def __init__(self, failures: Mapping[MessageId, str]) -> None:
+    A message is named by its id or the id's text; a reason is a text or an error.
+    """
+
+    def __init__(self, failures: Failures) -> None:
         super().__init__(f"{len(failures)} of the batch failed")
         self.failures = failures
 
@@ -52,7 +66,7 @@ class Retry:
     factor: float = 2.0
     limit: timedelta = timedelta(hours=1)
     jitter: float = 0.1
-    on: tuple[type[BaseException], ...] = (Exception,)
+    on: tuple[type[BaseException], ...] = (BaseException,)
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None and self.max_attempts < 1:
@@ -87,11 +101,23 @@ class Retry:
 
 def describe(error: BaseException) -> str:
     """Return the reason that a failed message keeps."""
-    text = str(error)
+    text = _read(error)
     if isinstance(error, Reject):
         return trim(text or "rejected")
     name = type(error).__name__
     return trim(f"{name}: {text}" if text else name)
+
+
+def explain(reason: object) -> str:
+    """Return the reason that was given for a message's failure, as it keeps it."""
+    return describe(reason) if isinstance(reason, BaseException) else trim(_read(reason))
+
+
+def _read(source: object) -> str:
+    try:
+        return str(source)
+    except BaseException:  # noqa: BLE001 - whatever a handler's own kind of error does
+        return "its text cannot be read"
 
 
 def trim(text: str) -> str:

@@ -8,6 +8,7 @@ import queue
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -129,10 +130,11 @@ class ProcessPool:
         self._size = size
 
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
+        call = partial(_call, function, work)
         executor = self._free.pop() if self._free else _make_process()
         self._busy.add(executor)
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(executor, function, work)
+            answer = await asyncio.get_running_loop().run_in_executor(executor, call)
         except BrokenProcessPool as error:
             _kill(executor)
             raise WorkerCrashed("the process that ran the handler ended") from error
@@ -152,6 +154,14 @@ class ProcessPool:
         for executor in (*self._free, *self._busy):
             _kill(executor)
         self._free.clear()
+
+
+def _call(function: Callable[[Any], Any], work: Any) -> Any:
+    """Run a function in a process of its own."""
+    try:
+        return function(work)
+    except StopIteration as error:
+        raise _wrap_stop(error) from error
 
 
 def _make_process() -> ProcessPoolExecutor:

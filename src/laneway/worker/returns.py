@@ -6,11 +6,11 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from laneway.domain.errors import LanewayError, Retryable
+from laneway.domain.errors import InvalidId, Retryable
 from laneway.domain.messages import Nack
 from laneway.library.messages import encode_payload
 from laneway.worker.pauses import wait_after
-from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, trim
+from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Receipt
     from laneway.library.messages import Message
     from laneway.worker.handlers import Handler
+    from laneway.worker.policies import Failures
     from laneway.worker.runner import Counters
     from laneway.worker.settling import Settler
 
@@ -48,12 +49,13 @@ class Returns:
         """Settle a message and keep its result, if that can be written as JSON."""
         try:
             text = encode_payload(result)
-        except LanewayError as error:
+        except Exception as error:  # noqa: BLE001 - a result of the handler's own kind may raise any
             await self._nack([message], error, dead=True)
         else:
+            self._counters.handled += 1
             self._settler.ack_result(message.receipt, text, keep)
 
-    async def settle(self, messages: Sequence[Message], error: Exception) -> None:
+    async def settle(self, messages: Sequence[Message], error: BaseException) -> None:
         """Do with the messages what the error that the handler raised asks for."""
         match error:
             case Snooze(delay=delay):
@@ -61,12 +63,7 @@ class Returns:
             case Reject():
                 await self._nack(messages, error, dead=True)
             case PartialFailure(failures=failures):
-                bad = [message for message in messages if message.id in failures]
-                self._counters.handled += len(messages) - len(bad)
-                for message in messages:
-                    if message.id not in failures:
-                        self._settler.ack(message.receipt)
-                await self._nack(bad, None, reasons=[failures[message.id] for message in bad])
+                await self._split(messages, failures)
             case _:
                 logger.warning(
                     "handler of %r failed for %s: %s",
@@ -77,27 +74,58 @@ class Returns:
                 )
                 await self._nack(messages, error)
 
+    async def _split(
+        self,
+        messages: Sequence[Message],
+        failures: Failures,
+    ) -> None:
+        """Settle those of a batch that did not fail, unless it is not clear which did."""
+        reasons = {str(key): explain(reason) for key, reason in failures.items()}
+        strange = reasons.keys() - {str(message.id) for message in messages}
+        if strange:
+            names = ", ".join(sorted(strange)[:3])
+            await self._nack(
+                messages, InvalidId(f"PartialFailure names what is not in the batch: {names}")
+            )
+            return
+        bad = [message for message in messages if str(message.id) in reasons]
+        self._counters.handled += len(messages) - len(bad)
+        for message in messages:
+            if str(message.id) not in reasons:
+                self._settler.ack(message.receipt)
+        if bad:
+            await self._nack(bad, None, reasons=[reasons[str(message.id)] for message in bad])
+
     async def _nack(
         self,
         messages: Sequence[Message],
-        error: Exception | None,
+        error: BaseException | None,
         *,
         reasons: Sequence[str] | None = None,
         dead: bool = False,
     ) -> None:
         self._counters.failed += len(messages)
-        reason = "" if error is None else describe(error)
-        retry = self._handler.retry
+        if reasons is None:
+            reasons = ["" if error is None else describe(error)] * len(messages)
         nacks = [
-            Nack(
-                *message.receipt,
-                reason if reasons is None else trim(reasons[n]),
-                None if retry is None else retry.wait(message.attempt),
-                True if dead else None if retry is None else retry.judge(message.attempt, error),
-            )
-            for n, message in enumerate(messages)
+            Nack(*message.receipt, reason, *self._judge(message, error, dead=dead))
+            for message, reason in zip(messages, reasons, strict=True)
         ]
         await self._persist(lambda: self._backend.nack(nacks))
+
+    def _judge(
+        self, message: Message, error: BaseException | None, *, dead: bool
+    ) -> tuple[timedelta | None, bool | None]:
+        """Return how long a message waits, and whether it is dead; None: the queue says."""
+        retry = self._handler.retry
+        if dead or retry is None:
+            return None, dead or None
+        try:
+            wait, over = retry.wait(message.attempt), retry.judge(message.attempt, error)
+        except BaseException:
+            logger.exception("no retry of %s can be computed: the queue's counts", message.id)
+            return None, None
+        return wait, over
 
     async def release(self, receipts: Sequence[Receipt], *, delay: timedelta | None = None) -> None:
         if receipts:
@@ -113,7 +141,7 @@ class Returns:
                 if monotonic() > end:
                     return
                 await wait_after(error)
-            except LanewayError:
+            except Exception:
                 logger.exception("a message could not be given back; it comes when its lock ends")
                 return
             else:

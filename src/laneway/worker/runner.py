@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Delivery
     from laneway.worker.handlers import Handler, Middleware, Proceed
+    from laneway.worker.oversight import Overseer
     from laneway.worker.settling import Settler
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,9 @@ LONG_POLL = timedelta(seconds=30)
 # Messages are taken so far ahead as all slots will have begun within this time.
 AHEAD = 0.1
 MOST_AHEAD = 1000
+
+# How long handlers that are given up have to end, in seconds; one that does not is left behind.
+PATIENCE = 1.0
 
 # A slot lets others have the loop at least so often.
 SLICE = 0.02
@@ -59,6 +63,7 @@ class Runner:
         consumer: str,
         lease: timedelta,
         middlewares: list[Middleware],
+        overseer: Overseer,
         hurry: Callable[[float], None],
     ) -> None:
         """Begin with nothing; `hurry` is told of locks shorter than the queue's others."""
@@ -72,6 +77,7 @@ class Runner:
         self._counters = counters
         self._consumer = consumer
         self._lease = lease.total_seconds()
+        self._overseer = overseer
         self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
@@ -93,20 +99,20 @@ class Runner:
     def start(self) -> None:
         """Run the slots; nothing is taken before `resume`."""
         for slot in self.slots:
-            slot.task = asyncio.create_task(self._work(slot), name=f"laneway {self.handler.queue}")
+            slot.task = self._overseer.start(self._work(slot), f"laneway {self.handler.queue}")
 
     def resume(self) -> None:
         if not self._taking:
             self._taking = True
             self._begin_claiming()
-            self._watch = asyncio.create_task(self._return_stale(), name="laneway stale")
+            self._watch = self._overseer.start(self._return_stale(), "laneway stale")
 
     async def suspend(self) -> None:
         """Take nothing more, and give back what was taken and not begun."""
         self._taking = False
         # The watch first: it begins claiming anew.
-        await _end(self._watch)
-        await _end(self._claimer)
+        await self._overseer.end(self._watch)
+        await self._overseer.end(self._claimer)
         self._claimer = self._watch = None
         waiting = [item[0].receipt for item in self._waiting]
         self._waiting.clear()
@@ -123,12 +129,7 @@ class Runner:
         left = [message.receipt for slot in self.slots for message in slot.messages]
         for slot in self.slots:
             slot.given_up = True
-            if slot.task is not None:
-                slot.task.cancel()
-        tasks = [slot.task for slot in self.slots if slot.task is not None]
-        if tasks:
-            # One that does not let itself be cancelled is left behind.
-            await asyncio.wait(tasks, timeout=1)
+        await self._overseer.end(*(slot.task for slot in self.slots), patience=PATIENCE)
         if self._pool is not None:
             self._pool.close()
         if left:
@@ -163,7 +164,7 @@ class Runner:
         return call_in_time
 
     def _begin_claiming(self) -> None:
-        self._claimer = asyncio.create_task(self._claim(), name="laneway claim")
+        self._claimer = self._overseer.start(self._claim(), "laneway claim")
 
     async def _claim(self) -> None:
         """Take messages for the slots that are idle, and some ahead."""
@@ -231,7 +232,7 @@ class Runner:
     async def _work(self, slot: Slot) -> None:
         batch = self.handler.batch
         began = monotonic()
-        while True:
+        while not slot.given_up:
             if not self._waiting:
                 await self._wait_for_work()
                 began = monotonic()
@@ -254,6 +255,9 @@ class Runner:
             slot.since = stale - lease / 2
             slot.lease = lease
             slot.messages = messages
+            if slot.lost:
+                # The one before was told, and paid no heed.
+                slot.recover()
             if lease < self._lease:
                 self._hurry(lease)
             try:
@@ -271,23 +275,34 @@ class Runner:
 
     async def _handle(self, slot: Slot, work: Any) -> None:
         """Run the handler and settle; whatever it raises, the slot goes on."""
+        try:
+            await self._settle(slot, work)
+        except BaseException as error:
+            if slot.given_up or self._overseer.is_ending:
+                raise
+            self._counters.failed += len(slot.messages)
+            if slot.lost:
+                # Another has the message, or will: there is nothing to settle.
+                logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
+            else:
+                logger.exception(
+                    "%s comes again when its lock ends", slot.messages[0], exc_info=error
+                )
+            slot.recover()
+
+    async def _settle(self, slot: Slot, work: Any) -> None:
         messages = slot.messages
         try:
             result = await self._call(work)
-        except asyncio.CancelledError:
-            if slot.given_up or not slot.lost:
+        except BaseException as error:
+            # Of its own it is not cancelled: then the handler was, or what it waited for.
+            if slot.given_up or slot.lost or self._overseer.is_ending:
                 raise
-            # Its lock ended: another has the message, or will. There is nothing to settle.
-            slot.lost = False
-            if slot.task is not None:
-                slot.task.uncancel()
-            self._counters.failed += len(messages)
-            logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
-        except Exception as error:  # noqa: BLE001 - a failing handler never ends the loop
+            slot.recover()
             await self._returns.settle(messages, error)
         else:
-            self._counters.handled += len(messages)
             if self.handler.keep_results is None:
+                self._counters.handled += len(messages)
                 for message in messages:
                     self._settler.ack(message.receipt)
             else:
@@ -315,7 +330,7 @@ class Runner:
                 continue
             # The claim that waits would take again what goes back: it asked for some ahead.
             self._stuck = True
-            await _end(self._claimer)
+            await self._overseer.end(self._claimer)
             stale = [item for item in self._waiting if item[1] <= now]
             self._waiting = deque(item for item in self._waiting if item[1] > now)
             try:
@@ -324,9 +339,3 @@ class Runner:
                 self._waiting.extendleft(reversed(stale))
                 raise
             self._begin_claiming()
-
-
-async def _end(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        await asyncio.wait({task})

@@ -27,6 +27,12 @@ class Slot:
         self.given_up = False
         self.task: asyncio.Task[None] | None = None
 
+    def recover(self) -> None:
+        """Forget what cancelled the handler: the task goes on with others."""
+        self.lost = False
+        while self.task is not None and self.task.uncancel():
+            pass
+
     def lose(self, messages: Sequence[Message]) -> None:
         """End a handler whose messages are no longer its own; called on the loop."""
         if self.messages is messages and self.task is not None:

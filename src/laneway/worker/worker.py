@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from laneway.domain.errors import (
+    InternalError,
     InvalidSetting,
     InvalidStateTransition,
     LanewayError,
@@ -23,6 +24,7 @@ from laneway.domain.errors import (
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.worker.guard import Guard
+from laneway.worker.oversight import Overseer
 from laneway.worker.runner import Counters, Runner
 from laneway.worker.schedules import keep_firing
 from laneway.worker.settling import Settler
@@ -95,6 +97,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._abandoned = asyncio.Event()
         self._suspension: asyncio.Task[None] | None = None
+        self._fault: str | None = None
         self._guard: Guard | None = None
 
     @property
@@ -112,8 +115,9 @@ class Worker:
         async with self._target.open() as backend:
             self._duties.bind(backend)
             settler = Settler(backend)
-            await self._prepare(backend, settler)
-            settling = asyncio.create_task(settler.run(), name="laneway settle")
+            overseer = Overseer(self._fail)
+            await self._prepare(backend, settler, overseer)
+            settling = overseer.start(settler.run(), "laneway settle")
             guard = self._guard = self._make_guard()
             guard.start()
             try:
@@ -121,15 +125,13 @@ class Worker:
                 await self._stopping.wait()
                 await self._drain(settler)
             finally:
-                for task in (*self._schedules, self._suspension):
-                    if task is not None:
-                        task.cancel()
-                for runner in self._runners:
-                    await runner.stop()
-                settling.cancel()
-                await asyncio.gather(settling, *self._schedules, return_exceptions=True)
+                await overseer.end(*self._schedules, self._suspension)
+                await asyncio.gather(*(runner.stop() for runner in self._runners))
+                await overseer.end(settling)
                 await guard.stop()
                 await self._step(backend, WorkerState.STOPPED)
+        if self._fault is not None:
+            raise InternalError(f'worker "{self.worker_id}" gave up: {self._fault}')
 
     def stop(self) -> None:
         """Have the worker drain and end; called again, have it end at once."""
@@ -147,7 +149,13 @@ class Worker:
         self._abandoned.set()
         self._stopping.set()
 
-    async def _prepare(self, backend: Backend, settler: Settler) -> None:
+    def _fail(self, fault: str) -> None:
+        """End the worker with an error: part of it works no more."""
+        self._fault = self._fault or fault
+        self._abandoned.set()
+        self._stopping.set()
+
+    async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties
         for queue in duties.durable_queues:
             try:
@@ -178,6 +186,7 @@ class Worker:
                 consumer=self.worker_id,
                 lease=handler.lock_time or leases[handler.queue],
                 middlewares=duties.middlewares,
+                overseer=overseer,
                 hurry=self._hurry,
             )
             for handler in duties.handlers
@@ -185,7 +194,7 @@ class Worker:
         for runner in self._runners:
             runner.start()
         self._schedules = [
-            asyncio.create_task(keep_firing(schedule, backend), name="laneway schedule")
+            overseer.start(keep_firing(schedule, backend), f"laneway schedule {schedule.name}")
             for schedule in duties.schedules
         ]
         self._backend = backend
@@ -207,6 +216,7 @@ class Worker:
             counters=self._counters,
             on_order=self._obey,
             on_lost=self._lose,
+            on_fault=self._fail,
         )
 
     async def _poll(self, backend: Backend) -> None:

@@ -1,0 +1,55 @@
+"""The tasks a worker is made of: none of them ends unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from laneway.worker.policies import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+logger = logging.getLogger(__name__)
+
+
+class Overseer:
+    """Starts and ends the tasks of the task that made it; `report` hears of one that failed."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._owner = asyncio.current_task()
+        self._report = report
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the owner itself is cancelled, and all of its tasks with it."""
+        return self._owner is None or self._owner.done() or self._owner.cancelling() > 0
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run what may return, but neither fail nor be cancelled other than by `end`."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._notice)
+        return task
+
+    async def end(self, *tasks: asyncio.Task[None] | None, patience: float | None = None) -> None:
+        """Cancel tasks and wait; one that has not ended after so many seconds is left behind."""
+        given = [task for task in tasks if task is not None]
+        for task in given:
+            task.remove_done_callback(self._notice)
+            task.cancel()
+        if given:
+            done, _ = await asyncio.wait(given, timeout=patience)
+            for task in done:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    logger.warning("%s failed at its end: %s", task.get_name(), describe(error))
+
+    def _notice(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() and self.is_ending:
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            return
+        reason = describe(error)
+        logger.error("%s ended unexpectedly: %s", task.get_name(), reason, exc_info=error)
+        self._report(f"{task.get_name()} ended unexpectedly: {reason}")

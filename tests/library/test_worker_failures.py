@@ -1,0 +1,282 @@
+"""Handlers that fail in every way there is: their messages go back, and the worker goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Never
+
+import pytest
+
+from laneway import App, PartialFailure, Retry, Snooze, Status, WorkerSettings
+from laneway.domain.errors import InternalError, InvalidSetting
+from laneway.domain.ids import MessageId
+from laneway.worker.runner import Runner
+from tests.library.workers import QUICK, listed, make_app, program, running, settled, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from laneway import Connection, Message
+    from tests.library.conftest import Place
+
+ONCE = Retry(max_attempts=1)
+AT_ONCE = Retry(backoff=timedelta(0), max_attempts=2)
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def raise_cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+async def await_cancelled() -> None:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+async def cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(60)
+
+
+async def raise_unreadable() -> None:
+    raise Unreadable
+
+
+async def raise_base() -> None:
+    raise BaseException("base")  # noqa: TRY002 - as a handler might
+
+
+async def leave() -> None:
+    sys.exit(3)
+
+
+async def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+async def snooze_wrongly() -> None:
+    raise Snooze(5)  # type: ignore[arg-type]
+
+
+WAYS = [
+    (raise_cancelled, "CancelledError"),
+    (await_cancelled, "CancelledError"),
+    (cancel_itself, "CancelledError"),
+    (raise_unreadable, "Unreadable: its text cannot be read"),
+    (raise_base, "BaseException: base"),
+    (leave, "SystemExit: 3"),
+    (interrupt, "KeyboardInterrupt"),
+    (snooze_wrongly, "InvalidSetting: 5 is no time to wait: give a timedelta of zero or more"),
+]
+
+
+async def test_whatever_a_handler_raises_its_message_fails_and_the_worker_goes_on(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, concurrency=2, retry=AT_ONCE)
+    async def handle(message: Message) -> None:
+        if message.payload is not None:
+            await WAYS[message.payload][0]()
+
+    await lane.producer(queue).batch_enqueue([*range(len(WAYS)), None])
+    async with running(app):
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, len(WAYS)))
+        await until(lambda: settled(lane, queue, 1))
+    reasons = {int(item.body): str(item.error) for item in dead}
+    assert [reasons[n] for n in range(len(WAYS))] == [reason for _, reason in WAYS]
+    assert {item.attempt for item in dead} == {2}
+
+
+def leave_thread(message: Message) -> None:
+    if message.payload != "good":
+        raise {
+            "exit": SystemExit(3),
+            "stop": StopIteration("x"),
+            "cancel": asyncio.CancelledError(),
+        }[message.payload]
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+async def test_function_that_leaves_its_thread_or_process_has_failed(
+    place: Place, queue: str, executor: Any
+) -> None:
+    app = make_app(place.dsn)
+    app.handler(queue, executor=executor, concurrency=1, retry=ONCE)(leave_thread)
+    async with app.connect() as lane, running(app):
+        await lane.producer(queue).batch_enqueue(["exit", "stop", "cancel", "good"])
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 3))
+        await until(lambda: settled(lane, queue, 1))
+    reasons = sorted(str(item.error) for item in dead)
+    assert reasons[0].startswith("CancelledError")
+    assert reasons[1].startswith("RuntimeError: the handler raised StopIteration")
+    assert reasons[2] == "SystemExit: 3"
+
+
+class Broken(Retry):
+    def wait(self, attempt: int) -> Never:
+        raise ZeroDivisionError(f"after {attempt}")
+
+
+async def test_retry_that_cannot_be_computed_leaves_it_to_the_queue(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, concurrency=1, retry=Broken())
+    async def handle(message: Message) -> None:
+        if message.payload == "bad" and message.attempt == 1:
+            raise ValueError("x")
+
+    await lane.producer(queue).batch_enqueue(["bad", "good"])
+    async with running(app):
+        await until(lambda: settled(lane, queue, 2))
+
+
+@pytest.mark.parametrize("retry", [3, "often", timedelta(1)])
+def test_retry_that_is_none_is_refused(retry: Any) -> None:
+    app = App("postgresql://nowhere/nothing")
+    with pytest.raises(InvalidSetting, match=r"handle: retry is .*: give a laneway.Retry"):
+
+        @app.handler("queue", retry=retry)
+        async def handle(_: Message) -> None: ...
+
+
+async def test_parts_of_a_batch_may_be_named_by_text_and_fail_with_errors(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, batch=10, concurrency=1, retry=ONCE)
+    async def handle(messages: list[Message]) -> None:
+        raise PartialFailure(
+            {str(item.id): ValueError("odd") for item in messages if item.payload % 2}
+        )
+
+    await lane.producer(queue).batch_enqueue(range(4))
+    async with running(app):
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 2))
+        await until(lambda: settled(lane, queue, 2))
+    assert [item.error for item in dead] == ["ValueError: odd"] * 2
+    assert (await lane.admin.queue_metrics(queue)).acknowledged == 2
+
+
+async def test_partial_failure_of_messages_not_in_the_batch_acknowledges_nothing(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, batch=10, concurrency=1, retry=ONCE)
+    async def handle(messages: list[Message]) -> None:
+        raise PartialFailure({messages[0].id: "this one", MessageId(9, 9, 9): "nobody's"})
+
+    await lane.producer(queue).batch_enqueue(range(3))
+    async with running(app):
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 3))
+    assert (await lane.admin.queue_metrics(queue)).acknowledged == 0
+    assert {"9-9-9" in str(item.error) for item in dead} == {True}
+
+
+async def test_worker_whose_own_task_ends_says_so_and_ends(
+    address: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None: ...
+
+    async def claim(_: Runner) -> None:
+        raise ZeroDivisionError("a fault of the worker's own")
+
+    monkeypatch.setattr(Runner, "_claim", claim)
+    with pytest.raises(InternalError, match="ended unexpectedly: ZeroDivisionError"):
+        async with asyncio.timeout(20):
+            await app.worker().run()
+
+
+# Leaves from a task of the handler's own, which asyncio would let end the program.
+LEAVING = """
+import asyncio, sys
+from datetime import timedelta
+import laneway
+app = laneway.App(sys.argv[1], worker=laneway.WorkerSettings(
+    heartbeat=timedelta(seconds=0.1), drain=timedelta(seconds=0.5)))
+
+async def leave(code):
+    sys.exit(code)
+
+@app.handler(sys.argv[2], concurrency=2, retry=laneway.Retry(max_attempts=1))
+async def handle(message):
+    print(message.payload, flush=True)
+    if message.payload == "leave":
+        await asyncio.gather(leave(7), asyncio.sleep(0))
+    while message.payload == "stay":
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+app.run()
+print("over", flush=True)
+"""
+
+
+async def test_handler_s_own_task_cannot_end_the_program_and_none_can_keep_it(
+    lane: Connection, address: str, queue: str, tmp_path: Path
+) -> None:
+    async with program(LEAVING, address, queue, folder=tmp_path) as working:
+        assert working.stdout is not None
+        await lane.producer(queue).enqueue("leave")
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+        assert dead.error == "SystemExit: 7"
+        await lane.producer(queue).enqueue("good")
+        await until(lambda: settled(lane, queue, 1))
+        # One that does not let itself be cancelled is given up when the drain is over.
+        await lane.producer(queue).enqueue("stay")
+        seen = b""
+        while b"stay" not in seen:
+            seen += await working.stdout.readline()
+        working.terminate()
+        async with asyncio.timeout(20):
+            assert await working.wait() == 0
+            assert await working.stdout.read() == b"over\n"
+    (again,) = await lane.consumer(queue).dequeue_many(1, wait=timedelta(seconds=10))
+    assert again.attempt == 1
+
+
+async def test_handler_that_swallows_its_cancellation_does_not_keep_the_worker(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(
+        address, worker=WorkerSettings(heartbeat=QUICK.heartbeat, drain=timedelta(seconds=0.2))
+    )
+    begun, swallowed, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        begun.set()
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                swallowed.set()
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await begun.wait()
+    assert swallowed.is_set()
+    # What it does afterwards is nobody's business any more.
+    (again,) = await lane.consumer(queue).dequeue_many(1, wait=timedelta(seconds=10))
+    end.set()
+    assert again.attempt == 1
+    assert await lane.consumer(queue).delete(again)

@@ -107,9 +107,10 @@ class Producer:
     ) -> int:
         """Push inside the caller's own transaction: the message exists exactly when that commits.
 
-        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database. It
-        holds nobody else up, however long it lasts: the message waits in the outbox until the
-        commit, and is moved to its queue within moments after. Returns its place there.
+        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database, and
+        no pool or engine, which have no transaction. It holds nobody else up, however long it
+        lasts: the message waits in the outbox until the commit, and is moved to its queue within
+        moments after. Returns its place there.
         """
         return self._portal.call(
             self._inner.enqueue_in(
@@ -145,7 +146,9 @@ class Producer:
             )
         )
 
-    def extend_visibility(self, message: MessageId, duration: timedelta) -> datetime | None:
+    def extend_visibility(
+        self, message: MessageId | Message | str, duration: timedelta
+    ) -> datetime | None:
         """Have the lock on a message last for `duration` from now, whoever holds it.
 
         Returns the new deadline, None where nobody holds the message.
@@ -468,8 +471,8 @@ class Connection:
         """Return what is wrong with the schema; nothing when all is well."""
         return self._portal.call(self._inner.verify())
 
-    def job_result(self, message: MessageId) -> Any:
-        """Return what a message's handler returned; KeyError while there is nothing kept."""
+    def job_result(self, message: MessageId | Message | str) -> Any:
+        """Return what a message's handler returned; ResultNotFound while there is nothing kept."""
         return self._portal.call(self._inner.job_result(message))
 
     def start(

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
+import laneway
 from laneway import QueueSettings, Status
 from laneway.domain.errors import (
+    InvalidRequest,
     InvalidSetting,
     InvalidStateTransition,
+    Misconfigured,
     QueueExists,
     QueueNotEmpty,
     QueueNotFound,
+    ResultNotFound,
     WorkerBusy,
     WorkerNotFound,
 )
 from laneway.domain.workers import WorkerIdentity, WorkerState
+from tests.library.conftest import QUIET
+from tests.postgres import name_database
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from laneway import Connection
+    from tests.library.conftest import Place
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -65,6 +74,122 @@ async def test_bad_setting_makes_nothing(lane: Connection) -> None:
         await lane.admin.create_queue("never", QueueSettings(max_attempts=0))
     with pytest.raises(QueueNotFound):
         await lane.admin.get_queue("never")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"max_attempts": 0}, r'setting "max_attempts" cannot be 0: It is 1 or more'),
+        ({"max_attempts": -5}, r'setting "max_attempts" cannot be -5'),
+        ({"max_attempts": True}, r"got `bool` - at `\$\.max_attempts`"),
+        ({"lease": 5}, r"got `int` - at `\$\.lease`"),
+        ({"lease": timedelta(0)}, r'setting "lease" cannot be .*: It is longer than nothing'),
+        ({"backoff_factor": 0.5}, r'"backoff_factor" cannot be 0\.5: It is 1 or more'),
+        ({"retention_step": MINUTE}, r"needs a retention"),
+        ({"options": {"a": object()}}, r"wrong kind"),
+        ({"colour": "red"}, r'setting "colour" is unknown'),
+        ({"kind": "unlogged"}, r"is fixed when the queue is made"),
+    ],
+)
+async def test_bad_change_is_named_and_changes_nothing(
+    lane: Connection, queue: str, changes: Any, words: str
+) -> None:
+    before = await lane.admin.get_queue(queue)
+    with pytest.raises(InvalidSetting, match=words) as caught:
+        await lane.admin.update_queue(queue, changes)
+    assert "constraint" not in str(caught.value)
+    assert await lane.admin.get_queue(queue) == before
+
+
+async def test_queue_without_a_name_is_refused(lane: Connection) -> None:
+    with pytest.raises(InvalidSetting, match="a queue's name must not be empty"):
+        await lane.admin.create_queue("")
+    for name in (5, None, "a\0b"):
+        with pytest.raises(InvalidRequest, match="the queue's name is"):
+            await lane.admin.create_queue(name)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSetting, match="give a QueueSettings"):
+        await lane.admin.create_queue("never", {"lease": MINUTE})  # type: ignore[arg-type]
+
+
+WRONG: list[tuple[str, Callable[[Connection, str], Awaitable[Any]]]] = [
+    ("status is 'bogus'", lambda lane, queue: lane.admin.messages(queue, "bogus")),  # type: ignore[arg-type]
+    ("limit is -1", lambda lane, queue: lane.admin.messages(queue, limit=-1)),
+    ("offset is 'x'", lambda lane, queue: lane.admin.dlq_list(queue, offset="x")),  # type: ignore[arg-type]
+    ("status is 'bogus'", lambda lane, queue: lane.admin.purge_queue(queue, status="bogus")),  # type: ignore[arg-type]
+    ("limit is", lambda lane, queue: lane.admin.dlq_replay(queue, limit=["x"])),  # type: ignore[arg-type]
+    ("age is 5", lambda lane, _: lane.admin.purge_old_workers(5)),  # type: ignore[arg-type]
+    ("age is 5", lambda lane, _: lane.admin.purge_runs(5)),  # type: ignore[arg-type]
+    ("timeout is 5", lambda lane, _: lane.admin.reclaim_dead(5)),  # type: ignore[arg-type]
+    ("timeout is 5", lambda lane, _: lane.admin.worker_health(5)),  # type: ignore[arg-type]
+    ("status is 'bogus'", lambda lane, _: lane.admin.list_runs(status="bogus")),  # type: ignore[arg-type]
+    ("worker's id is 5", lambda lane, _: lane.admin.suspend_worker(5)),  # type: ignore[arg-type]
+    ("start at 'x'", lambda lane, queue: lane.admin.create_group(queue, "g", start="x")),  # type: ignore[arg-type]
+    ("ordered is 5", lambda lane, queue: lane.admin.create_group(queue, "g", ordered=5)),  # type: ignore[arg-type]
+    ("workflow's name is 5", lambda lane, _: lane.start(5)),  # type: ignore[arg-type]
+    ("is no message", lambda lane, _: lane.job_result(5)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("words", "call"), WRONG)
+async def test_argument_of_the_wrong_kind_is_named(
+    lane: Connection,
+    queue: str,
+    words: str,
+    call: Callable[[Connection, str], Awaitable[Any]],
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        await call(lane, queue)
+
+
+async def test_unknown_result_is_told(lane: Connection) -> None:
+    with pytest.raises(ResultNotFound, match="no result of message 2-1-999 is kept"):
+        await lane.job_result("2-1-999")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "host=db dbname=mail password=geheim",
+        "geheim",
+        "ftp://me:geheim@db",
+        "http://me:geheim@host:port",
+        "http://:geheim@",
+        "",
+    ],
+)
+async def test_address_that_is_no_url_is_refused_without_repeating_it(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="it looks like ") as caught:
+        async with laneway.connect(address):
+            pass
+    assert "geheim" not in str(caught.value)
+
+
+async def test_dsn_that_cannot_be_read_is_refused_without_repeating_it() -> None:
+    async with laneway.connect("postgresql://me:ge/heim@db:5432/mail", settings=QUIET) as lane:
+        assert "heim" not in repr(lane.target)
+        with pytest.raises(Misconfigured, match="percent-encoded") as caught:
+            await lane.admin.list_queues()
+    assert not {"ge", "'ge'", "heim"} & set(str(caught.value).split())
+    assert caught.value.__cause__ is None
+
+
+async def test_database_that_does_not_exist_is_not_away(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = name_database(place.dsn, "nowhere")
+    async with laneway.connect(dsn, settings=QUIET) as lane:
+        with pytest.raises(
+            Misconfigured, match=r'database "nowhere" does not exist .*have it made'
+        ):
+            await lane.admin.list_queues()
+    assert "away" not in caplog.text
+
+
+async def test_connection_needs_an_address() -> None:
+    with pytest.raises(InvalidRequest, match="the address is a NoneType"):
+        laneway.connect(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="API key is no text"):
+        laneway.connect("http://127.0.0.1:1", api_key=5)  # type: ignore[arg-type]
 
 
 async def test_queue_with_messages_is_deleted_only_by_force(lane: Connection, queue: str) -> None:

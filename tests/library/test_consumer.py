@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import laneway
 from laneway import Status
-from laneway.domain.errors import GroupNotFound, InvalidRequest, LockLost, QueueNotFound
+from laneway.domain.errors import GroupNotFound, InvalidId, InvalidRequest, LockLost, QueueNotFound
 from laneway.domain.messages import Outcome
 from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
-    from laneway import Connection
+    from collections.abc import Awaitable, Callable
+
+    from laneway import Connection, Consumer
 
 MOMENT = timedelta(milliseconds=50)
 SECOND = timedelta(seconds=1)
@@ -238,3 +240,101 @@ async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:
         await lane.consumer("nowhere").dequeue()
     with pytest.raises(InvalidRequest, match="cannot claim 0"):
         await lane.consumer(queue).dequeue_many(0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"wait": 5},
+        {"lock_time": 5},
+        {"lock_time": timedelta(0)},
+        {"lock_time": timedelta(seconds=-1)},
+    ],
+    ids=str,
+)
+async def test_time_that_is_none_is_refused_and_nothing_taken(
+    lane: Connection, queue: str, options: dict[str, Any]
+) -> None:
+    await lane.producer(queue).enqueue(1)
+    (name,) = options
+    with pytest.raises(InvalidRequest, match=f"{name} is"):
+        await lane.consumer(queue).dequeue(**options)
+    assert (await lane.admin.queue_metrics(queue)).pending == 1
+
+
+@pytest.mark.parametrize("duration", [timedelta(seconds=-5), timedelta(0), 5], ids=str)
+async def test_lock_is_not_extended_into_the_past(
+    lane: Connection, queue: str, duration: Any
+) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue()
+    assert message is not None
+    with pytest.raises(InvalidRequest, match="duration is"):
+        await consumer.extend(message, duration)
+    assert await consumer.delete(message)
+
+
+CALLS: list[Callable[[Consumer, Any], Awaitable[Any]]] = [
+    lambda consumer, item: consumer.delete(item),
+    lambda consumer, item: consumer.delete_many([item]),
+    lambda consumer, item: consumer.archive(item),
+    lambda consumer, item: consumer.archive_many([item]),
+    lambda consumer, item: consumer.release(item),
+    lambda consumer, item: consumer.fail(item, "no"),
+    lambda consumer, item: consumer.extend(item, SECOND),
+]
+NAMES = ["delete", "delete_many", "archive", "archive_many", "release", "fail", "extend"]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+async def test_what_is_no_message_is_told_from_what_is_not_held(
+    lane: Connection, queue: str, call: Callable[[Consumer, Any], Awaitable[Any]]
+) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue()
+    assert message is not None
+    with pytest.raises(InvalidId, match="'zzz' is not a message id"):
+        await call(consumer, "zzz")
+    for wrong in (12, None, message.id.seq, (1, 2, 3)):
+        with pytest.raises(InvalidRequest, match="is no message"):
+            await call(consumer, wrong)
+    # A text is understood as the id that it is.
+    result = await call(consumer, str(message.id))
+    assert result not in (False, [False], Outcome.LOST)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+async def test_message_of_another_queue_or_group_is_refused(
+    lane: Connection, queue: str, call: Callable[[Consumer, Any], Awaitable[Any]]
+) -> None:
+    other = f"{queue}-other"
+    with pytest.raises(QueueNotFound):
+        await lane.admin.get_queue(other)
+    await lane.admin.create_queue(other)
+    await lane.admin.create_group(queue, "audit")
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue()
+    assert message is not None
+    for wrong in (lane.consumer(other), lane.consumer(queue, group="audit")):
+        with pytest.raises(InvalidRequest, match=f'is of queue "{queue}", group "default"'):
+            await call(wrong, message)
+    assert await consumer.delete(message)
+    await lane.admin.delete_queue(other)
+
+
+async def test_one_message_is_no_list_of_them(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue()
+    assert message is not None
+    with pytest.raises(InvalidRequest, match="is one message: give a list"):
+        await consumer.delete_many(message)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="reason is 5"):
+        await consumer.fail(message, 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="delay is 5"):
+        await consumer.release(message, delay=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match=r"n is 1\.5"):
+        await consumer.dequeue_many(1.5)  # type: ignore[arg-type]

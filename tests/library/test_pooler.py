@@ -18,6 +18,7 @@ import pytest
 
 import laneway
 from laneway import step
+from laneway.domain.errors import Misconfigured
 from tests.library.workers import QUICK, running, until
 from tests.postgres import open_directory
 
@@ -128,3 +129,9 @@ async def test_everything_works_through_a_pooler(place: Place, queue: str, *, di
 
 async def look(seen: list[int], n: int) -> bool:
     return len(seen) >= n
+
+
+async def test_pooler_that_was_not_named_is_told_and_not_tried_again(place: Place) -> None:
+    async with run_pgbouncer(place.dsn) as pooled, laneway.connect(pooled) as lane:
+        with pytest.raises(Misconfigured, match="connect with pooled=True"):
+            await lane.admin.list_queues()

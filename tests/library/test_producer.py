@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from laneway import PayloadRules, RateLimit
 from laneway.domain.errors import (
+    InvalidId,
+    InvalidMessage,
     InvalidPayload,
     InvalidRequest,
     InvalidSetting,
+    MessageTooLarge,
     QueueNotFound,
     RateLimited,
 )
@@ -163,6 +166,74 @@ async def test_priority_out_of_range_is_refused(
 ) -> None:
     with pytest.raises(InvalidRequest, match="priority"):
         await lane.producer(queue).enqueue(1, priority=priority)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": 1.5},
+        {"priority": True},
+        {"priority": "high"},
+        {"delay": 5},
+        {"partition": 5},
+        {"partition": "a\0b"},
+        {"dedup_key": 5},
+        {"dedup_key": "\ud800"},
+        {"headers": "abc"},
+        {"headers": {"n": float("nan")}},
+    ],
+    ids=str,
+)
+async def test_option_of_the_wrong_kind_is_refused_in_our_own_words(
+    lane: Connection, queue: str, options: dict[str, Any]
+) -> None:
+    (name,) = options
+    with pytest.raises(InvalidRequest, match=name) as caught:
+        await lane.producer(queue).enqueue(1, **options)
+    assert "query argument" not in str(caught.value)
+    assert (await lane.admin.queue_metrics(queue)).total == 0
+
+
+async def test_name_that_is_no_text_is_refused(lane: Connection) -> None:
+    with pytest.raises(InvalidRequest, match="queue's name is 5"):
+        lane.producer(5)  # type: ignore[arg-type]
+
+
+async def test_headers_have_a_limit_of_their_own(lane: Connection, queue: str) -> None:
+    producer = lane.producer(queue)
+    await producer.enqueue(1, headers={"x": "y" * (65_536 - 8)})
+    with pytest.raises(MessageTooLarge, match="65537 bytes: at most 65536"):
+        await producer.enqueue(1, headers={"x": "y" * (65_536 - 7)})
+    with pytest.raises(MessageTooLarge, match="at most 10"):
+        await lane.producer(queue, rules=PayloadRules(max_header_bytes=10)).batch_enqueue(
+            [1], headers={"x": "123456"}
+        )
+    with pytest.raises(InvalidMessage, match="nested more than 64"):
+        await producer.enqueue(1, headers={"x": nest(70)})
+    assert (await lane.admin.queue_metrics(queue)).total == 1
+
+
+def nest(depth: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+async def test_visibility_is_not_extended_into_the_past(lane: Connection, queue: str) -> None:
+    producer, consumer = lane.producer(queue), lane.consumer(queue)
+    await producer.enqueue(1)
+    message = await consumer.dequeue(lock_time=MINUTE)
+    assert message is not None
+    for duration in (-MINUTE, timedelta(0), 5):
+        with pytest.raises(InvalidRequest, match="duration is"):
+            await producer.extend_visibility(message.id, duration)  # type: ignore[arg-type]
+    with pytest.raises(InvalidId, match="'zzz'"):
+        await producer.extend_visibility("zzz", MINUTE)
+    with pytest.raises(InvalidRequest, match="12 is no message"):
+        await producer.extend_visibility(12, MINUTE)  # type: ignore[arg-type]
+    assert await producer.extend_visibility(str(message.id), MINUTE) is not None
+    assert await consumer.delete(message)
 
 
 async def test_rate_limit_says_the_true_wait(lane: Connection, queue: str) -> None:

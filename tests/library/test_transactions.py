@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
+from psycopg.rows import dict_row, namedtuple_row, scalar_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -166,3 +169,85 @@ async def test_unknown_queue_and_too_large_a_body_are_told(
 async def test_something_else_is_no_connection(lane: Connection, queue: str) -> None:
     with pytest.raises(InvalidRequest, match="cannot push on a str"):
         await lane.producer(queue).enqueue_in("postgresql://", 1)
+
+
+async def take(lane: Connection, queue: str, n: int) -> list[Message]:
+    taken: list[Message] = []
+    while len(taken) < n:
+        taken += await lane.consumer(queue).dequeue_many(n, wait=LONG)
+    return taken
+
+
+async def test_connection_that_encodes_json_by_itself_changes_nothing(
+    place: Place, lane: Connection, queue: str
+) -> None:
+    async with of_asyncpg(place.dsn) as (connection, transaction):
+        for kind in ("json", "jsonb"):
+            await connection.set_type_codec(
+                kind, encoder=json.dumps, decoder=json.loads, schema="pg_catalog"
+            )
+        await lane.producer(queue).enqueue_in(connection, {"n": [1, "é"]}, headers={"h": 1})
+        await transaction.commit()
+    (message,) = await take(lane, queue, 1)
+    assert (message.payload, message.headers) == ({"n": [1, "é"]}, {"h": 1})
+
+
+@pytest.mark.parametrize("rows", [dict_row, namedtuple_row, scalar_row])
+async def test_connection_answers_in_rows_of_any_kind(
+    place: Place, lane: Connection, queue: str, rows: Any
+) -> None:
+    producer = lane.producer(queue)
+    with psycopg.connect(place.dsn, row_factory=rows) as connection:
+        first = await producer.enqueue_in(connection, 1)
+    async with await psycopg.AsyncConnection.connect(
+        place.dsn, row_factory=rows, cursor_factory=psycopg.AsyncRawCursor
+    ) as other:
+        second = await producer.enqueue_in(other, 2)
+    assert isinstance(first, int)
+    assert second > first
+    assert sorted(message.payload for message in await take(lane, queue, 2)) == [1, 2]
+
+
+async def test_pool_or_engine_has_no_transaction(
+    place: Place, lane: Connection, queue: str
+) -> None:
+    producer = lane.producer(queue)
+    engine = sqlalchemy.create_engine(place.dsn.replace("postgresql://", "postgresql+psycopg://"))
+    later = create_async_engine(place.dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    async with asyncpg.create_pool(place.dsn, min_size=1, max_size=1) as pool:
+        with psycopg.connect(place.dsn) as connection:
+            for wrong in (pool, engine, later, connection.cursor(), engine.connect):
+                with pytest.raises(InvalidRequest, match="no transaction: give a connection"):
+                    await producer.enqueue_in(wrong, 1)
+        async with pool.acquire() as lent, lent.transaction():
+            await producer.enqueue_in(lent, "lent")
+    assert [message.payload for message in await take(lane, queue, 1)] == ["lent"]
+    elsewhere = sqlalchemy.create_engine("sqlite://")
+    with elsewhere.connect() as light, pytest.raises(InvalidRequest, match="to sqlite"):
+        await producer.enqueue_in(light, 1)
+    with Session(elsewhere) as session, pytest.raises(InvalidRequest, match="to sqlite"):
+        await producer.enqueue_in(session, 1)
+    engine.dispose()
+    elsewhere.dispose()
+    await later.dispose()
+
+
+async def test_options_are_checked_here_too(place: Place, lane: Connection, queue: str) -> None:
+    async with of_psycopg(place.dsn) as (connection, _):
+        with pytest.raises(InvalidRequest, match="delay is 5"):
+            await lane.producer(queue).enqueue_in(connection, 1, delay=5)  # type: ignore[arg-type]
+        # The caller's transaction goes on.
+        await connection.execute("select 1")
+
+
+async def test_connection_of_an_event_loop_is_not_for_code_without_one(
+    place: Place, queue: str
+) -> None:
+    def push(connection: object) -> None:
+        with laneway.sync.connect(place.dsn, settings=QUIET) as lane:
+            lane.producer(queue).enqueue_in(connection, 1)
+
+    for opened in ASYNC:
+        async with opened(place.dsn) as (connection, _):
+            with pytest.raises(InvalidRequest, match=r"from laneway\.sync"):
+                await asyncio.to_thread(push, connection)

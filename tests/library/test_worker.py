@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from laneway import PartialFailure, Reject, Retry, Snooze, Status
-from laneway.domain.errors import InvalidSetting
+from laneway.domain.errors import InvalidSetting, ResultNotFound
 from laneway.domain.workers import WorkerState
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.workers import beaten, listed, look, make_app, running, settled, until
@@ -294,7 +294,7 @@ async def test_results_are_kept_where_asked(lane: Connection, address: str, queu
         return {"square": message.payload**2}
 
     ids = await lane.producer(queue).batch_enqueue([3, 4])
-    with pytest.raises(KeyError):
+    with pytest.raises(ResultNotFound):
         await lane.job_result(ids[0])
     async with running(app):
         await until(lambda: settled(lane, queue, 2))

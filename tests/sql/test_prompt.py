@@ -57,6 +57,12 @@ async def test_name_is_data(connect: Connect) -> None:
         ("select * from laneway.pop('nowhere')", "LW404"),
         ("select laneway.ack('x', gen_random_uuid())", "LW422"),
         ("select laneway.nack('1-2', gen_random_uuid())", "LW422"),
+        ("select laneway.extend('2-1-1', gen_random_uuid(), '-1 minute')", "LW422"),
+        ("select laneway.extend('2-1-1', gen_random_uuid(), '0')", "LW422"),
+        ("select laneway.extend('2-1-1', gen_random_uuid(), null)", "LW422"),
+        ("select * from laneway.metrics('nowhere')", "LW404"),
+        ("select laneway.create_queue('')", "LW422"),
+        ("select laneway.create_queue(null)", "LW422"),
     ],
 )
 async def test_wrong_calls_are_told(connect: Connect, statement: str, code: str) -> None:
@@ -64,6 +70,40 @@ async def test_wrong_calls_are_told(connect: Connect, statement: str, code: str)
     with pytest.raises(asyncpg.PostgresError) as caught:
         await sql.fetch(statement)
     assert caught.value.sqlstate == code
+
+
+@pytest.mark.parametrize(
+    ("function", "priority"),
+    [("push", "-1"), ("push", "32768"), ("outbox_push", "(-1)::smallint")],
+)
+async def test_priority_out_of_range_is_refused(
+    connect: Connect, function: str, priority: str
+) -> None:
+    sql = await connect()
+    await sql.execute("select laneway.create_queue('mail')")
+    with pytest.raises(asyncpg.PostgresError, match="cannot have the priority") as caught:
+        await sql.execute(f"select laneway.{function}('mail', '1', p_priority => {priority})")
+    assert caught.value.sqlstate == "LW422"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "hint"),
+    [
+        ('{"max_attempts": -5}', 'setting "max_attempts" cannot be -5', "1 or more"),
+        ('{"lease": null}', 'setting "lease" must not be null', "columns"),
+        ('{"lease": "banana"}', 'invalid input syntax for type interval: "banana"', "columns"),
+        ('{"dedup_scope": "x"}', 'setting "dedup_scope" cannot be x', "queue or partition"),
+    ],
+)
+async def test_bad_setting_is_named(connect: Connect, settings: str, words: str, hint: str) -> None:
+    sql = await connect()
+    await sql.execute("select laneway.create_queue('mail')")
+    for function, name in (("update_queue", "mail"), ("create_queue", "other")):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await sql.execute(f"select laneway.{function}($1, $2)", name, settings)
+        told = (caught.value.sqlstate, caught.value.args[0])
+        assert told == ("LW422", f'queue "{name}": {words}')
+        assert hint in getattr(caught.value, "hint", "")
 
 
 async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -> None:

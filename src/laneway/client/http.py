@@ -100,9 +100,9 @@ class HttpClient:
             parts = urlsplit(url)
             port = parts.port or _PORTS[parts.scheme]
         except (ValueError, KeyError):
-            raise _refuse(url) from None
+            raise _refuse() from None
         if not parts.hostname:
-            raise _refuse(url)
+            raise _refuse()
         self._host = parts.hostname
         self._port = port
         self._ssl = ssl.create_default_context() if parts.scheme == "https" else None
@@ -170,8 +170,9 @@ class HttpClient:
         return made
 
 
-def _refuse(url: str) -> InvalidRequest:
-    return InvalidRequest(f"{url!r} is no server's address: it looks like http://host:3001")
+def _refuse() -> InvalidRequest:
+    # Without a word of it: there may be a password in it.
+    return InvalidRequest("the URL is no server's address: it looks like http://host:3001")
 
 
 def _check_key(key: str) -> str:

@@ -11,7 +11,8 @@ LanewayError
 │   │   ├── QueueNotFound
 │   │   ├── GroupNotFound
 │   │   ├── WorkerNotFound
-│   │   └── RunNotFound
+│   │   ├── RunNotFound
+│   │   └── ResultNotFound   of a job: not done yet, or not kept
 │   ├── Conflict
 │   │   ├── QueueExists
 │   │   ├── QueueNotEmpty
@@ -97,6 +98,10 @@ class WorkerNotFound(NotFound):
 
 
 class RunNotFound(NotFound):
+    pass
+
+
+class ResultNotFound(NotFound):
     pass
 
 

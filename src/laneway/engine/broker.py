@@ -303,7 +303,12 @@ class Broker(
     async def extend(
         self, receipts: Sequence[Receipt], *, lease: timedelta
     ) -> list[datetime | None]:
-        """Have locks last for `lease` from now; return the deadlines, None where one was lost."""
+        """Have locks last for `lease` from now; return the deadlines, None where one was lost.
+
+        Nothing at all ends them; less than that is a mistake.
+        """
+        if lease < NO_WAIT:
+            raise InvalidRequest(f"a lock cannot last for {lease.total_seconds():g} s")
         return await self._settlements.extend(receipts, lease=lease) if receipts else []
 
     async def extend_any(

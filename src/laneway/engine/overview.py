@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import LanewayError, QueueNotFound
+from laneway.domain.errors import LanewayError
 from laneway.domain.ids import MessageId
 from laneway.domain.listings import MessageFilter
 from laneway.domain.queues import DEFAULT_GROUP
@@ -65,10 +65,7 @@ class Overview:
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
         """Return how queues stand: one, or all by name."""
         async with self._core.pool.lend() as connection:
-            found = await procedures.metrics(connection, queue)
-        if queue is not None and not found:
-            raise QueueNotFound(f'queue "{queue}" does not exist: create the queue first')
-        return found
+            return await procedures.metrics(connection, queue)
 
     async def system_stats(self) -> SystemStats:
         async with self._core.pool.lend() as connection:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from laneway.domain.errors import BrokerClosed, LanewayError, Misconfigured, Retryable
-from laneway.engine.sqlstates import translate
+from laneway.engine.sqlstates import explain_dsn, translate
 
 if TYPE_CHECKING:
     from laneway.domain.settings import ConnectionSettings
@@ -44,6 +44,10 @@ async def open_connection(
             max_cached_statement_lifetime=0,
             server_settings=parameters,
         )
+    except OSError as error:
+        raise translate(error) from error
+    except ValueError as error:
+        raise explain_dsn(error) from None
     except Exception as error:
         raise translate(error) from error
 
@@ -196,7 +200,10 @@ class Pool:
     def _go_down(self, error: LanewayError) -> None:
         if self._trouble is not None or self._closed:
             return
-        logger.warning("the database is away, calls fail until it is back: %s", error)
+        if isinstance(error, Misconfigured):
+            logger.warning("the database cannot be used, calls fail until it can: %s", error)
+        else:
+            logger.warning("the database is away, calls fail until it is back: %s", error)
         self._trouble = error
         self._fail_waiters(error)
         self._tasks.start(self._come_back(), name="reconnect")

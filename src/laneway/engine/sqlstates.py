@@ -62,7 +62,7 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
     """
     match error:
         case asyncpg.PostgresError():
-            kind = _find(error.sqlstate or "", means)
+            kind = Misconfigured if _shows_pooler(error) else _find(error.sqlstate or "", means)
             return kind(_describe(error, kind))
         case asyncpg.DataError():
             return InvalidMessage(f"a value cannot be sent to the database: {error}")
@@ -77,6 +77,23 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return InternalError(_name(error))
 
 
+def explain_dsn(error: ValueError) -> LanewayError:
+    """Return why a DSN cannot be read, without a word of it: there may be a password in it."""
+    known = isinstance(error, asyncpg.ClientConfigurationError) and "URI" not in str(error)
+    return Misconfigured(
+        f"the DSN cannot be read{f' ({error})' if known else ''}: it looks like "
+        "postgresql://user:password@host:5432/database, and characters such as / and @ in a "
+        "password are percent-encoded, as %2F and %40"
+    )
+
+
+def _shows_pooler(error: asyncpg.PostgresError) -> bool:
+    """Tell whether PgBouncer refused a session parameter, or gave a statement to another session."""
+    if error.sqlstate == "08P01":
+        return "startup parameter" in str(error)
+    return error.sqlstate in {"26000", "42P05"}
+
+
 def _find(sqlstate: str, means: Meanings) -> type[LanewayError]:
     for code in (sqlstate, sqlstate[:2]):
         for known in (means, OWN, STANDARD):
@@ -89,6 +106,14 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
     if error.sqlstate in OWN:
         hint = getattr(error, "hint", None)
         return f"{error.args[0]}: {hint}" if hint else str(error.args[0])
+    if _shows_pooler(error):
+        return (
+            f"the DSN leads through a pooler in transaction mode ({error.args[0]}): connect with "
+            "pooled=True, or by a DSN that leads past it"
+        )
+    if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:
+        # The database answers, and has no such user, password or database.
+        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or have it made"
     if kind is Misconfigured:
         return f"{error.args[0]} ({error.sqlstate}): check the DSN, or run `laneway admin install`"
     detail = getattr(error, "detail", None)

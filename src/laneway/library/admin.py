@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import WorkerNotFound
+from laneway.domain.errors import InvalidSetting, WorkerNotFound
 from laneway.domain.messages import Status
+from laneway.domain.runs import RunStatus
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerState, WorkerStats
+from laneway.library.arguments import (
+    check_changes,
+    check_choice,
+    check_duration,
+    check_optional_duration,
+    check_page,
+    check_settings,
+    check_text,
+)
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from laneway.domain.backend import Backend
     from laneway.domain.messages import StoredMessage
     from laneway.domain.queues import Group, Queue
-    from laneway.domain.runs import RunInfo, RunStatus
+    from laneway.domain.runs import RunInfo
     from laneway.domain.settings import QueueChanges
     from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
     from laneway.domain.workers import WorkerInfo
@@ -38,17 +48,19 @@ class Admin:
 
     async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Make a queue; QueueExists if there is one of that name."""
-        return await self._backend.create_queue(name, settings or QueueSettings())
+        return await self._backend.create_queue(
+            _name(name), check_settings(settings or QueueSettings())
+        )
 
     async def update_queue(self, name: str, changes: QueueChanges) -> Queue:
-        return await self._backend.update_queue(name, changes)
+        return await self._backend.update_queue(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
         """Delete a queue; QueueNotEmpty while messages are left in it, unless `force`."""
-        await self._backend.delete_queue(name, force=force)
+        await self._backend.delete_queue(_name(name), force=bool(force))
 
     async def get_queue(self, name: str) -> Queue:
-        return await self._backend.get_queue(name)
+        return await self._backend.get_queue(_name(name))
 
     async def list_queues(self) -> list[Queue]:
         return await self._backend.list_queues()
@@ -62,21 +74,29 @@ class Admin:
         start: Literal["all", "new"] = "all",
     ) -> Group:
         """Make another reader of the whole queue; ordered None: as the queue is."""
-        return await self._backend.create_group(queue, name, ordered=ordered, start=start)
+        if ordered not in {None, True, False}:
+            raise InvalidSetting(f"ordered is {ordered!r}: give True, False or None")
+        if start not in {"all", "new"}:
+            raise InvalidSetting(f'a group cannot start at {start!r}: give "all" or "new"')
+        return await self._backend.create_group(
+            _name(queue), check_text(name, "the group's name"), ordered=ordered, start=start
+        )
 
     async def purge_queue(self, name: str, *, status: Status | None = None) -> int:
         """Delete a queue's messages of one state, or of any; return how many."""
-        return await self._backend.purge(name, status=status)
+        return await self._backend.purge(
+            _name(name), status=None if status is None else _status(status)
+        )
 
     async def queue_metrics(self, name: str) -> QueueMetrics:
-        return (await self._backend.metrics(name))[0]
+        return (await self._backend.metrics(_name(name)))[0]
 
     async def all_queues_metrics(self) -> list[QueueMetrics]:
         return await self._backend.metrics()
 
     async def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
         """Return what happened in a queue since `seen`; the first look only marks the place."""
-        return await self._backend.follow_queue(queue, seen)
+        return await self._backend.follow_queue(_name(queue), seen)
 
     async def system_stats(self) -> SystemStats:
         return await self._backend.system_stats()
@@ -85,24 +105,26 @@ class Admin:
         self, queue: str, status: Status = Status.QUEUED, *, limit: int = 100, offset: int = 0
     ) -> list[StoredMessage]:
         """Return messages of one state, newest first."""
-        return await self._backend.browse(queue, status, limit=limit, offset=offset)
+        return await self._browse(queue, _status(status), limit, offset)
 
     async def dlq_list(
         self, queue: str, *, limit: int = 100, offset: int = 0
     ) -> list[StoredMessage]:
         """Return dead letters, newest first, each with its reason."""
-        return await self._backend.browse(queue, Status.DEAD, limit=limit, offset=offset)
+        return await self._browse(queue, Status.DEAD, limit, offset)
 
     async def dlq_replay(self, queue: str, *, limit: int | None = None) -> int:
         """Put dead letters back, oldest first, attempts from zero; return how many."""
-        return await self._backend.replay(queue, limit=limit)
+        return await self._backend.replay(
+            _name(queue), limit=None if limit is None else check_page(limit, "limit")
+        )
 
     async def dlq_purge(self, queue: str) -> int:
         """Delete dead letters; return how many."""
-        return await self._backend.purge(queue, status=Status.DEAD)
+        return await self._backend.purge(_name(queue), status=Status.DEAD)
 
     async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
-        return await self._backend.list_workers(queue)
+        return await self._backend.list_workers(None if queue is None else _name(queue))
 
     async def get_worker(self, worker_id: str) -> WorkerInfo:
         for worker in await self._backend.list_workers():
@@ -123,6 +145,7 @@ class Admin:
 
     async def worker_health(self, timeout: timedelta | None = None) -> dict[str, bool]:
         """Tell for each worker not stopped whether it was heard of within `timeout`, or its own."""
+        check_optional_duration(timeout, "timeout")
         return {
             worker.worker_id: worker.silence < (worker.timeout if timeout is None else timeout)
             for worker in await self._backend.list_workers()
@@ -131,34 +154,59 @@ class Admin:
 
     async def suspend_worker(self, worker_id: str) -> WorkerState:
         """Have a worker take nothing more; one that polls finishes what it has in hand first."""
-        return await self._backend.ask_worker(worker_id, "suspend")
+        return await self._backend.ask_worker(_worker(worker_id), "suspend")
 
     async def resume_worker(self, worker_id: str) -> WorkerState:
         """Have a suspended worker go on."""
-        return await self._backend.ask_worker(worker_id, "resume")
+        return await self._backend.ask_worker(_worker(worker_id), "resume")
 
     async def shutdown_worker(self, worker_id: str, *, release: bool = False) -> WorkerState:
         """End a worker; WorkerBusy while it has messages in hand, unless they are released."""
-        return await self._backend.ask_worker(worker_id, "shutdown", release=release)
+        return await self._backend.ask_worker(_worker(worker_id), "shutdown", release=bool(release))
 
     async def reclaim(self, worker_id: str) -> int:
         """Take all that a worker has in hand, attempts kept, and stop it; return how many."""
-        return await self._backend.reclaim_worker(worker_id)
+        return await self._backend.reclaim_worker(_worker(worker_id))
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
         """Reclaim every worker not heard of within `timeout`, or its own; return each one's."""
-        return await self._backend.reclaim_dead(timeout)
+        return await self._backend.reclaim_dead(check_optional_duration(timeout, "timeout"))
 
     async def purge_old_workers(self, age: timedelta) -> int:
         """Forget workers that stopped longer ago; return how many."""
-        return await self._backend.purge_workers(age)
+        return await self._backend.purge_workers(check_duration(age, "age"))
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100
     ) -> list[RunInfo]:
         """Return runs of workflows, newest first."""
-        return await self._backend.list_runs(status=status, limit=limit)
+        return await self._backend.list_runs(
+            status=None if status is None else check_choice(status, RunStatus, "status"),
+            limit=check_page(limit, "limit"),
+        )
 
     async def purge_runs(self, age: timedelta) -> int:
         """Forget runs that ended longer ago, with their steps; return how many."""
-        return await self._backend.purge_runs(age)
+        return await self._backend.purge_runs(check_duration(age, "age"))
+
+    async def _browse(
+        self, queue: str, status: Status, limit: int, offset: int
+    ) -> list[StoredMessage]:
+        return await self._backend.browse(
+            _name(queue),
+            status,
+            limit=check_page(limit, "limit"),
+            offset=check_page(offset, "offset"),
+        )
+
+
+def _name(queue: object) -> str:
+    return check_text(queue, "the queue's name")
+
+
+def _worker(worker_id: object) -> str:
+    return check_text(worker_id, "the worker's id")
+
+
+def _status(status: object) -> Status:
+    return check_choice(status, Status, "status")

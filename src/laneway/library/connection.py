@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
-from laneway.domain.errors import InvalidRequest
+from laneway.domain.errors import InvalidRequest, ResultNotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.admin import Admin
+from laneway.library.arguments import check_text, read_id
 from laneway.library.consumer import Consumer
 from laneway.library.messages import decode_payload, encode_payload
 from laneway.library.producer import Producer
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
+    from laneway.library.messages import Message
     from laneway.library.rate_limit import RateLimit
     from laneway.library.validation import PayloadRules
 
 _DEFAULTS = EngineSettings()
+_DATABASES = ("postgresql://", "postgres://")
+_SERVERS = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +38,24 @@ class Target:
     LISTEN and maintenance: without it new messages are found by polling, once a second.
     """
 
-    address: str
-    api_key: str | None = None
+    address: str = field(repr=False)
+    api_key: str | None = field(default=None, repr=False)
     pooled: bool = False
-    direct_dsn: str | None = None
+    direct_dsn: str | None = field(default=None, repr=False)
     settings: EngineSettings = _DEFAULTS
+
+    def __post_init__(self) -> None:
+        _require_address(self.address, (*_DATABASES, *_SERVERS))
+        if self.direct_dsn is not None:
+            _require_address(self.direct_dsn, _DATABASES)
+        if self.api_key is not None and not isinstance(self.api_key, str):
+            raise InvalidRequest("the API key is no text: give it as the server showed it")
+        if not isinstance(self.settings, EngineSettings):
+            raise InvalidRequest("the settings are no EngineSettings: give that, or leave them out")
 
     @property
     def is_server(self) -> bool:
-        return self.address.startswith(("http://", "https://"))
+        return self.address.startswith(_SERVERS)
 
     def open(self, *, aside: bool = False) -> BackendContext:
         """Return a backend; aside: for a few calls beside another, without work of its own."""
@@ -52,11 +65,6 @@ class Target:
             from laneway.client import HttpBackend  # noqa: PLC0415 - see above
 
             return HttpBackend(self.address, api_key=self.api_key, settings=settings.connections)  # type: ignore[return-value]
-        if not self.address.startswith(("postgresql://", "postgres://")):
-            raise InvalidRequest(
-                f"{self.address!r} is no address: it looks like postgresql://user@host/database "
-                "or http://host:3001"
-            )
         connections = replace(
             settings.connections,
             through_pooler=self.pooled or settings.connections.through_pooler,
@@ -73,6 +81,22 @@ class Target:
         from laneway.engine import Broker  # noqa: PLC0415 - see above
 
         return Broker(self.address, settings)
+
+
+def _require_address(address: object, schemes: tuple[str, ...]) -> None:
+    """Refuse what is no URL, without a word of it: there may be a password in it."""
+    if not isinstance(address, str):
+        raise InvalidRequest(f"the address is a {type(address).__name__}: {_looks(schemes)}")
+    if not address.startswith(schemes):
+        raise InvalidRequest(
+            f"the address is no URL that Laneway knows, nor is one of keywords (host=…): "
+            f"{_looks(schemes)}"
+        )
+
+
+def _looks(schemes: tuple[str, ...]) -> str:
+    server = " or http://host:3001" if set(_SERVERS) <= set(schemes) else ""
+    return f"it looks like postgresql://user:password@host:5432/database{server}"
 
 
 class BackendContext(Protocol):
@@ -152,26 +176,33 @@ class Connection:
         """Return what is wrong with the schema; nothing when all is well."""
         return await self.backend.verify()
 
-    async def job_result(self, message: MessageId) -> Any:
-        """Return what a message's handler returned; KeyError while there is nothing kept."""
-        found = await self.backend.find_result(message)
+    async def job_result(self, message: MessageId | Message | str) -> Any:
+        """Return what a message's handler returned; ResultNotFound while there is nothing kept."""
+        message_id = read_id(message)
+        found = await self.backend.find_result(message_id)
         if found is None:
-            raise KeyError(f"no result of message {message} is kept")
+            raise ResultNotFound(
+                f"no result of message {message_id} is kept: it is not done yet, its handler has no "
+                "keep_results, or the time is over"
+            )
         return None if found.result is None else decode_payload(found.result)
 
     async def start(
         self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
     ) -> Run:
         """Begin a run of a workflow by its name; one that has begun under that id is left alone."""
-        run = Run(self.backend, run_id or uuid4().hex)
+        run = self.run(run_id or uuid4().hex)
         await self.backend.start_run(
-            run.run_id, name=workflow, queue=queue, arguments=encode_payload(list(arguments))
+            run.run_id,
+            name=check_text(workflow, "the workflow's name"),
+            queue=check_text(queue, "the queue's name"),
+            arguments=encode_payload(list(arguments)),
         )
         return run
 
     def run(self, run_id: str) -> Run:
         """Return a run of a workflow by its id, whether there is one or not."""
-        return Run(self.backend, run_id)
+        return Run(self.backend, check_text(run_id, "the run's id"))
 
 
 def connect(

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from laneway.domain.backend import Holding
-from laneway.domain.errors import LockLost
+from laneway.domain.errors import InvalidRequest, LockLost
 from laneway.domain.messages import Nack, Outcome
 from laneway.domain.queues import DEFAULT_GROUP
+from laneway.library.arguments import (
+    check_count,
+    check_duration,
+    check_lock,
+    check_optional_duration,
+    check_optional_text,
+    check_priority,
+    check_text,
+    read_id,
+)
 from laneway.library.messages import Message
 
 if TYPE_CHECKING:
@@ -19,8 +29,8 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import Delivery, Receipt
 
-# A message in hand, or its id.
-Held: TypeAlias = "Message | MessageId"
+# A message in hand, or its id, also as text.
+Held: TypeAlias = "Message | MessageId | str"
 
 NO_WAIT = timedelta(0)
 
@@ -49,12 +59,12 @@ class Consumer:
         partition: str | None = None,
         priority: int | None = None,
     ) -> None:
-        self.queue = queue
-        self.group = group
-        self.name = name or f"consumer-{uuid4().hex[:8]}"
+        self.queue = check_text(queue, "the queue's name")
+        self.group = check_text(group, "the group's name")
+        self.name = check_optional_text(name, "name") or f"consumer-{uuid4().hex[:8]}"
         self._backend = backend
-        self._partition = partition
-        self._priority = priority
+        self._partition = check_optional_text(partition, "partition")
+        self._priority = None if priority is None else check_priority(priority)
         self._held: dict[MessageId, Delivery] = {}
         self._most = _MANY
 
@@ -79,16 +89,16 @@ class Consumer:
         """Return up to n messages, in order of priority, then age."""
         deliveries = await self._backend.claim(
             self.queue,
-            n,
+            check_count(n, "n"),
             group=self.group,
-            wait=wait,
-            lease=lock_time,
+            wait=max(check_duration(wait, "wait"), NO_WAIT),
+            lease=None if lock_time is None else check_lock(lock_time, "lock_time"),
             consumer=self.name,
             partition=self._partition,
             priority=self._priority,
         )
         self._hold(deliveries)
-        return [Message(self.queue, delivery) for delivery in deliveries]
+        return [Message(self.queue, delivery, self.group) for delivery in deliveries]
 
     async def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
         """Return up to n messages, not seen by others for `lock_time`."""
@@ -121,7 +131,8 @@ class Consumer:
         """Give a message back as if it had not been taken; return False where it is not held."""
         deliveries = self._find([message])
         mine = _receipts(deliveries)
-        lost = await self._backend.release(mine, delay=delay)
+        later = check_optional_duration(delay, "delay")
+        lost = await self._backend.release(mine, delay=later)
         return self._forget(deliveries, [] if lost else mine)[0]
 
     async def fail(
@@ -137,7 +148,8 @@ class Consumer:
         delay None: the queue's backoff. dead: no more tries.
         """
         deliveries = self._find([message])
-        nacks = [Nack(*receipt, reason, delay, dead or None) for receipt in _receipts(deliveries)]
+        why, later = check_optional_text(reason, "reason"), check_optional_duration(delay, "delay")
+        nacks = [Nack(*receipt, why, later, dead or None) for receipt in _receipts(deliveries)]
         outcomes = await self._backend.nack(nacks)
         outcome = outcomes[0] if outcomes else Outcome.LOST
         self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))
@@ -146,12 +158,13 @@ class Consumer:
     async def extend(self, message: Held, duration: timedelta) -> datetime:
         """Have the lock last for `duration` from now; LockLost where it is not held."""
         receipts = _receipts(self._find([message]))
-        untils = await self._backend.extend(receipts, lease=duration)
+        untils = await self._backend.extend(receipts, lease=check_lock(duration, "duration"))
+        message_id = read_id(message)
         if not untils or untils[0] is None:
             raise LockLost(
-                f"message {_id(message)} is not held by {self.name}: leave it to who holds it"
+                f"message {message_id} is not held by {self.name}: leave it to who holds it"
             )
-        if held := self._held.get(_id(message)):
+        if held := self._held.get(message_id):
             self._held[held.id] = held._replace(until=untils[0])
         return untils[0]
 
@@ -170,10 +183,24 @@ class Consumer:
             self._most = max(_MANY, 2 * len(self._held))
 
     def _find(self, messages: Iterable[Held]) -> list[Delivery | None]:
+        if isinstance(messages, str | Message):
+            raise InvalidRequest(f"{messages!r} is one message: give a list of them")
         return [
-            message.delivery if isinstance(message, Message) else self._held.get(message)
+            self._check(message).delivery
+            if isinstance(message, Message)
+            else self._held.get(read_id(message))
             for message in messages
         ]
+
+    def _check(self, message: Message) -> Message:
+        """Refuse what was taken elsewhere: a mistake, which some calls would carry out nonetheless."""
+        if message.queue != self.queue or message.group not in {None, self.group}:
+            of_group = "" if message.group is None else f', group "{message.group}"'
+            raise InvalidRequest(
+                f'message {message.id} is of queue "{message.queue}"{of_group}, and this consumer of '
+                f'"{self.queue}", group "{self.group}": settle it where it was taken'
+            )
+        return message
 
     def _forget(
         self, deliveries: Sequence[Delivery | None], settled: Iterable[Receipt]
@@ -190,7 +217,3 @@ class Consumer:
 def _receipts(deliveries: Iterable[Delivery | None]) -> list[Receipt]:
     """Return each once: one that is named twice is settled once."""
     return list(dict.fromkeys(item.receipt for item in deliveries if item is not None))
-
-
-def _id(message: Held) -> MessageId:
-    return message.id if isinstance(message, Message) else message

@@ -36,13 +36,15 @@ class Message:
     """A message in hand until `locked_until`, by the database's clock.
 
     attempt counts hand-outs, this one included. payload is decoded when it is first asked for.
+    group: whom it was handed to, None where nobody noted that.
     """
 
-    __slots__ = ("_headers", "_payload", "delivery", "lost", "queue")
+    __slots__ = ("_headers", "_payload", "delivery", "group", "lost", "queue")
 
-    def __init__(self, queue: str, delivery: Delivery) -> None:
+    def __init__(self, queue: str, delivery: Delivery, group: str | None = None) -> None:
         self.queue = queue
         self.delivery = delivery
+        self.group = group
         self.lost = False
         self._payload: Any = _UNREAD
         self._headers: Any = _UNREAD
@@ -51,7 +53,7 @@ class Message:
         return f"<Message {self.id} of {self.queue!r}, attempt {self.attempt}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Message, (self.queue, self.delivery)
+        return Message, (self.queue, self.delivery, self.group)
 
     @property
     def id(self) -> MessageId:

@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _LoopThread(threading.Thread):
+    """The thread of a portal's loop."""
+
+
+def is_in_portal() -> bool:
+    """Tell whether this runs for code without an event loop."""
+    return isinstance(threading.current_thread(), _LoopThread)
+
+
 class Portal:
     """Runs coroutines for any number of threads, from its creation until `close`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="laneway loop", daemon=True
-        )
+        self._thread = _LoopThread(target=self._loop.run_forever, name="laneway loop", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

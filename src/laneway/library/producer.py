@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laneway.domain.errors import InvalidRequest, LanewayError
+from laneway.domain.errors import LanewayError
 from laneway.domain.messages import OutgoingMessage
+from laneway.library.arguments import (
+    check_lock,
+    check_optional_duration,
+    check_optional_text,
+    check_priority,
+    check_text,
+    read_id,
+)
 from laneway.library.messages import encode_payload
 from laneway.library.rate_limit import TokenBucket
 from laneway.library.transactions import Push, push_in
@@ -17,9 +25,8 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
+    from laneway.library.messages import Message
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
-
-_LARGEST_PRIORITY = 32_767
 
 
 class Producer:
@@ -33,7 +40,7 @@ class Producer:
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
     ) -> None:
-        self.queue = queue
+        self.queue = check_text(queue, "the queue's name")
         self._backend = backend
         self._rules = rules or PayloadRules()
         self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
@@ -54,7 +61,6 @@ class Producer:
         """
         message = self._make(
             payload,
-            None,
             priority=priority,
             delay=delay,
             dedup_key=dedup_key,
@@ -95,13 +101,13 @@ class Producer:
     ) -> int:
         """Push inside the caller's own transaction: the message exists exactly when that commits.
 
-        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database. It
-        holds nobody else up, however long it lasts: the message waits in the outbox until the
-        commit, and is moved to its queue within moments after. Returns its place there.
+        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database, and
+        no pool or engine, which have no transaction. It holds nobody else up, however long it
+        lasts: the message waits in the outbox until the commit, and is moved to its queue within
+        moments after. Returns its place there.
         """
         message = self._make(
             payload,
-            None,
             priority=priority,
             delay=delay,
             dedup_key=dedup_key,
@@ -126,16 +132,32 @@ class Producer:
         )
         return await self._push_in(connection, messages)
 
-    async def extend_visibility(self, message: MessageId, duration: timedelta) -> datetime | None:
+    async def extend_visibility(
+        self, message: MessageId | Message | str, duration: timedelta
+    ) -> datetime | None:
         """Have the lock on a message last for `duration` from now, whoever holds it.
 
         Returns the new deadline, None where nobody holds the message.
         """
-        return await self._backend.extend_any(self.queue, message, lease=duration)
+        lease = check_lock(duration, "duration")
+        return await self._backend.extend_any(self.queue, read_id(message), lease=lease)
 
     def rate_limit_status(self) -> RateLimitStatus | None:
         """Return how much may go now; None without a limit."""
         return None if self._bucket is None else self._bucket.status
+
+    def _make(
+        self,
+        payload: object,
+        *,
+        priority: int,
+        delay: timedelta | None,
+        dedup_key: str | None,
+        partition: str,
+        headers: Mapping[str, Any] | None,
+    ) -> OutgoingMessage:
+        options = self._read_options(priority, delay, dedup_key, partition, headers)
+        return OutgoingMessage._make((self._write(payload, None), *options))
 
     def _make_all(
         self,
@@ -146,45 +168,36 @@ class Producer:
         partition: str,
         headers: Mapping[str, Any] | None,
     ) -> list[OutgoingMessage]:
+        options = self._read_options(priority, delay, None, partition, headers)
         return [
-            self._make(
-                payload,
-                index,
-                priority=priority,
-                delay=delay,
-                dedup_key=None,
-                partition=partition,
-                headers=headers,
-            )
+            OutgoingMessage._make((self._write(payload, index), *options))
             for index, payload in enumerate(payloads)
         ]
 
-    def _make(
+    def _read_options(
         self,
-        payload: object,
-        index: int | None,
-        *,
         priority: int,
         delay: timedelta | None,
         dedup_key: str | None,
         partition: str,
         headers: Mapping[str, Any] | None,
-    ) -> OutgoingMessage:
-        if not 0 <= priority <= _LARGEST_PRIORITY:
-            raise InvalidRequest(
-                f"a message cannot have the priority {priority}: it goes from 0 to 32767"
-            )
+    ) -> tuple[object, ...]:
+        """Return what follows the body in an OutgoingMessage."""
+        return (
+            check_text(partition, "partition"),
+            check_priority(priority),
+            check_optional_duration(delay, "delay"),
+            check_optional_text(dedup_key, "dedup_key"),
+            self._rules.write_headers(headers),
+            None,
+            None,
+        )
+
+    def _write(self, payload: object, index: int | None) -> str:
         self._rules.check(payload, index=index)
         body = encode_payload(payload, index=index)
         self._rules.check_size(body, index=index)
-        return OutgoingMessage(
-            body,
-            partition,
-            priority,
-            delay,
-            dedup_key,
-            None if headers is None else encode_payload(dict(headers), index=index),
-        )
+        return body
 
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
         self._take(len(messages))

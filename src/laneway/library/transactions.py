@@ -8,7 +8,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from laneway.domain.errors import InvalidRequest, MessageTooLarge, QueueNotFound
+from laneway.domain.errors import (
+    InvalidMessage,
+    InvalidRequest,
+    MessageTooLarge,
+    QueueNotFound,
+)
+from laneway.library.portal import is_in_portal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +25,38 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["asyncpg", "psycopg", "sqlalchemy"]
 
 _CASTS = ("text", "json", "text", "smallint", "interval", "text", "json", "interval", "smallint")
+
+
+def _mark(mark: str, cast: str) -> str:
+    # As text first: a connection may have been taught to encode what goes to json by itself.
+    # A colon pair would be read as a parameter's name by SQLAlchemy.
+    return f"cast(cast({mark} as text) as json)" if cast == "json" else f"cast({mark} as {cast})"
+
+
 _MARKS = {
-    "asyncpg": [f"${n}::{cast}" for n, cast in enumerate(_CASTS, 1)],
-    "psycopg": [f"%s::{cast}" for cast in _CASTS],
-    # A colon pair would be read as a parameter's name.
-    "sqlalchemy": [f"cast(:p{n} as {cast})" for n, cast in enumerate(_CASTS)],
+    "asyncpg": [_mark(f"${n}", cast) for n, cast in enumerate(_CASTS, 1)],
+    "psycopg": [_mark("%s", cast) for cast in _CASTS],
+    "sqlalchemy": [_mark(f":p{n}", cast) for n, cast in enumerate(_CASTS)],
 }
-_MEANINGS: dict[str, type[LanewayError]] = {"LW404": QueueNotFound, "LW413": MessageTooLarge}
+_MEANINGS: dict[str, type[LanewayError]] = {
+    "LW404": QueueNotFound,
+    "LW413": MessageTooLarge,
+    "LW422": InvalidMessage,
+}
+
+# What has a transaction, by the driver's and the class's name, and whether it needs an event loop.
+_CONNECTIONS: dict[tuple[str, str], bool] = {
+    ("asyncpg", "Connection"): True,
+    ("asyncpg", "PoolConnectionProxy"): True,
+    ("psycopg", "Connection"): False,
+    ("psycopg", "AsyncConnection"): True,
+    ("sqlalchemy", "Connection"): False,
+    ("sqlalchemy", "Session"): False,
+    ("sqlalchemy", "scoped_session"): False,
+    ("sqlalchemy", "AsyncConnection"): True,
+    ("sqlalchemy", "AsyncSession"): True,
+    ("sqlalchemy", "async_scoped_session"): True,
+}
 
 
 class Push(NamedTuple):
@@ -69,15 +100,37 @@ async def push_in(connection: Any, pushes: Sequence[Push]) -> list[int]:
 
 
 def find_kind(connection: object) -> Kind:
-    for parent in type(connection).__mro__:
+    kind = type(connection)
+    for parent in kind.__mro__:
         driver = parent.__module__.partition(".")[0]
+        needs_loop = _CONNECTIONS.get((driver, parent.__name__))
+        if needs_loop is None:
+            continue
+        if needs_loop and is_in_portal():
+            raise InvalidRequest(
+                f"cannot push on {driver}'s {kind.__name__} from laneway.sync: it belongs to your event "
+                "loop, so use laneway.connect there, or give a connection without one"
+            )
         match driver:
-            case "asyncpg" | "psycopg" | "sqlalchemy":
+            case "asyncpg" | "psycopg":
+                return driver
+            case "sqlalchemy":
+                _require_postgresql(connection)
                 return driver
     raise InvalidRequest(
-        f"cannot push on a {type(connection).__name__}: give a connection of psycopg, asyncpg or "
-        "SQLAlchemy, or a session of SQLAlchemy"
+        f"cannot push on a {kind.__name__}, which has no transaction: give a connection of psycopg, "
+        "asyncpg or SQLAlchemy, or a session of SQLAlchemy; of a pool or engine, the connection "
+        "that you took from it"
     )
+
+
+def _require_postgresql(connection: Any) -> None:
+    bound = connection if hasattr(connection, "dialect") else getattr(connection, "bind", None)
+    dialect = getattr(getattr(bound, "dialect", None), "name", "postgresql")
+    if dialect != "postgresql":
+        raise InvalidRequest(
+            f"cannot push on a connection to {dialect}: give one to the database that Laneway is in"
+        )
 
 
 def _execute(connection: Any, kind: Kind, push: Push) -> Any:
@@ -86,7 +139,12 @@ def _execute(connection: Any, kind: Kind, push: Push) -> Any:
         case "asyncpg":
             return connection.fetchval(statement, *push.arguments)
         case "psycopg":
-            return connection.execute(statement, push.arguments)
+            from psycopg import AsyncConnection, AsyncCursor, Cursor  # noqa: PLC0415 - there, too
+            from psycopg.rows import tuple_row  # noqa: PLC0415 - there, too
+
+            # A cursor of our own kind: the connection's may answer something else than tuples.
+            kind_of = AsyncCursor if isinstance(connection, AsyncConnection) else Cursor
+            return kind_of(connection, row_factory=tuple_row).execute(statement, push.arguments)
         case "sqlalchemy":
             from sqlalchemy import text  # noqa: PLC0415 - there, since its connection is
 

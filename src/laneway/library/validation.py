@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.domain.errors import InvalidPayload, InvalidSetting
+from laneway.domain.errors import (
+    InvalidMessage,
+    InvalidPayload,
+    InvalidSetting,
+    MessageTooLarge,
+)
+from laneway.library.messages import encode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,20 +28,21 @@ _PLAIN = (str, int, float, dict, list, tuple, type(None))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadRules:
-    """max_bytes: of the JSON text. max_string: characters of one text.
+    """max_bytes: of the JSON text; max_header_bytes: of the headers'. max_string: characters of a text.
 
     forbidden_keys: in no object, however deep. required_keys: of the payload itself, which must
     then be an object.
     """
 
     max_bytes: int = MIB
+    max_header_bytes: int = 65_536
     max_depth: int = 64
     max_string: int = MIB
     forbidden_keys: frozenset[str] = frozenset()
     required_keys: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_depth", "max_string"):
+        for name in ("max_bytes", "max_header_bytes", "max_depth", "max_string"):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} is {getattr(self, name)}: set 1 or more")
 
@@ -45,17 +53,38 @@ class PayloadRules:
             missing = self.required_keys - (plain.keys() if isinstance(plain, dict) else set())
             if missing:
                 raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
-        for problem, place in self._walk(payload):
+        for problem, place in self._walk(payload, "$", self.forbidden_keys):
             raise InvalidPayload(problem, place=place, index=index)
 
     def check_size(self, body: str, *, index: int | None = None) -> None:
-        # A character takes at most four bytes.
-        if len(body) * 4 > self.max_bytes and (size := len(body.encode())) > self.max_bytes:
+        size = _measure(body, self.max_bytes)
+        if size is not None:
             raise InvalidPayload(f"is {size} bytes: at most {self.max_bytes}", index=index)
 
-    def _walk(self, payload: object) -> Iterator[tuple[str, str]]:
+    def write_headers(self, headers: object) -> str | None:
+        """Return headers as JSON text, None for none; their keys are the caller's own affair."""
+        if headers is None:
+            return None
+        if not isinstance(headers, Mapping):
+            raise InvalidMessage(
+                f'the headers are a {type(headers).__name__}: give a mapping, as {{"trace": "7f"}}'
+            )
+        for problem, place in self._walk(dict(headers), "headers", frozenset()):
+            raise InvalidMessage(f"{place} {problem}")
+        text = encode_payload(dict(headers))
+        size = _measure(text, self.max_header_bytes)
+        if size is not None:
+            raise MessageTooLarge(
+                f"the headers are {size} bytes: at most {self.max_header_bytes}, and what is larger "
+                "belongs into the payload"
+            )
+        return text
+
+    def _walk(
+        self, payload: object, root: str, forbidden: frozenset[str]
+    ) -> Iterator[tuple[str, str]]:
         """Yield what is wrong and where; without recursion, since depth is what is in question."""
-        stack: list[tuple[Any, int, str]] = [(payload, 1, "$")]
+        stack: list[tuple[Any, int, str]] = [(payload, 1, root)]
         while stack:
             value, depth, place = stack.pop()
             if not isinstance(value, _PLAIN):
@@ -68,7 +97,7 @@ class PayloadRules:
                 yield f"is nested more than {self.max_depth} deep", place
                 return
             elif isinstance(value, dict):
-                for key in value.keys() & self.forbidden_keys:
+                for key in value.keys() & forbidden:
                     yield "has a forbidden key", f"{place}.{key}"
                 stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
             else:
@@ -82,6 +111,15 @@ class PayloadRules:
         if isinstance(value, float) and not math.isfinite(value):
             return f"is {value}, which JSON does not have"
         return None
+
+
+def _measure(text: str, most: int) -> int | None:
+    """Return how many bytes a text has, where that is too many."""
+    # A character takes at most four bytes.
+    if len(text) * 4 <= most:
+        return None
+    size = len(text.encode())
+    return size if size > most else None
 
 
 def _simplify(value: object) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from laneway.domain.errors import QueueNotFound
 from laneway.domain.statistics import QueueMetrics, SystemStats
 from laneway.engine.procedures.call import fetch
 
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
 
 
 async def metrics(connection: Connection, queue: str | None) -> list[QueueMetrics]:
-    rows = await fetch(connection, "select * from laneway.metrics($1)", queue)
+    rows = await fetch(
+        connection, "select * from laneway.metrics($1)", queue, means={"LW404": QueueNotFound}
+    )
     return [QueueMetrics(*row) for row in rows]
 
 

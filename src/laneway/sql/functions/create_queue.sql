@@ -1,10 +1,13 @@
 -- Makes a queue and its own group, "default" (ordered where the queue is). p_settings names columns of queue.
--- Answers the queue's id. Locks: none beyond the row. Errors: LW409 the name is taken, LW422 an unknown or bad setting.
+-- Answers the queue's id. Locks: none beyond the row. Errors: LW409 the name is taken, LW422 no name, an unknown or bad setting.
 create or replace function laneway.create_queue(p_name text, p_settings json default '{}') returns int
 language plpgsql set search_path = '' as $$
 declare
   v_queue int;
 begin
+  if p_name is null or p_name = '' then
+    raise exception 'a queue''s name must not be empty' using errcode = 'LW422', hint = 'Choose a name.';
+  end if;
   insert into laneway.queue (name) values (p_name) on conflict do nothing returning queue_id into v_queue;
   if not found then
     raise exception 'queue "%" already exists', p_name using errcode = 'LW409', hint = 'Choose another name, or change the queue that is there.';
@@ -13,7 +16,4 @@ begin
   insert into laneway.consumer_group (queue_id, name, ordered) select q.queue_id, 'default', q.ordered from laneway.queue q where q.queue_id = v_queue;
   insert into laneway.event (segment, at, action, queue_id) values (laneway.current_segment(true), clock_timestamp(), 'queue_created', v_queue);
   return v_queue;
-exception
-  when check_violation or not_null_violation then
-    raise exception 'queue "%": %', p_name, sqlerrm using errcode = 'LW422';
 end $$;

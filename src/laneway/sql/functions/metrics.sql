@@ -1,10 +1,15 @@
 -- How a queue's own group stands, and how many messages a second came and were settled in the last minute; p_queue
 -- null: of every queue. The rates are read from the newest events, at most 20000, and say so much of the minute as
--- those cover. Locks: none. Errors: none; an unknown queue has no row.
+-- those cover. Locks: none. Errors: LW404 no such queue.
 create or replace function laneway.metrics(p_queue text default null)
 returns table (queue text, total bigint, pending bigint, delayed bigint, locked bigint, acknowledged bigint, archived bigint, dead bigint,
   oldest timestamptz, newest timestamptz, pushed_per_second float8, settled_per_second float8)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_queue is not null and not exists (select from laneway.queue q where q.name = p_queue) then
+    raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  return query
   with recent as materialized (
     select e.queue_id, e.action, e.at, e.last_seq - e.first_seq + 1 as messages
       from (select v.* from laneway.events v order by v.xid desc, v.event_id desc limit 20000) e
@@ -16,4 +21,4 @@ language sql stable set search_path = '' as $$
     from span s cross join lateral laneway.counts(array(
       select g.group_id from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.name = 'default' and (p_queue is null or q.name = p_queue))) c
    order by c.queue;
-$$;
+end $$;

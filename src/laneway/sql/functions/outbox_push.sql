@@ -2,7 +2,7 @@
 -- moved to its lane after the commit, within moments: whoever maintains the database is notified by it, unless that was
 -- done just now and it still looks around by itself; commits that notify wait for each other. Answers its place in the
 -- outbox.
--- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body.
+-- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body, or a priority below 0.
 create or replace function laneway.outbox_push(
   p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_delay interval default null, p_key text default null,
   p_headers json default null, p_lease interval default null, p_max_attempts smallint default null) returns bigint
@@ -18,6 +18,9 @@ begin
   end if;
   if p_body is null then
     raise exception 'a message for queue "%" has no body', p_queue using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
+  end if;
+  if p_priority < 0 then
+    raise exception 'a message cannot have the priority %', p_priority using errcode = 'LW422', hint = 'It goes from 0 to 32767.';
   end if;
   perform laneway.check_sizes(p_queue, v_queue.max_bytes, array[p_body]);
   insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body)

@@ -6,6 +6,8 @@ declare
   v_old laneway.queue;
   v_new laneway.queue;
   v_key text;
+  v_rule text;
+  v_column text;
 begin
   select q.* into v_old from laneway.queue q where q.name = p_name for update;
   if not found then
@@ -35,7 +37,24 @@ begin
      where queue_id = v_old.queue_id;
   exception
     when data_exception or check_violation or not_null_violation then
-      raise exception 'queue "%": %', p_name, sqlerrm using errcode = 'LW422';
+      get stacked diagnostics v_rule = constraint_name, v_column = column_name;
+      raise exception 'queue "%": %', p_name, case
+        when v_column <> '' then format('setting "%s" must not be null', v_column)
+        when v_rule = 'retention_step_needs_retention' then 'setting "retention_step" needs a retention'
+        when v_rule <> '' then format('setting "%s" cannot be %s', regexp_replace(v_rule, '^queue_(.*)_check$', '\1'), p_settings ->> regexp_replace(v_rule, '^queue_(.*)_check$', '\1'))
+        else sqlerrm end using errcode = 'LW422', hint = case v_rule
+        when 'queue_kind_check' then 'It is standard, unlogged or partitioned.'
+        when 'queue_dedup_scope_check' then 'It is queue or partition.'
+        when 'queue_max_attempts_check' then 'It is 1 or more, or null for as many as it takes.'
+        when 'queue_max_bytes_check' then 'It is 1 or more.'
+        when 'queue_backoff_factor_check' then 'It is 1 or more.'
+        when 'queue_retention_step_check' then 'It is longer than nothing, and in days or less: months differ.'
+        when 'queue_backoff_check' then 'It is not below zero.'
+        when 'queue_backoff_limit_check' then 'It is not below zero.'
+        when 'queue_retention_check' then 'It is not below zero.'
+        when 'retention_step_needs_retention' then 'Set both, or none.'
+        when '' then 'Settings and their kinds are the columns of laneway.queue.'
+        else 'It is longer than nothing.' end;
   end;
   if v_new.kind = 'unlogged' and p_new then
     perform laneway.rotate();

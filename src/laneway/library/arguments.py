@@ -1,0 +1,152 @@
+"""What callers give, checked before anything is sent: the same words on a database and at a server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from laneway.domain.errors import InvalidRequest, InvalidSetting
+from laneway.domain.ids import MessageId
+from laneway.domain.settings import QueueChanges, QueueSettings
+from laneway.library.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from enum import StrEnum
+
+E = TypeVar("E", bound="StrEnum")
+
+_LARGEST_PRIORITY = 32_767
+_LARGEST_COUNT = 2**31 - 1
+_LONGEST_SHOWN = 60
+_NOTHING = timedelta(0)
+
+
+def check_text(value: object, what: str) -> str:
+    """Return a text that the database can keep."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is {_show(value)}: give a text")
+    if "\0" in value or not (value.isascii() or _is_unicode(value)):
+        raise InvalidRequest(
+            f"{what} is {_show(value)}: it must not have the character NUL or half a surrogate pair"
+        )
+    return value
+
+
+def check_optional_text(value: object, what: str) -> str | None:
+    return None if value is None else check_text(value, what)
+
+
+def check_priority(value: object) -> int:
+    # True and 1.0 would pass a comparison.
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequest(f"a priority is {_show(value)}: give a whole number")
+    if not 0 <= value <= _LARGEST_PRIORITY:
+        raise InvalidRequest(
+            f"a message cannot have the priority {value}: it goes from 0 to {_LARGEST_PRIORITY}"
+        )
+    return value
+
+
+def check_count(value: object, what: str) -> int:
+    """Return a number of things; whether there may be none of them is not checked here."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequest(f"{what} is {_show(value)}: give a whole number")
+    if not -_LARGEST_COUNT <= value <= _LARGEST_COUNT:
+        raise InvalidRequest(f"{what} is {value}: give one of at most {_LARGEST_COUNT}")
+    return value
+
+
+def check_page(value: object, what: str) -> int:
+    """Return how many to list, or to pass over."""
+    number = check_count(value, what)
+    if number < 0:
+        raise InvalidRequest(f"{what} is {number}: give 0 or more")
+    return number
+
+
+def check_duration(value: object, what: str) -> timedelta:
+    if not isinstance(value, timedelta):
+        raise InvalidRequest(f"{what} is {_show(value)}: give a timedelta, as timedelta(seconds=5)")
+    return value
+
+
+def check_optional_duration(value: object, what: str) -> timedelta | None:
+    return None if value is None else check_duration(value, what)
+
+
+def check_lock(value: object, what: str) -> timedelta:
+    """Return how long a lock lasts: one that has ended already would lose the message."""
+    duration = check_duration(value, what)
+    if duration <= _NOTHING:
+        raise InvalidRequest(
+            f"{what} is {duration.total_seconds():g} s: a lock lasts for longer than nothing, and "
+            "release gives a message back"
+        )
+    return duration
+
+
+def check_choice(value: object, kind: type[E], what: str) -> E:
+    try:
+        return kind(cast("str", value))
+    except ValueError:
+        choices = ", ".join(item.value for item in kind)
+        raise InvalidRequest(f"{what} is {_show(value)}: give one of {choices}") from None
+
+
+def read_id(value: object) -> MessageId:
+    """Return the id of a message, which may be given itself, or by its id, also as text."""
+    match value:
+        case MessageId():
+            return value
+        case Message():
+            return value.id
+        case str():
+            return MessageId.parse(value)
+    raise InvalidRequest(
+        f"{_show(value)} is no message: give a message that was dequeued, or its id"
+    )
+
+
+def check_settings(value: object) -> QueueSettings:
+    if not isinstance(value, QueueSettings):
+        raise InvalidSetting(f"settings are {_show(value)}: give a QueueSettings")
+    _check_kinds({name: getattr(value, name) for name in value.__dataclass_fields__}, QueueSettings)
+    return value
+
+
+def check_changes(value: QueueChanges) -> QueueChanges:
+    if not isinstance(value, dict):
+        raise InvalidSetting(f'changes are {_show(value)}: give a dict, as {{"max_attempts": 5}}')
+    for name in value:
+        if name in {"kind", "ordered"}:
+            raise InvalidSetting(f'setting "{name}" is fixed when the queue is made')
+        if name not in QueueChanges.__annotations__:
+            raise InvalidSetting(f'setting "{name}" is unknown')
+    _check_kinds(value, QueueChanges)
+    return value
+
+
+def _check_kinds(values: Mapping[str, Any], kind: type) -> None:
+    """Hold settings against their types, as the server would."""
+    try:
+        msgspec.convert(values, kind)
+        msgspec.json.encode(values.get("options"))
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidSetting(f"a setting is of the wrong kind: {error}") from None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _show(value: object) -> str:
+    """Say what was given; of what is long, only the kind."""
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"a {type(value).__name__}"

@@ -56,8 +56,8 @@ ASKS: dict[Ask, dict[WorkerState, Answer]] = {
     },
     "resume": {WorkerState.SUSPENDED: Answer(WorkerState.READY)},
     "shutdown": {
-        WorkerState.READY: Answer(WorkerState.STOPPED),
-        WorkerState.SUSPENDED: Answer(WorkerState.STOPPED),
+        WorkerState.READY: Answer(WorkerState.STOPPED, WorkerState.STOPPED),
+        WorkerState.SUSPENDED: Answer(WorkerState.STOPPED, WorkerState.STOPPED),
         WorkerState.INTERRUPTED: Answer(WorkerState.INTERRUPTED, WorkerState.STOPPED),
         WorkerState.POLLING: Answer(WorkerState.INTERRUPTED, WorkerState.STOPPED),
     },
@@ -82,7 +82,10 @@ class WorkerIdentity(NamedTuple):
 
 
 class WorkerOrder(NamedTuple):
-    """What a worker learns with a heartbeat."""
+    """What a worker learns with a heartbeat.
+
+    Stopped without having been asked to: it was not heard of for too long, and reclaimed.
+    """
 
     state: WorkerState
     asked: WorkerState | None
@@ -109,8 +112,8 @@ class WorkerInfo(NamedTuple):
 
     @property
     def healthy(self) -> bool:
-        """Whether it was heard of within its own timeout, or stopped in order."""
-        return self.state is WorkerState.STOPPED or self.silence < self.timeout
+        """Whether it works: it has not stopped, and was heard of within its own timeout."""
+        return self.state is not WorkerState.STOPPED and self.silence < self.timeout
 
 
 class WorkerStats(NamedTuple):

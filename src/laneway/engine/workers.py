@@ -80,17 +80,25 @@ class Workers:
             return await procedures.list_workers(connection, queue)
 
     async def reclaim_worker(self, worker_id: str) -> int:
-        """Take all that a worker has in hand, attempts spent, and stop it; return how many."""
+        """Take all that a worker has in hand, attempts spent, and end it; return how many."""
         async with self._core.pool.lend() as connection:
-            queues = await procedures.reclaim_worker(connection, worker_id)
-        self._wake(queues)
-        return sum(queues.values())
+            await procedures.change_worker(
+                connection,
+                worker_id,
+                source=STEPS[WorkerState.STOPPED],
+                to=WorkerState.STOPPED,
+                asked=WorkerState.STOPPED,
+            )
+        return await self._reclaim(worker_id)
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
-        """Reclaim every worker not heard of for `timeout`, or None for its own; return each one's."""
+        """Reclaim every worker not heard of for `timeout`, or None for its own; return each one's.
+
+        One of them that lives all the same makes itself known again.
+        """
         async with self._core.pool.lend() as connection:
             dead = await procedures.dead_workers(connection, timeout)
-        return {worker_id: await self.reclaim_worker(worker_id) for worker_id in dead}
+        return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 
     async def purge_workers(self, age: timedelta) -> int:
         """Forget workers that stopped longer ago; return how many."""
@@ -122,6 +130,12 @@ class Workers:
         if fired:
             self._core.wakeups.wake(found.queue_id)
         return fired
+
+    async def _reclaim(self, worker_id: str) -> int:
+        async with self._core.pool.lend() as connection:
+            queues = await procedures.reclaim_worker(connection, worker_id)
+        self._wake(queues)
+        return sum(queues.values())
 
     def _wake(self, queue_ids: dict[int, int]) -> None:
         for queue_id in queue_ids:

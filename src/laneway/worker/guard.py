@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from laneway.domain.backend import Backend
+    from laneway.domain.workers import WorkerIdentity
     from laneway.library.connection import Target
     from laneway.library.messages import Message
     from laneway.worker.runner import Counters
@@ -32,30 +33,33 @@ PART = 3
 class Guard:
     """Tells the database that the worker lives, and the worker what it is asked to do.
 
-    on_order, on_lost and on_fault, for when it can do neither, are called on the worker's loop.
+    A worker that was not heard of for too long, and reclaimed, it makes known again: on_return. That,
+    on_order, on_lost and on_fault, for when it can do nothing more, are called on the worker's loop.
     """
 
     def __init__(
         self,
         *,
         target: Target,
-        worker_id: str,
+        identity: WorkerIdentity,
         heartbeat: timedelta,
         shortest_lease: timedelta,
         slots: Sequence[Slot],
         counters: Counters,
         on_order: Callable[[WorkerOrder], None],
+        on_return: Callable[[], None],
         on_lost: Callable[[Slot, Sequence[Message]], None],
         on_fault: Callable[[str], None],
     ) -> None:
         self._target = target
-        self._worker_id = worker_id
+        self._identity = identity
         self._heartbeat = heartbeat.total_seconds()
         self._pause = self._heartbeat
         self._pace(shortest_lease.total_seconds())
         self._slots = slots
         self._counters = counters
         self._on_order = on_order
+        self._on_return = on_return
         self._on_lost = on_lost
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
@@ -122,18 +126,31 @@ class Guard:
         counters = self._counters
         try:
             order = await backend.beat_worker(
-                self._worker_id, handled=counters.handled, failed=counters.failed
+                self._identity.worker_id, handled=counters.handled, failed=counters.failed
             )
         except WorkerNotFound:
             order = WorkerOrder(WorkerState.STOPPED, None)
-        self._tell(self._on_order, order)
+        if order.state is WorkerState.STOPPED and order.asked is None and not self._ended.is_set():
+            await self._return(backend)
+        else:
+            self._tell(self._on_order, order)
 
-    async def _extend(self, backend: Backend) -> None:
+    async def _return(self, backend: Backend) -> None:
+        """Make the worker known again, and find out what it holds no more."""
+        await backend.register_worker(self._identity)
+        logger.warning(
+            "worker %s was not heard of for too long and was reclaimed; it goes on",
+            self._identity.worker_id,
+        )
+        self._tell(self._on_return)
+        await self._extend(backend, due_only=False)
+
+    async def _extend(self, backend: Backend, *, due_only: bool = True) -> None:
         now = monotonic()
         due: dict[float, list[tuple[Slot, Sequence[Message]]]] = {}
         for slot in self._slots:
             messages = slot.messages
-            if messages and now - slot.since > slot.lease / PART:
+            if messages and (not due_only or now - slot.since > slot.lease / PART):
                 due.setdefault(slot.lease, []).append((slot, messages))
         for lease, held in due.items():
             receipts = [message.receipt for _, messages in held for message in messages]

@@ -30,7 +30,7 @@ from laneway.worker.schedules import keep_firing
 from laneway.worker.settling import Settler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.backend import Backend
     from laneway.domain.workers import WorkerOrder
@@ -96,7 +96,8 @@ class Worker:
         self._schedules: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._abandoned = asyncio.Event()
-        self._suspension: asyncio.Task[None] | None = None
+        self._changes: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
         self._fault: str | None = None
         self._guard: Guard | None = None
 
@@ -115,17 +116,17 @@ class Worker:
         async with self._target.open() as backend:
             self._duties.bind(backend)
             settler = Settler(backend)
-            overseer = Overseer(self._fail)
+            overseer = self._overseer = Overseer(self._fail)
             await self._prepare(backend, settler, overseer)
             settling = overseer.start(settler.run(), "laneway settle")
             guard = self._guard = self._make_guard()
             guard.start()
             try:
-                await self._poll(backend)
+                await self._poll()
                 await self._stopping.wait()
                 await self._drain(settler)
             finally:
-                await overseer.end(*self._schedules, self._suspension)
+                await overseer.end(*self._schedules, *self._changes)
                 await asyncio.gather(*(runner.stop() for runner in self._runners))
                 await overseer.end(settling)
                 await guard.stop()
@@ -167,16 +168,15 @@ class Worker:
             await backend.get_queue(queue)
         queues = list(dict.fromkeys(handler.queue for handler in duties.handlers))
         leases = {name: (await backend.get_queue(name)).settings.lease for name in queues}
-        await backend.register_worker(
-            WorkerIdentity(
-                self.worker_id,
-                self.name,
-                socket.gethostname(),
-                os.getpid(),
-                queues,
-                self._settings.timeout,
-            )
+        self._identity = WorkerIdentity(
+            self.worker_id,
+            self.name,
+            socket.gethostname(),
+            os.getpid(),
+            queues,
+            self._settings.timeout,
         )
+        await backend.register_worker(self._identity)
         self._runners = [
             Runner(
                 handler,
@@ -209,18 +209,19 @@ class Worker:
     def _make_guard(self) -> Guard:
         return Guard(
             target=self._target,
-            worker_id=self.worker_id,
+            identity=self._identity,
             heartbeat=self._settings.heartbeat,
             shortest_lease=min(self._leases),
             slots=[slot for runner in self._runners for slot in runner.slots],
             counters=self._counters,
             on_order=self._obey,
+            on_return=self._return,
             on_lost=self._lose,
             on_fault=self._fail,
         )
 
-    async def _poll(self, backend: Backend) -> None:
-        if await self._step(backend, WorkerState.POLLING):
+    async def _poll(self) -> None:
+        if await self._step(self._backend, WorkerState.POLLING):
             for runner in self._runners:
                 runner.resume()
             self.running.set()
@@ -238,19 +239,61 @@ class Worker:
             case WorkerState.INTERRUPTED | WorkerState.SUSPENDED:
                 if self.state is WorkerState.POLLING:
                     self.state = WorkerState.INTERRUPTED
-                    self._suspension = asyncio.create_task(self._suspend(), name="laneway suspend")
+                    self._change(self._suspend)
                 elif self.state is WorkerState.READY:
                     self.state = WorkerState.SUSPENDED
             case WorkerState.READY:
-                if self.state is WorkerState.SUSPENDED:
-                    self.state = WorkerState.READY
-                    self._suspension = asyncio.create_task(
-                        self._poll(self._backend), name="laneway resume"
-                    )
+                self._resume()
             case WorkerState.POLLING:
                 pass
             case _:
                 assert_never(order.state)
+
+    def _resume(self) -> None:
+        if self.state is WorkerState.SUSPENDED:
+            self.state = WorkerState.READY
+            self._change(self._poll)
+        elif self.state is WorkerState.POLLING:
+            # It could not say so.
+            self._change(self._say_state)
+
+    def _return(self) -> None:
+        """Go on after the worker counted as dead: what it took ahead is no longer its own."""
+        if self._stopping.is_set():
+            return
+        match self.state:
+            case WorkerState.READY | WorkerState.POLLING | WorkerState.STOPPED:
+                self._change(self._poll_anew)
+            case WorkerState.SUSPENDED:
+                self._change(self._say_state)
+            case WorkerState.INTERRUPTED:
+                # Suspended as soon as its handlers are done.
+                pass
+            case _:
+                assert_never(self.state)
+
+    def _change(self, follow: Callable[[], Awaitable[None]]) -> None:
+        """Follow what happened outside, after what happened before it."""
+
+        async def take_turn() -> None:
+            async with self._turn:
+                await follow()
+
+        task = self._overseer.start(take_turn(), "laneway orders")
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+
+    async def _poll_anew(self) -> None:
+        for runner in self._runners:
+            await runner.suspend()
+        await self._poll()
+
+    async def _say_state(self) -> None:
+        """Tell the database once more what the worker does; the next heartbeat says if it may not."""
+        try:
+            await self._backend.step_worker(self.worker_id, self.state)
+        except LanewayError as error:
+            logger.info("%s", error)
 
     async def _suspend(self) -> None:
         self.running.clear()

@@ -1,5 +1,6 @@
 -- Takes from a worker all that it has in hand, and stops it: the messages come again, the attempt spent, by the rules
--- of nack. p_release: as if they had not been handed out. Answers each queue's id and how many messages came back.
+-- of nack. p_release: as if they had not been handed out, and the worker ends; one that was only reclaimed, and not asked
+-- to stop, makes itself known again if it still lives. Answers each queue's id and how many messages came back.
 -- Locks: as give_back, then the worker's row. Errors: LW404 the worker is not known.
 create or replace function laneway.reclaim_worker(p_worker_id text, p_release boolean default false) returns table (queue_id int, messages int)
 language plpgsql set search_path = '' as $$
@@ -20,6 +21,6 @@ begin
       select count(*)::int from laneway.give_back(v_claim.token, v_claim.part, v_claim.pending, case when p_release then 'release' else 'retry' end, null,
         case when not p_release then v_reason end, v_reason || ', out of attempts', case when p_release then 'released' else 'nacked' end)));
   end loop;
-  update laneway.worker w set state = 'stopped', asked = null, stopped_at = coalesce(w.stopped_at, clock_timestamp()) where w.worker_id = p_worker_id;
+  update laneway.worker w set state = 'stopped', asked = case when p_release or w.asked = 'stopped' then 'stopped' end, stopped_at = coalesce(w.stopped_at, clock_timestamp()) where w.worker_id = p_worker_id;
   return query select k.key::int, k.value::int from jsonb_each_text(v_counts) k (key, value);
 end $$;

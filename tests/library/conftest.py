@@ -10,11 +10,13 @@ import pytest_asyncio
 
 import laneway
 from laneway.domain.settings import EngineSettings, MaintenanceSettings
+from tests.library.shell import Shell
 from tests.postgres import execute, name_database
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 _TEMPLATE = "laneway_template"
 _DATABASE = "laneway_library"
@@ -59,3 +61,14 @@ async def queue(place: Place) -> str:
     async with laneway.connect(place.dsn, settings=QUIET) as connection:
         await connection.admin.create_queue(name)
     return name
+
+
+@pytest.fixture
+def shell(address: str, tmp_path: Path) -> Shell:
+    return Shell(address, tmp_path)
+
+
+@pytest.fixture
+def local(place: Place, tmp_path: Path) -> Shell:
+    """Return one shell, for what is the same on both transports."""
+    return Shell(place.dsn, tmp_path)

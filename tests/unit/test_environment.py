@@ -47,7 +47,6 @@ def test_parts_become_a_url(variables: dict[str, str], url: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("DATABASE_URL", "mysql://db"),
         ("POSTGRES_PORT", "many"),
         ("POSTGRES_PORT", "70000"),
         ("POSTGRES_SSL", "perhaps"),

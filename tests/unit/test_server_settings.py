@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.cli.errors import SettingInvalid
+from laneway.cli.errors import FlagInvalid, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
-from laneway.cli.settings import HIDDEN, SETTINGS, read_settings
+from laneway.cli.settings import CLIENT_SETTINGS, HIDDEN, SETTINGS, read_settings
 from laneway.server.settings import ServerSettings, is_loopback
+
+if TYPE_CHECKING:
+    from laneway.cli.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,6 +91,75 @@ def test_flag_for_the_database_wins_over_parts_in_the_environment(file: Path) ->
     assert settings.environment.database_url == "postgresql://postgres@here:5432/postgres"
 
 
+HTTP = "http://server:3001"
+DSN = "postgresql://database/x"
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "lines", "place"),
+    [
+        ({"database_url": DSN}, {"SERVER_URL": HTTP}, "", DSN),
+        ({"database_url": DSN}, {}, f"server_url = '{HTTP}'", DSN),
+        ({"data_dir": "here"}, {"SERVER_URL": HTTP}, "", None),
+        ({"data_dir": "here"}, {"DATABASE_URL": DSN}, "", None),
+        ({"server_url": HTTP}, {"DATABASE_URL": DSN}, "", HTTP),
+        ({"server_url": HTTP}, {"DATABASE_URL": "mysql://x"}, "", HTTP),
+        ({}, {"DATABASE_URL": DSN}, f"server_url = '{HTTP}'", DSN),
+        (
+            {},
+            {"POSTGRES_HOST": "h"},
+            f"server_url = '{HTTP}'",
+            "postgresql://postgres@h:5432/postgres",
+        ),
+        ({}, {"SERVER_URL": HTTP}, f"database_url = '{DSN}'", HTTP),
+        ({}, {"SERVER_URL": HTTP, "DATABASE_URL": DSN}, "", HTTP),
+        ({}, {"DATA_DIR": "here", "DATABASE_URL": DSN}, "", DSN),
+        ({}, {"DATA_DIR": "here", "SERVER_URL": HTTP}, "", HTTP),
+        ({}, {"DATA_DIR": "here"}, f"server_url = '{HTTP}'", HTTP),
+        ({}, {}, f"server_url = '{HTTP}'", HTTP),
+        ({}, {}, "", None),
+    ],
+)
+def test_nearer_source_chooses_between_server_and_database(
+    tmp_path: Path,
+    flags: dict[str, str],
+    variables: dict[str, str],
+    lines: str,
+    place: str | None,
+) -> None:
+    path = tmp_path / "laneway.toml"
+    path.write_text(lines)
+    settings = read_settings(flags, variables, path, wanted=CLIENT_SETTINGS)
+    assert find_place(settings) == place
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"server_url": HTTP, "database_url": DSN},
+        {"server_url": HTTP, "data_dir": "here"},
+        {"database_url": DSN, "data_dir": "here"},
+        {"server_url": "foo"},
+        {"server_url": "http://"},
+        {"server_url": "http://host:many"},
+        {"database_url": "mysql://database/x"},
+    ],
+)
+def test_flags_that_cannot_be_are_refused(file: Path, flags: dict[str, str]) -> None:
+    settings = read_settings(flags, {}, file, wanted=CLIENT_SETTINGS)
+    with pytest.raises(FlagInvalid, match="--"):
+        find_place(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SERVER_URL", "foo"), ("DATABASE_URL", "mysql://database/x")]
+)
+def test_address_that_cannot_be_is_named_where_it_is(file: Path, name: str, value: str) -> None:
+    settings = read_settings({}, {name: value}, file, wanted=CLIENT_SETTINGS)
+    with pytest.raises(SettingInvalid, match=f"the environment variable {name}"):
+        find_place(settings)
+
+
 @pytest.mark.parametrize(
     ("flags", "variables", "words"),
     [
@@ -148,6 +221,10 @@ def test_secrets_are_hidden(file: Path) -> None:
         assert HIDDEN in shown_url
         assert "hush" not in shown_url
     assert "hush" not in repr(make_server_settings(settings))
+
+
+def find_place(settings: Settings) -> str | None:
+    return settings.server_url or settings.environment.database_url
 
 
 def test_units_are_understood(file: Path) -> None:

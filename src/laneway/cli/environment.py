@@ -1,6 +1,6 @@
 """The environment, read once into a settings object.
 
-DATABASE_URL        a PostgreSQL server to use, as a URL; wins over the parts below
+DATABASE_URL        a PostgreSQL server to use, as a URL; wins over the parts
 POSTGRES_HOST       the same in parts: host name or socket directory (default localhost)
 POSTGRES_PORT       (default 5432)
 POSTGRES_DATABASE   (default postgres)
@@ -38,8 +38,6 @@ class Environment:
 def read_environment(variables: Mapping[str, str]) -> Environment:
     """Treat an empty variable as one that is not set, as compose files leave them."""
     if url := variables.get("DATABASE_URL"):
-        if not url.startswith(("postgresql://", "postgres://")):
-            raise EnvironmentInvalid("DATABASE_URL", "must start with postgresql://")
         return Environment(url)
     parts = {part: value for part in _PARTS if (value := variables.get(f"POSTGRES_{part}"))}
     return Environment(_join(parts) if parts else None)

@@ -5,6 +5,7 @@ Retryable
 LanewayError
 ├── EnvironmentInvalid      fix the request: an environment variable cannot be understood
 ├── SettingInvalid          fix the request: a flag, variable or line of the file cannot be
+│   └── FlagInvalid         a flag cannot be, or two contradict each other
 └── AddressUnusable         fix the request: the server cannot listen there
 """
 
@@ -30,6 +31,12 @@ class EnvironmentInvalid(LanewayError):
 class SettingInvalid(LanewayError):
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where} {problem}")
+        self.where = where
+        self.problem = problem
+
+
+class FlagInvalid(SettingInvalid):
+    pass
 
 
 class AddressUnusable(LanewayError):

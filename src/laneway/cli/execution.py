@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from laneway.cli.errors import FlagInvalid
+from laneway.cli.streams import tell
 from laneway.domain.errors import Conflict, LanewayError, NotFound, Retryable
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ Result = TypeVar("Result")
 
 _ENDED_BY_SIGNAL = 128
 
-# Everything else that goes wrong exits with 1, and a call that cannot be understood with 2.
-CODES: dict[type[Exception], int] = {NotFound: 3, Conflict: 4, Retryable: 5}
+# Everything else that goes wrong exits with 1. Typer has the same code for flags it refuses itself.
+CODES: dict[type[Exception], int] = {FlagInvalid: 2, NotFound: 3, Conflict: 4, Retryable: 5}
 
 
 def execute(command: Coroutine[None, None, Result]) -> Result:
@@ -41,10 +43,10 @@ def reporting() -> Iterator[None]:
     try:
         yield
     except LanewayError as error:
-        typer.echo(f"laneway: {error}", err=True)
+        tell(f"laneway: {error}")
         raise typer.Exit(find_code(error)) from error
     except TimeoutError as error:
-        typer.echo("laneway: it took too long", err=True)
+        tell("laneway: it took too long")
         raise typer.Exit(CODES[Retryable]) from error
 
 

@@ -11,6 +11,7 @@ from laneway.cli.database import open_connection, open_database
 from laneway.cli.execution import execute
 from laneway.cli.flags import with_database
 from laneway.cli.settings import Settings
+from laneway.domain.escapes import escape
 from laneway.domain.keys import Role
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def list_(
     """List the keys, of which only hashes are kept."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from laneway.engine.procedures import keys as procedures
 
@@ -88,9 +90,9 @@ def list_(
     for found in execute(command()):
         table.add_row(
             found.key_id,
-            found.name,
+            Text(escape(found.name)),
             str(found.role),
-            found.pattern or "all",
+            Text(escape(found.pattern or "all")),
             f"{found.created_at:%Y-%m-%d %H:%M:%S}",
             f"{found.revoked_at:%Y-%m-%d %H:%M:%S}" if found.revoked_at else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,6 +18,8 @@ import typer
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.execution import execute
 from laneway.cli.settings import DATABASE_SETTINGS, read_settings
+from laneway.cli.streams import tell
+from laneway.domain.escapes import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +40,11 @@ Conf = Annotated[
     list[str] | None, typer.Option(help="A setting of Spark, as name=value; may be repeated.")
 ]
 DataDir = Annotated[
-    Path,
-    typer.Option(
-        "--data-dir", "--data", help="Where the embedded PostgreSQL lives when no other is given."
-    ),
+    str | None,
+    typer.Option("--data-dir", "--data", help="Where the embedded PostgreSQL lives."),
 ]
 DEFAULT_FOLDER = Path("lake")
 DEFAULT_MASTER = "local[*]"
-DEFAULT_DATA_DIR = Path(".laneway")
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -62,7 +62,7 @@ def run_lake(
     ] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
+    data_dir: DataDir = None,
 ) -> None:
     """Land what is new, refine it, look for anomalies, and bring the numbers back to PostgreSQL."""
     pause = parse_length(every).total_seconds()
@@ -121,7 +121,9 @@ def ask(
         from laneway.lake.asking import ask_lake
 
         with _open_lake(folder, master, conf) as (spark, opened):
-            typer.echo(ask_lake(spark, opened, query, form=form, limit=limit))
+            text = ask_lake(spark, opened, query, form=form, limit=limit)
+        # CSV is for programs as it is, and for people without orders to their terminal.
+        typer.echo(escape(text, lines=True) if form == "csv" and sys.stdout.isatty() else text)
 
     _execute_alone(work)
 
@@ -133,7 +135,7 @@ def offload_segments(
     older_than: Annotated[str, typer.Option(help="Closed for at least this long: 1h, 1d.")] = "1h",
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
+    data_dir: DataDir = None,
 ) -> None:
     """Land closed segments, compare them lane by lane, and drop from PostgreSQL those that are equal."""
     length = parse_length(older_than)
@@ -167,7 +169,7 @@ def replay_history(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be.")] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
+    data_dir: DataDir = None,
 ) -> None:
     """Push messages of the past again, as new ones."""
     name = run_id or uuid4().hex
@@ -196,15 +198,15 @@ def parse_length(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
-def _execute(work: Callable[[str, threading.Event], None], data_dir: Path) -> None:
+def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None) -> None:
     """Run what needs the database beside it; Ctrl-C lets a pass end and no other begin."""
 
     async def command() -> None:
         from laneway.sql.migrate import install
 
         stop = threading.Event()
-        settings = read_settings({}, os.environ, wanted=DATABASE_SETTINGS)
-        async with open_database(settings.environment, data_dir) as dsn:
+        settings = read_settings({"data_dir": data_dir}, os.environ, wanted=DATABASE_SETTINGS)
+        async with open_database(settings.environment, settings.data_dir) as dsn:
             async with open_connection(dsn) as connection:
                 await install(connection)
             try:
@@ -233,7 +235,7 @@ def _open_lake(
         spark = open_session(master, java_home=os.environ.get("JAVA_HOME"), settings=settings)
         from laneway.lake.tables import open_lake
     except ImportError as error:
-        typer.echo(f"laneway: {error}: run pip install 'laneway[spark]'", err=True)
+        tell(f"laneway: {error}: run pip install 'laneway[spark]'")
         raise typer.Exit(1) from error
     try:
         spark.sparkContext.setLogLevel("ERROR")
@@ -250,4 +252,4 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _tell(text: str, **_: Any) -> None:
-    typer.echo(text, err=True)
+    tell(text)

@@ -67,7 +67,7 @@ def _with_lane(command: Callable[..., Awaitable[None]], *, ready: bool) -> Calla
 async def _open_lane(settings: Settings, *, ready: bool) -> AsyncIterator[Connection]:
     connections = replace(_BRIEF.connections, size=settings["postgres_pool_size"])
     brief = replace(_BRIEF, connections=connections)
-    url = settings["server_url"]
+    url = settings.server_url
     if url is not None:
         async with connect(url, api_key=settings["api_key"], settings=brief) as lane:
             yield lane

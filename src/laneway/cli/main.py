@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
+
 import typer
 
 from laneway.cli.benchmark import benchmark
@@ -13,6 +16,7 @@ from laneway.cli.lake import lake
 from laneway.cli.queues import queue
 from laneway.cli.settings import Settings, show_settings
 from laneway.cli.state import admin
+from laneway.cli.streams import OutputLost, guard_output, tell
 from laneway.cli.top import top
 from laneway.cli.traffic import dequeue, enqueue, tail
 from laneway.cli.workers import worker
@@ -38,11 +42,37 @@ app.command("benchmark")(benchmark)
 
 
 def main() -> None:
-    app()
+    guard_output()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OutputLost as error:
+        # Who stops reading knows that; a full disk is news.
+        if error.code == 1:
+            tell(f"laneway: {error}")
+        sys.exit(error.code)
+
+
+def show_version(asked: bool) -> None:  # noqa: FBT001 - called back by Typer
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"laneway {version('laneway')}")
+        raise typer.Exit
 
 
 @app.callback()
-def describe() -> None:
+def describe(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Laneway: a message broker on PostgreSQL."""
 
 
@@ -86,6 +116,6 @@ def url(settings: Settings) -> None:
     with reporting():
         found = find_database(settings.environment, settings.data_dir)
     if found is None:
-        typer.echo(f"laneway: no embedded database is running in {settings.data_dir}", err=True)
+        tell(f"laneway: no embedded database is running in {settings.data_dir}")
         raise typer.Exit(1)
     typer.echo(found)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from laneway.domain.escapes import escape, escape_json
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
 _WIDE = 10_000
+
+# Numbers that name something, and count nothing.
+_NAMES = {"pid", "version"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -25,7 +30,11 @@ class Format(StrEnum):
 
 
 class Output:
-    """Results go to stdout, and nothing else does."""
+    """Results go to stdout, and nothing else does; each has got out when its call returns.
+
+    In tables and lines control characters are spelled out, whoever sent them; JSON has them as
+    its own escapes.
+    """
 
     def __init__(self, chosen: Format) -> None:
         self.format = chosen
@@ -55,7 +64,7 @@ class Output:
             )
         for row in rows:
             # As text: what is in a message is not markup.
-            table.add_row(*(Text(_write(row.get(column))) for column in columns))
+            table.add_row(*(Text(_write(column, row.get(column))) for column in columns))
         _print(table)
 
     def one(self, row: Mapping[str, Any]) -> None:
@@ -68,18 +77,22 @@ class Output:
 
         table = Table(box=box.SIMPLE_HEAD, show_header=False)
         for name, value in row.items():
-            table.add_row(name.replace("_", " "), Text(_write(value)))
+            table.add_row(name.replace("_", " "), Text(_write(name, value)))
         _print(table)
 
-    def done(self, text: str, **facts: Any) -> None:
+    def done(self, *lines: str, **facts: Any) -> None:
         """Say what was done: in words, or as an object of the facts."""
         if self.is_json:
             self.json(_plain(facts))
         else:
-            sys.stdout.write(f"{text}\n")
+            self.lines(*lines)
+
+    def lines(self, *lines: str) -> None:
+        sys.stdout.write("".join(f"{escape(line)}\n" for line in lines))
+        sys.stdout.flush()
 
     def json(self, value: Any) -> None:
-        sys.stdout.write(_encode(value).decode() + "\n")
+        sys.stdout.write(escape_json(_encode(value).decode()) + "\n")
         sys.stdout.flush()
 
 
@@ -88,6 +101,7 @@ def _print(table: Table) -> None:
 
     # Who reads a pipe has as much room as it takes.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+    sys.stdout.flush()
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +111,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
+def _write(name: str, value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
     match value:
         case None:
             return ""
@@ -106,14 +120,14 @@ def _write(value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
         case float():
             return f"{value:,.2f}"
         case int():
-            return f"{value:,}"
+            return str(value) if name in _NAMES else f"{value:,}"
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}"
         case timedelta():
             return f"{value.total_seconds():,.1f} s"
         case list():
-            return ", ".join(map(str, value))
+            return escape(", ".join(map(str, value)))
         case dict():
-            return ", ".join(f"{key}: {item}" for key, item in value.items())
+            return escape(", ".join(f"{key}: {item}" for key, item in value.items()))
         case _:
-            return str(value)
+            return escape(str(value))

@@ -9,6 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from laneway.domain.escapes import escape
+
 if TYPE_CHECKING:
     from laneway.domain.statistics import QueueMetrics
     from laneway.domain.workers import WorkerInfo
@@ -25,7 +27,7 @@ def draw(queues: list[QueueMetrics], workers: list[WorkerInfo]) -> Group:
         of_queues.add_column(column, justify="right")
     for item in busy[:_MOST_ROWS]:
         of_queues.add_row(
-            Text(item.queue),
+            Text(escape(item.queue)),
             f"{item.pending:,}",
             f"{item.locked:,}",
             Text(f"{item.dead:,}", style="red" if item.dead else ""),
@@ -40,9 +42,9 @@ def draw(queues: list[QueueMetrics], workers: list[WorkerInfo]) -> Group:
         of_workers.add_column(column, justify="right")
     for worker in workers[:_MOST_ROWS]:
         of_workers.add_row(
-            Text(worker.worker_id),
-            Text(f"{worker.host}:{worker.pid}"),
-            Text(", ".join(worker.queues)),
+            Text(escape(worker.worker_id)),
+            Text(escape(f"{worker.host}:{worker.pid}")),
+            Text(escape(", ".join(worker.queues))),
             worker.state,
             f"{worker.held:,}",
             f"{worker.handled:,}",

@@ -2,7 +2,8 @@
 
 A setting has one name in three spellings: ACK_TIMEOUT_SECONDS in the environment,
 --ack-timeout-seconds as a flag, ack_timeout_seconds in laneway.toml. Flags win over the
-environment, the environment over the file, and the file over the defaults.
+environment, the environment over the file, and the file over the defaults. So it is with the choice
+between a server, a database and the embedded one, which several settings make together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from laneway.cli.environment import read_environment
-from laneway.cli.errors import SettingInvalid
+from laneway.cli.errors import FlagInvalid, SettingInvalid
+from laneway.domain.escapes import escape
 from laneway.server.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | int | float | bool | None
 Source: TypeAlias = Literal["flag", "environment", "file", "default"]
+
+# Nearest first.
+_SOURCES: tuple[Source, ...] = ("flag", "environment", "file", "default")
 
 DEFAULT_FILE = Path("laneway.toml")
 HIDDEN = "********"
@@ -101,7 +106,7 @@ SETTINGS = (
         "database_url",
         str,
         None,
-        "A PostgreSQL server, as a URL; wins over the parts below. None: the embedded one.",
+        "A PostgreSQL server, as a URL; wins over POSTGRES_HOST and so on. None: the embedded one.",
         secret=True,
     ),
     Setting("postgres_host", str, None, "The same in parts: host name or socket directory."),
@@ -230,18 +235,57 @@ class Settings:
         return Path(self["data_dir"])
 
     @property
+    def server_url(self) -> str | None:
+        """The server to work at, None for the database: what comes from nearer; then the server."""
+        server = self._rank("server_url")
+        database = 0 if self.has_database_flag else self._rank("database_url", *self._parts)
+        if self["server_url"] is None or database < server:
+            return None
+        if server == database == 0:
+            raise FlagInvalid("--url", "names a server and another flag a database: give one")
+        url = str(self["server_url"])
+        if not _is_server(url):
+            raise self._refuse("server_url", f"is {url!r}: it looks like http://host:3001")
+        return url
+
+    @property
     def environment(self) -> Environment:
-        """The database: the URL or the parts, whichever comes from nearer; then the URL."""
-        names = ("database_url", *(name for name in self.chosen if _is_part(name)))
-        order = ("flag", "environment", "file", "default")
-        nearest = min(order.index(self.chosen[name].source) for name in names)
-        near = {
-            name.upper(): str(self[name])
-            for name in names
-            if self[name] is not None
-            and (name != "database_url" or order.index(self.chosen[name].source) == nearest)
-        }
+        """The database: the URL or the parts, whichever comes from nearer; then the URL.
+
+        --data-dir asks for the embedded one; in the environment or the file it only says where.
+        """
+        nearest = self._rank("database_url", *self._parts)
+        if self.chosen["data_dir"].source == "flag":
+            if nearest == 0:
+                raise FlagInvalid("--data-dir", "and another flag name a database each: give one")
+            return read_environment({})
+        near = {name.upper(): str(self[name]) for name in self._parts if self[name] is not None}
+        url = self["database_url"]
+        if url is not None and self._rank("database_url") == nearest:
+            if not url.startswith(("postgresql://", "postgres://")):
+                raise self._refuse("database_url", "must start with postgresql://")
+            near["DATABASE_URL"] = url
         return read_environment(near)
+
+    @property
+    def has_database_flag(self) -> bool:
+        return self._rank("database_url", "data_dir", *self._parts) == 0
+
+    @property
+    def _parts(self) -> list[str]:
+        return [name for name in self.chosen if _is_part(name)]
+
+    def _rank(self, *names: str) -> int:
+        """Return how near the nearest of them comes from; a flag is 0."""
+        return min(_SOURCES.index(self.chosen[name].source) for name in names)
+
+    def _refuse(self, name: str, problem: str) -> SettingInvalid:
+        chosen = self.chosen[name]
+        if chosen.source == "flag":
+            return FlagInvalid(chosen.setting.short or chosen.setting.flag, problem)
+        if chosen.source == "environment":
+            return SettingInvalid(f"the environment variable {chosen.setting.variable}", problem)
+        return SettingInvalid(f"{name} in the file of settings", problem)
 
 
 def read_settings(
@@ -258,7 +302,10 @@ def read_settings(
         flag = flags.get(setting.name)
         text = variables.get(setting.variable)
         if flag is not None:
-            value, source = _check(setting, flag, setting.flag), "flag"
+            try:
+                value, source = _check(setting, flag, setting.flag), "flag"
+            except SettingInvalid as error:
+                raise FlagInvalid(error.where, error.problem) from error
         elif text:
             where = f"the environment variable {setting.variable}"
             value, source = _check(setting, _parse(setting, text, where), where), "environment"
@@ -274,13 +321,14 @@ def read_settings(
 def show_settings(settings: Settings) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table()
     table.add_column("setting", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("from", overflow="fold")
     for chosen in settings.chosen.values():
-        table.add_row(chosen.setting.name, chosen.shown, chosen.source)
+        table.add_row(chosen.setting.name, Text(escape(chosen.shown)), chosen.source)
     Console().print(table)
 
 
@@ -329,6 +377,15 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
             raise SettingInvalid(where, f"is {value}: set {setting.high:.0f} or less")
     checked: Value = value
     return checked
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # A port that cannot be raises here.
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _hide_password(url: str) -> str:

@@ -29,7 +29,7 @@ async def install(lane: Connection, output: Output) -> None:
 async def verify(lane: Connection, output: Output) -> None:
     """Compare the schema with the one this Laneway ships; exit 1 if they differ."""
     problems = await lane.verify()
-    output.done("\n".join(problems) or "the schema is as shipped", problems=problems)
+    output.done(*problems or ["the schema is as shipped"], problems=problems)
     if problems:
         raise typer.Exit(1)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
+from laneway.cli.payloads import cut, find_payloads
+from laneway.cli.streams import OutputLost, tell
+from laneway.domain.errors import InvalidRequest, LockLost
 from laneway.library.connection import Connection
 from laneway.library.messages import Message
 
@@ -42,23 +42,40 @@ async def enqueue(
     priority: Annotated[int, typer.Option(min=0, help="Their priority.")] = 0,
     partition: Annotated[str, typer.Option("--partition", "--type", help="Their partition.")] = "",
     delay: Annotated[float, typer.Option(min=0, help="Handed out in so many seconds.")] = 0,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="With -: push lines as they come, not once all are.")
+    ] = False,
 ) -> None:
-    """Push messages: one's own, or made-up ones."""
+    """Push messages: one's own, or made-up ones.
+
+    Standard input is read and checked to its end before anything is pushed (where it is larger
+    than 16 MiB, or with --stream, it is pushed as it is read): a line that is not JSON exits 2 if
+    nothing is pushed, and 1 if the lines before it are.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
     producer = lane.producer(queue)
     pushed: list[str] = []
-    total, items = _find_payloads(payload, messages)
+    total, items = await find_payloads(payload, messages, stream=stream)
     wait = timedelta(seconds=delay) if delay else None
     with Progress(disable=not sys.stderr.isatty(), console=Console(stderr=True)) as progress:
         bar = progress.add_task("pushing", total=total)
-        while batch := list(islice(items, batch_size)):
-            ids = await producer.batch_enqueue(
-                batch, priority=priority, partition=partition, delay=wait
-            )
-            pushed += map(str, ids)
-            progress.advance(bar, len(ids))
+        try:
+            async for batch in cut(items, batch_size):
+                ids = await producer.batch_enqueue(
+                    batch, priority=priority, partition=partition, delay=wait
+                )
+                pushed += map(str, ids)
+                progress.advance(bar, len(ids))
+        except BaseException as error:
+            if not pushed:
+                raise
+            progress.stop()
+            tell(f"laneway: {len(pushed)} messages are pushed to {queue}, then it ended")
+            if isinstance(error, typer.BadParameter):
+                raise InvalidRequest(error.message) from error
+            raise
     text = pushed[0] if len(pushed) == 1 else f"{len(pushed)} messages are pushed to {queue}"
     output.done(text, queue=queue, pushed=len(pushed), ids=pushed)
 
@@ -75,18 +92,29 @@ async def dequeue(
         float, typer.Option(min=0.001, help="How long they are locked, in seconds.")
     ] = 30,
     consumer: Annotated[str | None, typer.Option(help="Who takes them.")] = None,
-    ack: Annotated[bool, typer.Option("--ack", help="Settle them at once.")] = False,
+    ack: Annotated[bool, typer.Option("--ack", help="Settle them once they are printed.")] = False,
 ) -> None:
-    """Take messages and print them; exits 6 if none came in time."""
+    """Take messages and print them; exits 6 if none came in time.
+
+    They are settled once they are printed; what cannot be printed is given back.
+    """
     taker = lane.consumer(queue, name=consumer)
     taken = await taker.dequeue_many(
         count, timedelta(seconds=ack_timeout), wait=timedelta(seconds=timeout)
     )
-    if ack:
-        await taker.delete_many(taken)
-    output.rows([_show(message) for message in taken], _COLUMNS)
+    try:
+        output.rows([_show(message, output) for message in taken], _COLUMNS)
+    except OutputLost:
+        await lane.backend.release([message.receipt for message in taken])
+        raise
     if not taken:
         raise typer.Exit(_NOTHING)
+    lost = (await taker.delete_many(taken)).count(False) if ack else 0
+    if lost:
+        raise LockLost(
+            f"{lost} of the {len(taken)} messages come again: their locks ended before they were "
+            "settled; say a longer --ack-timeout"
+        )
 
 
 @with_lane
@@ -102,7 +130,7 @@ async def tail(
     end = None if seconds is None else loop.time() + seconds
     seen = (await lane.admin.follow(queue)).seen
     if sys.stderr.isatty():
-        typer.echo(f"following {queue}; Ctrl-C ends", err=True)
+        tell(f"following {queue}; Ctrl-C ends")
     while end is None or loop.time() < end:
         watched = await lane.admin.follow(queue, seen)
         seen = watched.seen
@@ -117,32 +145,12 @@ async def tail(
                 if item.messages > 1
                 else f"  {item.first or ''}"
             )
-            typer.echo(f"{item.at:%H:%M:%S.%f}  {item.kind:<12}{some}{who}{why}")
+            output.lines(f"{item.at:%H:%M:%S.%f}  {item.kind:<12}{some}{who}{why}")
         if not watched.more:
             await asyncio.sleep(_LOOK.total_seconds())
 
 
-def _find_payloads(payload: str | None, messages: int | None) -> tuple[int | None, Iterator[Any]]:
-    """Return how many there are, where that is known, and what they are."""
-    if payload == "-":
-        lines = (line for line in sys.stdin if line.strip())
-        return None, (_read(line, number) for number, line in enumerate(lines, 1))
-    if payload is None:
-        count = messages or 500
-        return count, ({"message": number, "text": "made up by laneway"} for number in range(count))
-    count = messages or 1
-    value = _read(payload, 1)
-    return count, (value for _ in range(count))
-
-
-def _read(text: str, number: int) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"payload {number} is not JSON: {error}") from error
-
-
-def _show(message: Message) -> dict[str, Any]:
+def _show(message: Message, output: Output) -> dict[str, Any]:
     return {
         "id": str(message.id),
         "queue": message.queue,
@@ -153,5 +161,5 @@ def _show(message: Message) -> dict[str, Any]:
         "locked_until": message.locked_until,
         "token": str(message.receipt.token),
         "headers": dict(message.headers),
-        "payload": message.payload,
+        "payload": message.payload if output.is_json else message.body,
     }

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laneway.cli.database import find_database
+from laneway.cli.errors import FlagInvalid
 from laneway.cli.execution import reporting
 from laneway.cli.flags import with_database
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
 from laneway.cli.settings import Settings
 from laneway.domain.errors import InvalidRequest
+from laneway.domain.escapes import escape
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection
 
@@ -71,12 +73,16 @@ def run(
 ) -> None:
     """Run an app's handlers until SIGTERM or Ctrl-C, then drain.
 
-    Without an --address, and where the app has none, it works on the database of the settings.
+    It works where a flag says, else at the app's own address, else on the database of the settings.
     """
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=log_level.upper(), handlers=[handler])
     with reporting():
+        if address is not None and settings.has_database_flag:
+            raise FlagInvalid("--address", "and another flag name a database each: give one")
         found = find_app(app)
-        place = address or found.address
+        place = address or (None if settings.has_database_flag else found.address)
         found.run(
             address=place or find_database(settings.environment, settings.data_dir), name=name
         )
@@ -170,6 +176,14 @@ async def health(
 async def stats(lane: Connection, output: Output) -> None:
     """Show all workers together."""
     output.one((await lane.admin.worker_stats())._asdict())
+
+
+class _LogFormatter(logging.Formatter):
+    """Spells out control characters in Laneway's own lines, which repeat what failures say."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return escape(text, lines=True) if record.name.split(".")[0] == "laneway" else text
 
 
 def find_app(place: str) -> App:

@@ -10,6 +10,7 @@ import typer
 
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
+from laneway.cli.payloads import read_json
 from laneway.domain.runs import RunInfo, RunStatus
 from laneway.library.connection import Connection
 
@@ -37,10 +38,7 @@ async def start(
     ] = None,
 ) -> None:
     """Begin a run; with --wait, print its result."""
-    try:
-        given = json.loads(arguments)
-    except ValueError as error:
-        raise typer.BadParameter(f"the arguments are not JSON: {error}") from error
+    given = read_json(arguments, "the arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are no JSON list")
     run = await lane.start(name, *given, queue=queue, run_id=run_id)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.table import Table as Grid
+from rich.text import Text
 
+from laneway.domain.escapes import escape
 from laneway.lake.errors import LakeBroken, OptionInvalid
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ def _write_table(frame: DataFrame, rows: Sequence[Row]) -> str:
     for name in frame.columns:
         grid.add_column(name)
     for row in rows:
-        grid.add_row(*("" if value is None else str(value) for value in row))
+        # As text: what is in a message is no markup, and commands no terminal.
+        grid.add_row(*(Text("" if value is None else escape(str(value))) for value in row))
     text = io.StringIO()
     Console(file=text, width=_WIDTH).print(grid)
     return text.getvalue().rstrip()

@@ -1,0 +1,30 @@
+"""Text of strangers, made harmless for terminals: what would command one is spelled out."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters of one and two bytes, marks that turn text around, odd line ends, half pairs.
+_ORDERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_NAMES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_ONE_BYTE = 0x100
+
+
+def escape(text: str, *, lines: bool = False) -> str:
+    r"""Return the text with \x1b for an escape and so on; lines: line ends and tabs stay."""
+
+    def spell(match: re.Match[str]) -> str:
+        found = match[0]
+        if lines and found in "\n\t":
+            return found
+        code = ord(found)
+        return _NAMES.get(found) or (f"\\x{code:02x}" if code < _ONE_BYTE else f"\\u{code:04x}")
+
+    return _ORDERS.sub(spell, text)
+
+
+def escape_json(text: str) -> str:
+    """Return the same JSON, with what JSON itself lets through in its texts spelled out."""
+    return _ORDERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

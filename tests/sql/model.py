@@ -37,12 +37,11 @@ class Message:
     place: Place
     created_at: datetime
     original: Content
-    pushed: int  # when, on the model's clock
     delayed: bool = False  # as pushed
     content: Content = field(init=False)
     state: str | None = "queued"  # None: no longer there
     attempt: int = 0  # spent, or under way while it is processing
-    parked: int | None = None  # since when it waits out of line, on the model's clock
+    parked: bool = False  # waits out of line
     postponed: bool = False  # parked, and not due yet
     hold: Part | None = None
     died: int = 0
@@ -61,17 +60,15 @@ class Message:
 
     @property
     def in_line(self) -> bool:
-        return self.state == "queued" and self.parked is None
+        return self.state == "queued" and not self.parked
 
     @property
     def due(self) -> bool:
-        return self.state == "queued" and not (
-            self.delayed if self.parked is None else self.postponed
-        )
+        return self.state == "queued" and not (self.delayed if not self.parked else self.postponed)
 
     @property
     def level(self) -> int:
-        return self.original.priority if self.parked is None else self.content.priority
+        return self.original.priority if not self.parked else self.content.priority
 
     @property
     def address(self) -> tuple[int, int]:
@@ -108,12 +105,12 @@ class Model:
 
     def next_shared(self, count: int, partition: str | None, priority: int | None) -> list[Message]:
         def place(message: Message) -> tuple[object, ...]:
-            if message.parked is not None:
-                return -message.level, 0, message.parked, message.seq
+            if message.parked:
+                return -message.level, 0, message.created_at, message.seq
             return -message.level, 1, message.created_at, message.lane_id, message.seq
 
         def wanted(message: Message) -> bool:
-            seen = message.original if message.parked is None else message.content
+            seen = message.original if not message.parked else message.content
             return (
                 message.due
                 and (partition is None or seen.partition == partition)
@@ -140,7 +137,7 @@ class Model:
         return runs[:1]
 
     def _is_put_back(self, message: Message, lane: int) -> bool:
-        return message.lane_id == lane and message.parked is not None and message.due
+        return message.lane_id == lane and message.parked and message.due
 
     def _holds(self, lane: int) -> bool:
         token = self.holders.get(lane)
@@ -176,7 +173,7 @@ class Model:
 
     def hold(self, message: Message, part: Part) -> None:
         message.state = "processing"
-        message.parked = None
+        message.parked = False
         message.attempt += 1
         message.hold = part
 
@@ -186,22 +183,22 @@ class Model:
             message = self.messages[address]
             if message.in_line:
                 assert message.delayed
-                message.parked = message.pushed
+                message.parked = True
                 message.postponed = True
 
     def settle(self, message: Message, state: str | None) -> None:
         message.state = state
         message.hold = None
-        message.parked = None
+        message.parked = False
         if state == "dead":
             message.died = self.clock()
         if state == "acknowledged" and not message.in_log:
             message.state = None
 
-    def park(self, message: Message, *, later: bool = False, since: int | None = None) -> None:
+    def park(self, message: Message, *, later: bool = False) -> None:
         message.state = "queued"
         message.hold = None
-        message.parked = self.clock() if since is None else since
+        message.parked = True
         message.postponed = later
 
     def fail(self, message: Message, *, later: bool, dead: bool | None) -> str:
@@ -225,11 +222,10 @@ class Model:
             self._rewind(hold.token, min(each.seq for each in messages), later=False)
             return
         for part in dict.fromkeys(each.hold for each in messages):
-            now = self.clock()
             for each in messages:
                 if each.hold is part:
                     each.attempt -= 1
-                    self.park(each, since=now)
+                    self.park(each)
 
     def _rewind(self, token: UUID, seq: int, *, later: bool) -> None:
         for each in self.held(token):
@@ -257,12 +253,11 @@ class Model:
                 self._rewind(part.token, back[0].seq, later=False)
             return len(mine)
         gone = [each for each in mine if each.hold is part]
-        now = self.clock()
         for each in gone:
             if each.attempt >= MAX_ATTEMPTS:
                 self.settle(each, "dead")
             else:
-                self.park(each, since=now)
+                self.park(each)
         return len(gone)
 
     def move(self, message: Message, target: str, token: UUID | None) -> None:
@@ -286,11 +281,7 @@ class Model:
     def edit(self, message: Message, content: Content) -> None:
         message.content = content
         if message.in_line and not self.ordered:
-            self.park(
-                message,
-                later=message.delayed,
-                since=message.pushed if message.delayed else None,
-            )
+            self.park(message, later=message.delayed)
 
     def purge(self, status: str | None) -> int:
         gone = self.find(lambda m: m.state is not None and status in (None, m.state))

@@ -291,7 +291,7 @@ async def test_purge_refuses_what_it_does_not_know(session: Session, queue: Queu
         assert sqlstate(caught.value) == state
 
 
-async def test_dead_letters_are_replayed_oldest_first_with_attempts_from_zero(
+async def test_first_to_die_is_replayed_first_with_attempts_from_zero(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, [str(n) for n in range(1, 7)])
@@ -301,7 +301,7 @@ async def test_dead_letters_are_replayed_oldest_first_with_attempts_from_zero(
     assert await replay(session, queue, 3) == 3
     assert await count(session, queue) == Counts(queued=3, processing=2, dead=1)
     again = await claim(session, queue, 6)
-    assert [(each.body, each.attempt) for each in again] == [("4", 1), ("1", 1), ("6", 1)]
+    assert [(each.body, each.attempt) for each in again] == [("1", 1), ("4", 1), ("6", 1)]
     assert await replay(session, queue) == 1
     assert await replay(session, queue) == 0
 

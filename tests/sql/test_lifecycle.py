@@ -125,9 +125,8 @@ class Lifecycle(RuleBasedStateMachine):
                 [each.seq for each in pushed],
             )
         )
-        now = model.clock()
         model.push(
-            Message(place, row["created_at"], content, now, delayed=delay is not None)
+            Message(place, row["created_at"], content, delayed=delay is not None)
             for place, row, content in zip(pushed, rows, contents, strict=True)
         )
 
@@ -182,7 +181,7 @@ class Lifecycle(RuleBasedStateMachine):
         model = self.models[which]
         for each in got:
             message = model.messages[each.lane_id, each.seq]
-            seen = message.content if message.parked is not None or model.ordered else None
+            seen = message.content if message.parked or model.ordered else None
             seen = seen or message.original
             assert Content(each.partition, each.priority, each.body) == seen
             assert each.attempt == message.attempt + 1

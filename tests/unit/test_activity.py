@@ -187,10 +187,11 @@ def test_finding_says_which_messages_it_is_about() -> None:
     whole = event(Kind.CLAIMED, last_seq=12, first_created=young, last_created=young)
     part = event(Kind.CLAIMED, last_seq=12, first_created=old, last_created=young)
     large = event(Kind.PUSHED, last_seq=12, large_seqs=[12, 10], large_sizes=[9000, 6000])
-    assert [anomaly.seqs for anomaly in examine(whole, part, large)] == [
-        [(10, 12)],
-        [(12, 12)],
-        [(12, 12), (10, 10)],
+    assert [(anomaly.seqs, anomaly.actual) for anomaly in examine(whole, part, large)] == [
+        ([(10, 12)], 1),
+        ([(12, 12)], 1),
+        ([(12, 12)], 9000),
+        ([(10, 10)], 6000),
     ]
 
 

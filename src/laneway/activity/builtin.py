@@ -11,7 +11,7 @@ from laneway.activity.detectors import Detector, Finding, Occasion, Registry
 from laneway.domain.activity import Kind, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from laneway.activity.detectors import Context
     from laneway.domain.activity import Event
@@ -49,17 +49,18 @@ def _detect_flash_message(context: Context) -> Finding | None:
     )
 
 
-def _detect_large_payload(context: Context) -> Finding | None:
+def _detect_large_payload(context: Context) -> Sequence[Finding]:
     event = _event(context)
-    if not event.large_seqs or not event.large_sizes:
-        return None
-    return Finding(
-        severity=Severity.INFO,
-        description=f"Payload of {event.large_sizes[0]} bytes",
-        threshold=context.settings.large_payload,
-        actual=event.large_sizes[0],
-        seqs=event.large_seqs,
-    )
+    return [
+        Finding(
+            severity=Severity.INFO,
+            description=f"Payload of {size} bytes",
+            threshold=context.settings.large_payload,
+            actual=size,
+            seqs=(seq,),
+        )
+        for seq, size in zip(event.large_seqs or (), event.large_sizes or (), strict=True)
+    ]
 
 
 def _detect_long_processing(context: Context) -> Finding | None:
@@ -191,7 +192,10 @@ def _ms(length: timedelta) -> float:
 
 
 def _make(
-    name: str, description: str, detect: Callable[[Context], Finding | None], *events: Occasion
+    name: str,
+    description: str,
+    detect: Callable[[Context], Finding | Sequence[Finding] | None],
+    *events: Occasion,
 ) -> Detector:
     return Detector(name=name, description=description, events=frozenset(events), detect=detect)
 

@@ -61,12 +61,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detector:
-    """Looks at what happened, after the fact; its findings are anomalies of the type `name`."""
+    """Looks at what happened, after the fact; its findings are anomalies of the type `name`.
+
+    detect answers one finding, several where messages differ, or None.
+    """
 
     name: str
     description: str
     events: frozenset[Occasion]
-    detect: Callable[[Context], Finding | None]
+    detect: Callable[[Context], Finding | Sequence[Finding] | None]
     enabled_by_default: bool = True
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from laneway.activity.detectors import Context, Occasion
+from laneway.activity.detectors import Context, Finding, Occasion
 from laneway.domain.activity import Anomaly, Kind, Taker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime, timedelta
 
-    from laneway.activity.detectors import Finding, Registry
+    from laneway.activity.detectors import Registry
     from laneway.activity.settings import ActivitySettings
     from laneway.domain.activity import Event
     from laneway.domain.queues import Counts
@@ -159,12 +159,13 @@ class Examiner:
             if event is not None and self._allowance.is_spent((detector.name, event.queue_id)):
                 continue
             try:
-                finding = detector.detect(context)
+                found = detector.detect(context)
             except Exception:
                 logger.exception("the detector %s failed", detector.name)
                 continue
-            if finding is not None:
-                yield detector.name, finding
+            if found is not None:
+                for finding in [found] if isinstance(found, Finding) else found:
+                    yield detector.name, finding
 
 
 class _Bursts:

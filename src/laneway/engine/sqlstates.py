@@ -116,6 +116,8 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
         return f"{error.args[0]} ({error.sqlstate}): check the DSN, or have it made"
     if kind is Misconfigured:
         return f"{error.args[0]} ({error.sqlstate}): check the DSN, or run `laneway admin install`"
+    if isinstance(error, asyncpg.CharacterNotInRepertoireError):
+        return f"a text with a NUL character, or not in UTF-8, cannot be stored ({error.sqlstate})"
     detail = getattr(error, "detail", None)
     text = f"{error.args[0]}: {detail}" if detail else str(error.args[0])
     return f"{text} ({error.sqlstate})"

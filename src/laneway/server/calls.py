@@ -72,8 +72,9 @@ CONNECTION = "laneway.connection"
 class Connection(Protocol):
     """What a request is answered on. on_lost: called once the client has gone."""
 
-    transport: asyncio.Transport
     on_lost: Callable[[], None] | None
+
+    def is_gone(self) -> bool: ...
 
 
 class Request:
@@ -122,7 +123,7 @@ class Request:
 
     def is_gone(self) -> bool:
         """Tell without waiting whether the client has gone."""
-        return self.connection.transport.is_closing()
+        return self.connection.is_gone()
 
 
 class Call(Generic[P, B]):

@@ -27,6 +27,8 @@ _PERIOD = 1.0
 _VERSION = "1.1"
 _BODILESS = frozenset({204, 304})
 _CONTENT_TOO_LARGE = 413
+# How many requests of one client may wait for the one before them.
+_PIPELINED = 16
 
 
 def _compose(status: int, message: str) -> bytes:
@@ -152,6 +154,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.silent_since: float | None = None
         self._discarded = 0
         self.on_lost: Callable[[], None] | None = None
+        # The request that is being answered; `cycle` may be one that came after it.
+        self._served: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -216,8 +220,14 @@ class GuardedProtocol(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
-            self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
+            # Who does not read is not told when the client goes: so only beyond so many.
+            if len(self.pipeline) >= _PIPELINED:
+                self.flow.pause_reading()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Go on to the next request; the guard, not a timer of its own, ends an idle connection."""
@@ -253,6 +263,10 @@ class GuardedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self.unread_since = None
         super().resume_writing()
+
+    def is_gone(self) -> bool:
+        """Tell whether no answer would reach the client."""
+        return self.leaving_since is not None or self.transport.is_closing()
 
     def turn_away(self) -> None:
         """End a connection whose client takes too long to send its request."""
@@ -290,12 +304,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if cycle.response_complete if earlier else not cycle.response_started:
             self.transport.write(answer)
         self.leave()
-        if not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
-            self._tell_lost()
+        self._tell_lost()
 
     def _tell_lost(self) -> None:
+        """Have the request that is being answered know that nobody waits for it."""
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
         if self.on_lost is not None:
             self.on_lost()
 

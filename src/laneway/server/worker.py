@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import sys
-import threading
 
 import msgspec
 import uvloop
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 async def _work(orders: Orders) -> None:
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    _follow_parent()
     listeners = [socket.socket(fileno=number) for number in orders.listeners]
     file = os.fdopen(orders.sheet, "r+b", buffering=0)
     with Sheet(file, workers=orders.settings.workers) as sheet:
@@ -35,8 +35,14 @@ async def _work(orders: Orders) -> None:
 
 def _follow_parent() -> None:
     """Stop when the parent's end of the pipe closes: when it dies, however it dies."""
-    sys.stdin.buffer.read()
-    os.kill(os.getpid(), signal.SIGTERM)
+    loop = asyncio.get_running_loop()
+    pipe = sys.stdin.fileno()
+
+    def stop() -> None:
+        loop.remove_reader(pipe)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_reader(pipe, stop)
 
 
 if __name__ == "__main__":

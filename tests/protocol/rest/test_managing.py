@@ -80,6 +80,36 @@ async def test_message_is_edited_where_it_is(api: httpx.AsyncClient, queue: str,
     assert (await show(api, queue, part))[0]["payload"] == [1]
 
 
+async def test_acknowledged_message_is_shown_as_it_was_edited(
+    api: httpx.AsyncClient, queue: str
+) -> None:
+    message_id = await add(api, queue, "old", type="before")
+    changes = {"payload": "new", "type": "after", "priority": 4}
+    url = f"/queue/message/{message_id}"
+    assert (await api.put(url, params={"queueType": "main"}, json=changes)).is_success
+    taken = await take(api, queue)
+    await api.post("/queue/ack", json={"id": message_id, "lock_token": taken["lock_token"]})
+    (message,) = await show(api, queue, "acknowledged")
+    assert (message["payload"], message["type"], message["priority"]) == ("new", "after", 4)
+    for kind, count in (("after", 1), ("before", 0)):
+        parameters = {"queueName": queue, "filterType": kind}
+        found = await api.get("/queue/acknowledged/messages", params=parameters)
+        assert len(found.json()["messages"]) == count, found.text
+
+
+async def test_message_acknowledged_by_hand_keeps_who_had_it(
+    api: httpx.AsyncClient, queue: str
+) -> None:
+    message_id = await add(api, queue)
+    taken = await take(api, queue, consumerId="worker-1")
+    assert await move(api, [message_id], "processing", "acknowledged") == 1
+    (message,) = await show(api, queue, "acknowledged")
+    assert message["attempt_count"] == 1
+    assert message["dequeued_at"] == pytest.approx(taken["dequeued_at"], abs=0.01)
+    assert message["acknowledged_at"] >= message["dequeued_at"]
+    assert message["consumer_id"] is not None
+
+
 @pytest.mark.parametrize("message_id", [NOBODY, "not-an-id", "1-1"])
 async def test_unknown_message_is_not_edited_and_not_deleted(
     api: httpx.AsyncClient, message_id: str

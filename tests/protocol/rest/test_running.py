@@ -98,6 +98,8 @@ async def test_workers_share_the_port_and_wake_each_other(database: str) -> None
                 taken = await asyncio.gather(*waiting)
             assert {message["id"] for message in taken} == ids
         assert await server.stop() == 0
+        # An interpreter that cannot end well says so there.
+        assert "Fatal" not in server.log
 
 
 async def test_worker_that_dies_is_started_again(database: str) -> None:

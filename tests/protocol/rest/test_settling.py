@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,19 @@ async def test_acked_twice_is_not_processing(api: httpx.AsyncClient, queue: str)
     assert answer.status_code == 400
 
 
+async def test_acked_twice_at_once_is_acked_once(api: httpx.AsyncClient, queue: str) -> None:
+    for n in range(20):
+        await add(api, queue, n)
+    answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 20})
+    taken = answer.json()["messages"]
+    answers = await asyncio.gather(
+        *[ack(api, each["id"], each["lock_token"]) for each in taken for _ in range(3)]
+    )
+    for n in range(20):
+        codes = sorted(answer.status_code for answer in answers[3 * n : 3 * n + 3])
+        assert codes == [200, 400, 400]
+
+
 async def test_batch_of_acks_settles_each_on_its_own(api: httpx.AsyncClient, queue: str) -> None:
     for n in range(4):
         await add(api, queue, n)
@@ -118,6 +132,19 @@ async def test_nacked_message_comes_again_first(api: httpx.AsyncClient, queue: s
     again = await take(api, queue, timeout=20)
     assert again["id"] == first
     assert (again["attempt_count"], again["last_error"]) == (2, "broken")
+
+
+async def test_nacked_messages_come_again_oldest_first(api: httpx.AsyncClient, queue: str) -> None:
+    for n in range(6):
+        await add(api, queue, n, type=f"kind-{n % 2}")
+    answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 5})
+    taken = answer.json()["messages"]
+    for n in (4, 1, 3, 0):
+        body = {"lock_token": taken[n]["lock_token"]}
+        assert (await api.post(f"/queue/message/{taken[n]['id']}/nack", json=body)).is_success
+    again = await api.get("/queue/messages/batch", params={"queue": queue, "count": 3})
+    assert [each["payload"] for each in again.json()["messages"]] == [0, 1, 3]
+    assert [(await take(api, queue))["payload"] for _ in range(2)] == [4, 5]
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"errorReason":null}'])

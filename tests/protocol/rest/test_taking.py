@@ -6,6 +6,7 @@ import asyncio
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -164,6 +165,41 @@ async def test_message_taken_for_a_client_that_has_gone_comes_back_unspent(
     message = await take(api, queue, timeout=20)
     assert message["id"] == message_id
     assert message["attempt_count"] == 1
+
+
+@pytest.mark.parametrize("pause", [0, 0.2])
+@pytest.mark.parametrize(
+    "behind", [b"GET /api/health HTTP/1.1\r\nHost: here\r\n\r\n", b"\0garbage\r\n"]
+)
+async def test_client_that_sends_more_behind_a_long_poll_and_leaves_spends_no_attempt(
+    api: httpx.AsyncClient, queue: str, shared: Shared, behind: bytes, pause: float
+) -> None:
+    place = urlsplit(shared.server.url)
+    _, writer = await asyncio.open_connection(place.hostname, place.port)
+    poll = f"GET /api/queue/message?timeout=20&queue={queue} HTTP/1.1\r\nHost: here\r\n\r\n"
+    writer.write(poll.encode())
+    await asyncio.sleep(pause)
+    writer.write(behind)
+    await asyncio.sleep(0.2)
+    writer.close()
+    await writer.wait_closed()
+    await asyncio.sleep(0.2)
+    await add(api, queue)
+    assert (await take(api, queue, timeout=20))["attempt_count"] == 1
+
+
+async def test_message_claimed_before_garbage_is_not_kept_from_others(
+    api: httpx.AsyncClient, queue: str, shared: Shared
+) -> None:
+    message_id = await add(api, queue)
+    place = urlsplit(shared.server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    claim = f"GET /api/queue/message?queue={queue} HTTP/1.1\r\nHost: here\r\n\r\n"
+    writer.write(claim.encode() + b"\0garbage\r\n")
+    assert await reader.read() == b""
+    writer.close()
+    message = await take(api, queue, timeout=20)
+    assert (message["id"], message["attempt_count"]) == (message_id, 1)
 
 
 async def test_clients_that_leave_as_messages_come_lose_none(

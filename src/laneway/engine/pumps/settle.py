@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from laneway.domain.messages import Outcome
 from laneway.engine.columns import LostRun, Runs, make_runs, squeeze
 from laneway.engine.procedures.delivery import ack_many, extend_many, nack_many, release_many
+from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.pump import Pump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from laneway.domain.messages import Nack, Receipt
+    from laneway.domain.messages import Nack, Receipt, Token
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lanes import Lanes
     from laneway.engine.pool import Pool
@@ -111,6 +112,22 @@ class SettlePump:
             pump.abandon()
 
     async def _ack(self, connection: Connection, loads: Sequence[Runs]) -> list[list[LostRun]]:
+        """Settle; what two callers name, the first one has settled."""
+        first, again = _part(loads)
+        if not again:
+            return await self._ack_apart(connection, loads)
+        lost = dict(
+            zip(first, await self._ack_apart(connection, [loads[n] for n in first]), strict=True)
+        )
+        # Only this again after a lost race: the first are settled.
+        late = await persist(lambda: self._ack(connection, [loads[n] for n in again]))
+        lost.update(zip(again, late, strict=True))
+        return [lost[n] for n in range(len(loads))]
+
+    async def _ack_apart(
+        self, connection: Connection, loads: Sequence[Runs]
+    ) -> list[list[LostRun]]:
+        """Settle loads of which no two name the same message."""
         runs = Runs([], [], [], [])
         starts = []
         for load in loads:
@@ -165,6 +182,24 @@ class SettlePump:
         for position, until in rows:
             untils[position] = until
         return _deal(untils, [len(load.receipts) for load in loads])
+
+
+def _part(loads: Sequence[Runs]) -> tuple[list[int], list[int]]:
+    """Return the positions of those that name what none before them does, and of the others."""
+    named: dict[tuple[Token, int], set[int]] = {}
+    first: list[int] = []
+    again: list[int] = []
+    for position, load in enumerate(loads):
+        places = zip(load.tokens, load.lanes, strict=True)
+        known = [named.setdefault(place, set()) for place in places]
+        spans = [range(a, b + 1) for a, b in zip(load.first, load.last, strict=True)]
+        if all(seqs.isdisjoint(span) for seqs, span in zip(known, spans, strict=True)):
+            first.append(position)
+            for seqs, span in zip(known, spans, strict=True):
+                seqs.update(span)
+        else:
+            again.append(position)
+    return first, again
 
 
 def _turn(items: Sequence[tuple[Any, ...]]) -> Any:

@@ -75,7 +75,7 @@ begin
       elsif not found then
         perform laneway.step_aside(v_reader, p_seq);
         insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt)
-        select v_reader, p_seq, p_segment, p_group_id, p_lane_id, v_new.partition, v_new.priority, greatest(m.deliver_at, clock_timestamp()), 0
+        select v_reader, p_seq, p_segment, p_group_id, p_lane_id, v_new.partition, v_new.priority, coalesce(m.deliver_at, m.created_at), 0
           from laneway.message m where m.segment = p_segment and m.lane_id = p_lane_id and m.seq = p_seq;
       end if;
     end if;

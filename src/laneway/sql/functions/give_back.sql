@@ -2,7 +2,7 @@
 -- p_fate: 'retry' spends the attempt and, out of attempts, makes it dead; 'again' spends it, however many there were;
 -- 'dead' makes it dead at once;
 -- 'release' returns it as if it had not been handed out. p_delay null: the queue's backoff.
--- Shared groups, and messages put back by hand: each message is parked. Ordered groups: the lane goes back to
+-- Shared groups, and messages put back by hand: each message is parked; without a delay it counts as available since it came, so that the oldest goes first. Ordered groups: the lane goes back to
 -- the first of them, and all that the claim held from there on comes again, in order.
 -- The parts of an ordered group's claim are one hold on its lane: they go back together, whichever part is named,
 -- and do not expire before the last of them has.
@@ -109,7 +109,7 @@ begin
                       else coalesce(p_delay, laneway.backoff(v_queue.backoff, v_queue.backoff_factor, v_queue.backoff_limit, v_attempt)) end;
       insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
       select v_claim.reader_id, v_seq, v_claim.segment, v_claim.group_id, v_claim.lane_id, c.partition, c.priority,
-             v_now + v_delay, case when p_fate = 'release' then v_attempt - 1 else v_attempt end, coalesce(v_reason, v_claim.error)
+             case when v_delay > interval '0' then v_now + v_delay else least(c.created_at, v_now) end, case when p_fate = 'release' then v_attempt - 1 else v_attempt end, coalesce(v_reason, v_claim.error)
         from laneway.content(v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq) c;
     end if;
     seq := v_seq;

@@ -7,7 +7,7 @@ declare
   v_order text := case when p_descending then 'desc' else 'asc' end;
   v_found text := $q$($10 is null or position(lower($10) in lower(x.body::text)) > 0 or position(lower($10) in lower(x.partition)) > 0
                       or laneway.message_id(x.segment, x.lane_id, x.seq) = $10)$q$;
-  v_settled text := $q$($1 is null or l.partition = any ($1)) and ($2 is null or l.priority = $2) and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5)
+  v_settled text := $q$($1 is null or x.partition = any ($1)) and ($2 is null or x.priority = $2) and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5)
            and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq and o.gone)
            and not exists (select from laneway.parked k where k.reader_id = r.reader_id and k.seq = x.seq)
            and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = x.seq)
@@ -71,14 +71,22 @@ begin
           from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
                   from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
          where %1$s$q$ else $q$
-        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
-           from (select m.*, l.partition from laneway.message m where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= least(p.seq, b.high)) x
+        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
+           from (select m.segment, m.lane_id, m.seq, m.created_at, m.key, coalesce(v.partition, l.partition) as partition, coalesce(v.priority, l.priority) as priority, case when v.seq is null then m.lease else v.lease end as lease,
+                        case when v.seq is null then m.max_attempts else v.max_attempts end as max_attempts, case when v.seq is null then m.headers else v.headers end as headers,
+                        case when v.seq is null then m.body else v.body end as body
+                   from laneway.message m left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
+                  where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= least(p.seq, b.high)) x
           where %3$s and %1$s
           order by x.seq %2$s limit $9)
         union all
         -- settled before their turn
-        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, null, null, null
-          from (select m.*, l.partition from laneway.gap o join laneway.message m on m.lane_id = l.lane_id and m.seq = o.first_seq
+        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, null, null, null
+          from (select m.segment, m.lane_id, m.seq, m.created_at, m.key, coalesce(v.partition, l.partition) as partition, coalesce(v.priority, l.priority) as priority, case when v.seq is null then m.lease else v.lease end as lease,
+                        case when v.seq is null then m.max_attempts else v.max_attempts end as max_attempts, case when v.seq is null then m.headers else v.headers end as headers,
+                        case when v.seq is null then m.body else v.body end as body
+                   from laneway.gap o join laneway.message m on m.lane_id = l.lane_id and m.seq = o.first_seq
+                   left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
                  where o.reader_id = r.reader_id and o.first_seq > greatest(p.seq, b.low) and o.first_seq <= b.high and not o.gone) x
          where %3$s and %1$s$q$ end, v_found, v_order, v_settled));
 end $$;

@@ -38,6 +38,7 @@ begin
     v_one := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
     v_attempt := 0;
     v_error := null;
+    v_claim := null;
 
     -- Out of where it is.
     if p_from = 'queued' then
@@ -91,7 +92,7 @@ begin
     token := null;
     if p_to = 'queued' then
       insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
-      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, v_now, v_attempt, coalesce(p_reason, v_error)
+      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, least(c.created_at, v_now), v_attempt, coalesce(p_reason, v_error)
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'processing' then
       token := gen_random_uuid();
@@ -111,9 +112,9 @@ begin
       perform laneway.mark_gone(v_reader, v_one);
     end if;
     if v_queue.record_events then
-      insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, reason, detail)
+      insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
       values (laneway.current_segment(true), v_now, case when p_to = 'deleted' then 'deleted' else 'moved' end, v_queue.queue_id, p_group_id, v_item.lane_id, v_item.segment,
-              v_item.seq, v_item.seq, v_attempt, token, p_consumer, p_reason, json_build_object('from', p_from, 'to', p_to, 'of', cardinality(p_seqs)));
+              v_item.seq, v_item.seq, v_attempt, token, coalesce(p_consumer, v_claim.consumer), v_claim.claimed_at, p_reason, json_build_object('from', p_from, 'to', p_to, 'of', cardinality(p_seqs)));
     end if;
     idx := v_item.n - 1;
     return next;

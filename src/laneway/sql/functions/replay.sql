@@ -18,7 +18,7 @@ begin
     select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers, t.body from taken t on conflict do nothing),
   parked as (
     insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
-    select t.reader_id, t.seq, t.segment, t.group_id, t.lane_id, t.partition, t.priority, clock_timestamp(), 0, t.reason from taken t),
+    select t.reader_id, t.seq, t.segment, t.group_id, t.lane_id, t.partition, t.priority, least(t.created_at, clock_timestamp()), 0, t.reason from taken t),
   recorded as (
     insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, detail)
     select laneway.current_segment(true), clock_timestamp(), 'moved', q.queue_id, t.group_id, t.lane_id, t.segment, t.seq, t.seq, '{"from": "dead", "to": "queued"}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -91,6 +92,10 @@ async def test_url_leads_to_the_running_database(folder: Path) -> None:
     async with EmbeddedPostgres(data_dir, binaries=find_binaries()) as server:
         done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
         assert done.stdout.strip() == server.dsn
+        # One that runs for long does not rely on another program's database.
+        done = laneway("serve", "--port", "0", "--data", str(data_dir), cwd=folder)
+        assert done.returncode == 1
+        assert f"{data_dir} is in use by process {os.getpid()}" in done.stderr
 
 
 def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:

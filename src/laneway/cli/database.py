@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_database(environment: Environment, data_dir: Path) -> AsyncIterator[str]:
-    """Yield a DSN; an embedded server that no program runs yet is started, and stopped after."""
+async def open_database(
+    environment: Environment, data_dir: Path, *, shared: bool = True
+) -> AsyncIterator[str]:
+    """Yield a DSN; an embedded server that no program runs yet is started, and stopped after.
+
+    shared: one that another program runs will do, though it ends with that program.
+    """
     from laneway.embedded import EmbeddedPostgres
 
-    running = find_database(environment, data_dir)
+    running = find_database(environment, data_dir) if shared else environment.database_url
     if running is not None:
         yield running
         return

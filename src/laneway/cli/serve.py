@@ -49,7 +49,7 @@ async def run_server(settings: Settings) -> None:
         listeners = [stack.enter_context(listen(server.host, server.port))]
         if server.sqs.port is not None:
             listeners.append(stack.enter_context(listen(server.host, server.sqs.port)))
-        async with open_database(settings.environment, settings.data_dir) as dsn:
+        async with open_database(settings.environment, settings.data_dir, shared=False) as dsn:
             await prepare(dsn, server)
             places = " and ".join(map(name_place, listeners))
             greeting = f"Laneway listens on {places}"

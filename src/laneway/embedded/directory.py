@@ -47,7 +47,10 @@ class DataDirectory:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise DataDirectoryUnusable(self.root, f"{error.strerror} as this user") from error
+            reason = f"{error.strerror} as this user"
+            if self.root.exists() and not self.root.is_dir():
+                reason = "it is not a directory"
+            raise DataDirectoryUnusable(self.root, reason) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -249,6 +249,7 @@ async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
     """Return the worker processes once there are so many."""
     async with asyncio.timeout(60):
         while True:
+            assert server.process.returncode is None, server.log
             children = [
                 child.pid
                 for child in psutil.Process(server.process.pid).children()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 APP = """
 import laneway
-app = laneway.App()
+app = laneway.App({address})
 
 @app.handler("{queue}")
 async def handle(message):
@@ -101,8 +101,8 @@ def test_runs_from_outside(local: Shell, queue: str) -> None:
     assert waited.returncode == 5
 
 
-def test_app_is_run_until_it_is_told_to_stop(local: Shell, queue: str) -> None:
-    (local.folder / "jobs.py").write_text(APP.format(queue=queue))
+def test_app_is_run_until_it_is_told_to_stop(place: Place, local: Shell, queue: str) -> None:
+    (local.folder / "jobs.py").write_text(APP.format(queue=queue, address=""))
     local.run("enqueue", '"hello"', "--queue", queue)
     with local.terminal("worker", "run", "jobs:app") as running:
         running.expect("handled hello")
@@ -118,6 +118,13 @@ def test_app_is_run_until_it_is_told_to_stop(local: Shell, queue: str) -> None:
     for wrong in ("nowhere:app", "jobs:nothing", "json:loads"):
         assert local.run("worker", "run", wrong).returncode == 1
     assert local.run("worker", "run", "jobs:app", "--log-level", "loud").returncode == 2
+    # A flag goes before what the app's code says.
+    (local.folder / "away.py").write_text(APP.format(queue=queue, address='"http://127.0.0.1:1"'))
+    local.run("enqueue", '"again"', "--queue", queue)
+    here = ("worker", "run", "away:app", "--database-url", place.dsn)
+    assert local.run(*here, "--address", place.url).returncode == 2
+    with local.terminal(*here) as running:
+        running.expect("handled again")
 
 
 def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:

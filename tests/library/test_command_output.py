@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,30 @@ def test_messages_are_settled_once_they_are_printed(local: Shell, queue: str, cl
     taken = local.json(*take)
     assert [item["attempt"] for item in taken] == [1, 1, 1]
     assert local.json("queue", "metrics", queue)["acknowledged"] == 3
+
+
+async def test_locks_that_end_while_it_prints_are_told(
+    place: Place, local: Shell, queue: str
+) -> None:
+    async with laneway.connect(place.dsn, settings=QUIET) as lane:
+        await lane.producer(queue).enqueue("x" * 500_000)
+        slow = subprocess.Popen(
+            [LANEWAY, "dequeue", "--queue", queue, "--ack", "--ack-timeout", "0.1"],
+            cwd=local.folder,
+            env={"PATH": "/usr/bin:/bin", **local.variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        with slow:
+            assert slow.stdout is not None
+            # It has begun to print, and cannot go on before the rest is read.
+            assert slow.stdout.read(1)
+            message = await lane.consumer(queue).dequeue(wait=timedelta(seconds=30))
+            assert message is not None
+            assert message.attempt == 2
+            _, said = slow.communicate(timeout=60)
+    assert slow.returncode == 1
+    assert said.startswith(b"laneway: 1 of the 1 messages come again: their locks ended")
 
 
 def test_output_that_cannot_be_written_is_no_traceback(local: Shell, closed: int) -> None:

@@ -149,6 +149,9 @@ def test_the_lake_can_be_asked_and_reported(
     assert ask_lake(spark, lake, query, form="csv", limit=9) == "outcome,n\nacked,5\nqueued,7"
     assert ask_lake(spark, lake, "select 1 as one", form="json", limit=9) == '{"one": 1}'
     assert "acked" in ask_lake(spark, lake, query, form="table", limit=9)
+    # What messages say is neither markup nor an order to the terminal.
+    evil = "select '[b]' || char(27) || ']0;pwned' as said"
+    assert r"[b]\x1b]0;pwned" in ask_lake(spark, lake, evil, form="table", limit=9)
     with pytest.raises(OptionInvalid, match="cannot be answered"):
         ask_lake(spark, lake, "select nothing from nowhere", form="csv", limit=9)
     now = datetime.now(UTC) + timedelta(minutes=1)

@@ -52,8 +52,9 @@ check: setup ## format, lint, types, layers, and locks and generated files curre
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
 
-docs: setup ## write docs/functions.md from the SQL files, and the synchronous library
+docs: setup ## write docs/functions.md and the schema's catalogue from the SQL files, and the synchronous library
 	$(BIN)/python -m laneway.sql.reference
+	$(BIN)/python -m tests.catalogue
 	$(BIN)/python -m laneway.library.derivation
 
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml

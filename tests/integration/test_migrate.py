@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
@@ -11,6 +12,10 @@ import pytest
 from laneway.sql.errors import PackageBroken, SchemaTampered, SchemaTooNew, ServerTooOld
 from laneway.sql.migrate import InstallReport, install, verify
 from laneway.sql.package import Migration, Package, Routine, load_package
+from tests.catalogue import FILE, make_catalogue
+
+if TYPE_CHECKING:
+    from tests.postgres import Connect
 
 TABLE = Migration(1, "thing", "create table laneway.thing (id integer primary key);")
 COLUMN = Migration(2, "thing_name", "alter table laneway.thing add column name text;")
@@ -233,3 +238,104 @@ async def test_old_server_is_refused(
     monkeypatch.setattr(asyncpg.Connection, "get_server_version", lambda _: old)
     with pytest.raises(ServerTooOld, match="needs 15"):
         await install(connection)
+
+
+async def test_catalogue_is_what_the_shipped_files_make(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection)
+    assert await make_catalogue(connection) == FILE.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        (
+            "drop index laneway.claim_until",
+            "index claim_until of claim is missing, it was shipped as",
+        ),
+        (
+            "alter table laneway.queue drop constraint queue_name_check",
+            "constraint queue_name_check of queue is missing, it was shipped as: CHECK",
+        ),
+        ("drop table laneway.api_key", "table api_key is missing: restore it"),
+        (
+            "alter table laneway.queue add column colour text",
+            "column colour of queue is not shipped: remove it",
+        ),
+        (
+            "alter table laneway.queue alter column lease set default '1 minute'",
+            "column lease of queue is: interval not null default '00:01:00'::interval, and was",
+        ),
+        (
+            "alter table laneway.claim alter column until drop not null",
+            "column until of claim is: timestamp with time zone, and was shipped as: timestamp",
+        ),
+        ("alter table laneway.outbox drop column error", "column error of outbox is missing"),
+        ("drop sequence laneway.claim_part", "sequence claim_part is missing"),
+        (
+            "alter sequence laneway.claim_part no cycle",
+            "sequence claim_part is: smallint from 10001, 10001 to 32767 by 1, and was",
+        ),
+        (
+            "alter table laneway.staged set logged",
+            "table staged is: logged, and was shipped as: unl",
+        ),
+        ("drop view laneway.consumer_lag", "view consumer_lag is not in the database: run"),
+        (
+            (
+                "create or replace view laneway.workers as select w.worker_id, w.name, w.host, w.pid, "
+                "w.queues, w.state, w.asked, w.timeout, w.handled, w.failed, w.started_at, w.heartbeat_at, "
+                "w.stopped_at, 0::bigint as held, interval '0' as silence, 1 as more from laneway.worker w"
+            ),
+            "column more of workers is not shipped: remove it",
+        ),
+        ("create view laneway.mine as select 1", "view mine is not shipped: remove it"),
+        ("create table laneway.mine (n int)", "table mine is not shipped: remove it"),
+        (
+            "create index mine on laneway.queue (description)",
+            "index mine of queue is not shipped: remove it",
+        ),
+        ("drop index laneway.message_2_place", "index message_2_place of message_2 is missing"),
+        ("drop index laneway.event_4_seq", "index event_4_seq of event_4 is missing"),
+        ("drop table laneway.message_4", "table message_4 is missing: restore it"),
+        ("drop table laneway.segment", "table segment is missing: restore it"),
+        (
+            (
+                "create or replace function laneway.push(p_queue text, p_body json, p_partition text "
+                "default '', p_priority int default 0, p_delay interval default null, p_key text default "
+                "null, p_headers json default null) returns text language sql as 'select null::text'"
+            ),
+            "function push is not the one shipped: run",
+        ),
+    ],
+)
+async def test_every_difference_is_one_line(connect: Connect, statement: str, problem: str) -> None:
+    connection = await connect()
+    await connection.execute(statement)
+    lines = [f"{item.subject} {item.message}" for item in await verify(connection)]
+    assert [line[: len(problem)] for line in lines] == [problem]
+
+
+async def test_segments_come_and_go_without_a_difference(connect: Connect) -> None:
+    connection = await connect()
+    await connection.execute("""select laneway.create_queue('any', '{"kind": "unlogged"}')""")
+    for _ in range(3):
+        await connection.execute("select laneway.rotate(true)")
+    await connection.execute("select laneway.drop_partition('message', 2)")
+    for style in ("sql_standard", "iso_8601"):
+        await connection.execute(f"set intervalstyle = {style}")
+        assert await verify(connection) == []
+
+
+async def test_function_changed_by_hand_is_restored(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection, package=SMALL)
+    await connection.execute(ANSWER.text.replace("42", "43"))
+    problems = await verify(connection, package=SMALL)
+    assert [(problem.kind, problem.subject) for problem in problems] == [
+        ("changed", "function answer")
+    ]
+    assert (await install(connection, package=SMALL)).applied == ("function answer",)
+    assert await connection.fetchval("select laneway.answer()") == 42

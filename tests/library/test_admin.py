@@ -24,7 +24,7 @@ from laneway.domain.errors import (
 )
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from tests.library.conftest import QUIET
-from tests.postgres import name_database
+from tests.postgres import execute, name_database
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,6 +51,17 @@ async def test_schema_is_as_shipped(lane: Connection) -> None:
     assert await lane.install() == (await lane.admin.system_stats()).version
     assert await lane.verify() == []
     assert await lane.admin.verify() == []
+
+
+async def test_difference_is_told(lane: Connection, place: Place) -> None:
+    await execute(place.dsn, "create table laneway.mine (n int)")
+    try:
+        assert await lane.verify() == [
+            "table mine is not shipped: remove it, or keep it in a schema of your own"
+        ]
+    finally:
+        await execute(place.dsn, "drop table laneway.mine")
+    assert await lane.verify() == []
 
 
 async def test_queue_is_made_once(lane: Connection) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import LanewayError
+from laneway.domain.errors import LanewayError, Misconfigured
 from laneway.domain.ids import MessageId
 from laneway.domain.listings import MessageFilter
 from laneway.domain.queues import DEFAULT_GROUP
@@ -55,11 +55,16 @@ class Overview:
                 raise
             except Exception as error:
                 raise translate(error) from error
-            if not problems:
-                problems = [
-                    f"table {table} has {rows} rows that point to nothing"
-                    for table, rows in await procedures.orphans(connection)
-                ]
+            try:
+                orphans = await procedures.orphans(connection)
+            except Misconfigured:
+                if not problems:
+                    raise
+                # Something that it looks at is missing, as was told above.
+                orphans = []
+        problems += [
+            f"table {table} has {rows} rows that point to nothing" for table, rows in orphans
+        ]
         return problems
 
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:

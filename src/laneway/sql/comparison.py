@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from laneway.sql.catalogue import expect
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from laneway.sql.catalogue import Existing
     from laneway.sql.package import Package
     from laneway.sql.record import Record
 
 ProblemKind = Literal["missing", "changed", "unknown", "overloaded"]
 
 _REMEDY = "run `laneway admin install`"
+_RESTORE = "restore it from a backup"
+_REMOVE = "remove it, or keep it in a schema of your own"
+
+# What parts of a relation are called by name, beside the relation itself.
+_NAMED = ("column ", "constraint ", "index ", "trigger ", "sequence ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +68,38 @@ def compare_routines(package: Package, record: Record) -> Iterator[Problem]:
     for name, (kind, _) in sorted(record.routines.items()):
         if name not in shipped:
             yield Problem("unknown", f"{kind} {name}", f"is no longer shipped: {_REMEDY}")
+
+
+def compare_catalogue(package: Package, existing: Existing) -> Iterator[Problem]:
+    """Yield a line for each difference; of a relation that is missing or unknown, only one."""
+    if package.catalogue is None:
+        return
+    expected, found = expect(package.catalogue, existing), existing.relations
+    for relation, parts in expected.items():
+        if relation not in found:
+            yield Problem("missing", _name(relation, _find_kind(parts)), f"is missing: {_RESTORE}")
+            continue
+        for part, words in parts.items():
+            now = found[relation].get(part)
+            if now is None:
+                yield Problem(
+                    "missing", _name(relation, part), f"is missing, it was shipped as: {words}"
+                )
+            elif now != words:
+                yield Problem(
+                    "changed", _name(relation, part), f"is: {now}, and was shipped as: {words}"
+                )
+        for part in sorted(found[relation].keys() - parts.keys()):
+            yield Problem("unknown", _name(relation, part), f"is not shipped: {_REMOVE}")
+    for relation in sorted(found.keys() - expected.keys()):
+        kind = _find_kind(found[relation])
+        yield Problem("unknown", _name(relation, kind), f"is not shipped: {_REMOVE}")
+
+
+def _find_kind(parts: Mapping[str, str]) -> str:
+    """Return what a relation is itself: that part of it has no name."""
+    return next(part for part in parts if not part.startswith(_NAMED))
+
+
+def _name(relation: str, part: str) -> str:
+    return f"{part} of {relation}" if part.startswith(_NAMED) else f"{part} {relation}"

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.sql.comparison import NOT_INSTALLED, Problem, compare_migrations, compare_routines
+from laneway.sql.catalogue import read_catalogue
+from laneway.sql.comparison import (
+    NOT_INSTALLED,
+    Problem,
+    compare_catalogue,
+    compare_migrations,
+    compare_routines,
+)
 from laneway.sql.errors import PackageBroken, SchemaTampered, SchemaTooNew, ServerTooOld
 from laneway.sql.package import Package, load_bootstrap, load_package
 from laneway.sql.record import is_bootstrapped, read_record
@@ -74,7 +81,14 @@ async def verify(
     if not await is_bootstrapped(connection):
         return [NOT_INSTALLED]
     record = await read_record(connection)
-    return [*compare_migrations(package, record), *compare_routines(package, record)]
+    migrations = list(compare_migrations(package, record))
+    problems = [*migrations, *compare_routines(package, record)]
+    if package.catalogue is None or migrations:
+        # What other migrations make is not known here.
+        return problems
+    told = {problem.subject for problem in problems}
+    found = compare_catalogue(package, await read_catalogue(connection))
+    return problems + [problem for problem in found if problem.subject not in told]
 
 
 def _require_supported(connection: asyncpg.Connection) -> None:

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal
 
+from laneway.sql.catalogue import load_catalogue
 from laneway.sql.errors import PackageBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
+
+    from laneway.sql.catalogue import Catalogue
 
 RoutineKind = Literal["function", "view"]
 
@@ -54,11 +57,12 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Everything that is installed, in the order it is applied."""
+    """Everything that is installed, in the order it is applied; catalogue: what comes of it."""
 
     migrations: tuple[Migration, ...] = ()
     functions: tuple[Routine, ...] = ()
     views: tuple[Routine, ...] = ()
+    catalogue: Catalogue | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         versions = [migration.version for migration in self.migrations]
@@ -83,6 +87,7 @@ def load_package() -> Package:
         migrations=tuple(_read_migrations(root / "migrations")),
         functions=tuple(_read_routines(root / "functions", "function")),
         views=tuple(_read_routines(root / "views", "view")),
+        catalogue=load_catalogue(),
     )
 
 

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Migrations are (name, checksum) by version, routines (kind, checksum) by name."""
+    """Migrations are (name, checksum) by version, routines (kind, checksum) by name.
+
+    bodies: what functions really do, where they say it as text.
+    """
 
     migrations: Mapping[int, tuple[str, str]]
     routines: Mapping[str, tuple[RoutineKind, str]]
     existing: Mapping[tuple[RoutineKind, str], int]
+    bodies: Mapping[str, str]
 
     @property
     def version(self) -> int:
@@ -31,7 +35,12 @@ class Record:
 
     def is_current(self, routine: Routine) -> bool:
         noted = self.routines.get(routine.name)
-        return noted == (routine.kind, routine.checksum) and self.count(routine) == 1
+        return (
+            noted == (routine.kind, routine.checksum)
+            and self.count(routine) == 1
+            # PostgreSQL keeps a body as it was written; a view's text it does not.
+            and (routine.kind == "view" or self.bodies.get(routine.name, "") in routine.text)
+        )
 
 
 async def is_bootstrapped(connection: asyncpg.Connection) -> bool:
@@ -42,10 +51,12 @@ async def read_record(connection: asyncpg.Connection) -> Record:
     migrations = await connection.fetch("select version, name, checksum from laneway.migration")
     routines = await connection.fetch("select name, kind, checksum from laneway.routine")
     existing = await connection.fetch(_EXISTING)
+    bodies = await connection.fetch(_BODIES)
     return Record(
         migrations={row["version"]: (row["name"], row["checksum"]) for row in migrations},
         routines={row["name"]: (row["kind"], row["checksum"]) for row in routines},
         existing={(row["kind"], row["name"]): row["count"] for row in existing},
+        bodies={row["name"]: row["body"] for row in bodies},
     )
 
 
@@ -59,4 +70,9 @@ from pg_catalog.pg_proc p where p.pronamespace = 'laneway'::regnamespace group b
 union all
 select 'view', c.relname::text, 1
 from pg_catalog.pg_class c where c.relnamespace = 'laneway'::regnamespace and c.relkind = 'v'
+"""
+
+_BODIES = """
+select p.proname::text as name, p.prosrc as body
+from pg_catalog.pg_proc p where p.pronamespace = 'laneway'::regnamespace
 """

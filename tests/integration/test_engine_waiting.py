@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from laneway.domain.errors import GroupNotFound, Overloaded
+from laneway.domain.errors import Overloaded, QueueNotFound
 from laneway.domain.messages import Nack, Outcome, OutgoingMessage
 from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
@@ -235,9 +235,19 @@ async def test_waiter_cancelled_just_after_its_answer_gives_back(
 async def test_deleted_queue_ends_the_waiting(broker: Broker) -> None:
     waiting = await start_waiting(broker)
     await broker.delete_queue("jobs")
-    with pytest.raises(GroupNotFound):
+    with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
         await waiting
     assert broker._claims == {}
+
+
+async def test_queue_that_another_process_deletes_ends_the_waiting(database: str) -> None:
+    async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
+        await broker.create_queue("jobs")
+        await broker._core.notices.listening.wait()
+        waiting = await start_waiting(broker)
+        await other.delete_queue("jobs")
+        with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
+            await waiting
 
 
 async def test_too_many_waiters_are_refused(database: str) -> None:

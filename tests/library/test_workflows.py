@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,21 @@ import pytest
 import laneway
 from laneway import QueueSettings, Retry, step
 from laneway.domain.errors import (
+    Conflict,
     InvalidSetting,
     InvalidStateTransition,
     QueueExists,
+    QueueNotFound,
     RunCancelled,
     RunFailed,
     RunNotFound,
 )
 from laneway.domain.runs import RunStatus
 from tests.library.conftest import QUIET
-from tests.library.workers import make_app, program, running
+from tests.library.workers import look, make_app, program, running, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from laneway import Connection
@@ -194,6 +198,90 @@ async def test_steps_in_parallel_keep_their_results_apart(lane: Connection, addr
     async with running(app):
         run = await lane.start(name)
         assert await run.result(LONG) == [0, 1, 4, 9]
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+def cancel() -> None:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(("fail", "reason"), [(leave, "SystemExit: 3"), (cancel, "CancelledError")])
+async def test_step_that_leaves_fails_its_run_and_not_the_worker(
+    lane: Connection, address: str, fail: Callable[[], None], reason: str
+) -> None:
+    app, tries, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+
+    @step(retry=Retry(max_attempts=2, backoff=timedelta(0)))
+    async def part() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            fail()
+
+    @app.workflow(name=name, concurrency=1)
+    async def flow() -> str:
+        await part()
+        return "done"
+
+    async with running(app):
+        run = await lane.start(name)
+        with pytest.raises(RunFailed, match=reason):
+            await run.result(LONG)
+        assert len(tries) == 2
+        await run.resume()
+        assert await run.result(LONG) == "done"
+
+
+async def test_run_does_not_die_with_its_workers_however_few_attempts_its_queue_allows(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+    well = asyncio.Event()
+    run = await lane.start(name, queue=queue)
+    assert (await lane.admin.get_queue(queue)).settings.max_attempts == 3
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> str:
+        await well.wait()
+        return "done"
+
+    for _ in range(4):
+        worker = app.worker()
+        task = asyncio.create_task(worker.run())
+        await until(lambda: look(lambda: worker.holding > 0))  # noqa: B023 - called at once
+        await lane.admin.reclaim(worker.worker_id)
+        async with asyncio.timeout(20):
+            await task
+    assert await run.status() is RunStatus.RUNNING
+    well.set()
+    async with running(app):
+        assert await run.result(LONG) == "done"
+
+
+async def test_start_without_a_queue_says_who_makes_it(lane: Connection) -> None:
+    with pytest.raises(QueueNotFound, match='worker that has workflow "flow" makes it, start one'):
+        await lane.start("flow", queue="nowhere at all")
+
+
+async def test_id_of_another_workflow_s_run_is_refused(lane: Connection, queue: str) -> None:
+    run = await lane.start("first", 1, queue=queue, run_id=uuid4().hex)
+    assert (await lane.start("first", 2, queue=queue, run_id=run.run_id)).run_id == run.run_id
+    with pytest.raises(Conflict, match='is one of workflow "first", not "second"'):
+        await lane.start("second", queue=queue, run_id=run.run_id)
+    assert (await run.info()).name == "first"
+    assert (await lane.admin.queue_metrics(queue)).pending == 1
+
+
+def test_plain_functions_are_refused_by_their_names() -> None:
+    def plain() -> None: ...
+
+    app = laneway.App("postgresql://nowhere/nothing")
+    with pytest.raises(InvalidSetting, match=r"workflow .*plain is not asynchronous: make it"):
+        app.workflow()(plain)
+    with pytest.raises(InvalidSetting, match=r"step .*plain is not asynchronous: make it"):
+        step(plain)  # type: ignore[arg-type]
 
 
 async def test_unknown_run_is_named(lane: Connection) -> None:

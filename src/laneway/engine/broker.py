@@ -278,6 +278,9 @@ class Broker(
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
+                # Whichever is gone is told by its name.
+                self._core.catalog.forget(queue)
+                await self._core.catalog.find_group(queue, group)
                 raise
 
         return await self._with_catalog((queue,), claim)

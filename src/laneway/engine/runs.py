@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidStateTransition
+from laneway.domain.errors import InvalidStateTransition, QueueNotFound
 from laneway.domain.runs import RUN_ASKS, RunStatus
 from laneway.engine.procedures import runs as procedures
 
@@ -22,8 +22,17 @@ class Runs:
         self._core = core
 
     async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool:
-        """Begin a run, unless there is one of that id; return whether it began."""
-        found = await self._core.catalog.find(queue)
+        """Begin a run, unless there is one of that id; return whether it began.
+
+        Conflict: that one is of another workflow.
+        """
+        try:
+            found = await self._core.catalog.find(queue)
+        except QueueNotFound as error:
+            raise QueueNotFound(
+                f'queue "{queue}" does not exist: the first worker that has workflow "{name}" makes'
+                " it, start one; or create the queue"
+            ) from error
         async with self._core.pool.lend() as connection:
             began = await procedures.start_workflow(
                 connection, run_id, name=name, queue=queue, given=arguments

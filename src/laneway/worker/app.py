@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +14,7 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.connection import Connection, Target
 from laneway.worker.cron import Cron
-from laneway.worker.handlers import Handler, choose_executor
+from laneway.worker.handlers import Handler, choose_executor, name_of
 from laneway.worker.loops import run_program
 from laneway.worker.schedules import Schedule
 from laneway.worker.worker import Duties, Worker, WorkerSettings
@@ -164,6 +165,10 @@ class App:
         """
 
         def decorate(function: F) -> F:
+            if not inspect.iscoroutinefunction(function):
+                raise InvalidSetting(
+                    f"workflow {name_of(function)} is not asynchronous: make it an async def"
+                )
             label = name or function.__name__
             if label in self._workflows:
                 raise InvalidSetting(f"there are two workflows called {label!r}")

@@ -43,7 +43,7 @@ class Handler:
     partition: str | None = None
 
     def __post_init__(self) -> None:
-        name = getattr(self.function, "__name__", repr(self.function))
+        name = name_of(self.function)
         for setting in ("concurrency", "batch"):
             value = getattr(self, setting)
             if value is not None and value < 1:
@@ -64,6 +64,10 @@ class Handler:
             raise InvalidSetting(f"handler {name} is asynchronous: it runs on the loop only")
         if self.batch is not None and self.keep_results is not None:
             raise InvalidSetting(f"handler {name}: a batch has no results of single messages")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", None) or repr(function))
 
 
 def choose_executor(function: Callable[..., Any], executor: Executor | None) -> Executor:

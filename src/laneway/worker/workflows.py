@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from laneway.domain.errors import BrokerClosed, InvalidSetting, Retryable, RunNotFound
 from laneway.domain.runs import RunStatus
 from laneway.library.messages import decode_payload, encode_payload
+from laneway.worker.handlers import name_of
 from laneway.worker.policies import Reject, Retry, Snooze, describe
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def step(
 
     def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         if not inspect.iscoroutinefunction(inner):
-            raise InvalidSetting(f"step {inner!r} is not asynchronous")
+            raise InvalidSetting(f"step {name_of(inner)} is not asynchronous: make it an async def")
         label = name or inner.__name__
 
         @functools.wraps(inner)
@@ -172,7 +173,10 @@ async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
     except (Retryable, BrokerClosed) as error:
         # Not the workflow's doing: the message comes again, and goes on from there.
         raise Snooze(PAUSE) from error
-    except Exception as error:  # noqa: BLE001 - it is the run's result
+    except BaseException as error:
+        if _is_ended(error):
+            raise
+        # Whatever else it is, it is the run's result.
         await backend.end_run(run_id, driver, RunStatus.FAILED, error=describe(error))
     else:
         await backend.end_run(run_id, driver, RunStatus.COMPLETED, result=text)
@@ -186,9 +190,16 @@ async def _try(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
         attempt += 1
         try:
             return await call()
-        except (Reject, Snooze):
+        except (Reject, Snooze, _Halt):
             raise
-        except Exception as error:
-            if retry.is_over(attempt, error):
+        except BaseException as error:
+            if _is_ended(error) or retry.is_over(attempt, error):
                 raise
             await asyncio.sleep(retry.wait(attempt).total_seconds())
+
+
+def _is_ended(error: BaseException) -> bool:
+    """Tell whether the function was ended from outside, and did not fail."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+    return bool(cancelled) or isinstance(error, GeneratorExit)

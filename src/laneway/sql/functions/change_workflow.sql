@@ -15,7 +15,7 @@ begin
     update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end
      where w.run_id = p_run_id;
     if p_to = 'running' then
-      perform laneway.push_many(array[v_run.queue_id], array[json_build_object('workflow', v_run.name, 'run', p_run_id)], array[v_run.name]);
+      perform laneway.drive_on(p_run_id);
     end if;
   end if;
   return v_run.status;

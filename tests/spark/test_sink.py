@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from laneway.lake.errors import WriteRefused
+from laneway.lake.rows import convert
 from tests.spark.broker import create_queue, push, run
 
 if TYPE_CHECKING:
@@ -103,9 +109,9 @@ def test_a_task_that_fails_once_writes_once(spark: SparkSession, database: str) 
 def test_a_write_that_fails_leaves_nothing(spark: SparkSession, database: str) -> None:
     create_queue(database, "out")
     rows = [("1",), ("not json",)]
-    with pytest.raises(PySparkException, match="invalid input syntax for type json"):
+    with pytest.raises(PySparkException, match=r"WriteRefused: row . of partition .*invalid input"):
         write(spark.createDataFrame(rows, "body string"), database)
-    with pytest.raises(PySparkException, match='queue "nowhere" does not exist'):
+    with pytest.raises(PySparkException, match='QueueMissing: queue "nowhere" does not exist'):
         write(spark.createDataFrame([("1",)], "body string"), database, "nowhere")
     assert read_bodies(database) == []
     assert count_staged(database) == 0
@@ -119,6 +125,13 @@ def test_a_named_run_is_published_once(spark: SparkSession, database: str) -> No
     assert read_bodies(database) == [1, 2]
     write(frame, database, runId="tuesday")
     assert read_bodies(database) == [1, 1, 2, 2]
+    # Under a name that is used already, other rows would be lost without a word.
+    create_queue(database, "other")
+    with pytest.raises(PySparkException, match='run "monday" was published to queue "out" before'):
+        write(frame, database, "other", runId="monday")
+    with pytest.raises(PySparkException, match=r"pushed 2 messages .* before, and now has 1"):
+        write(frame.limit(1), database, runId="monday")
+    assert (read_bodies(database), read_bodies(database, "other")) == ([1, 1, 2, 2], [])
     assert count_staged(database) == 0
 
 
@@ -136,6 +149,43 @@ def test_what_cannot_be_a_message_is_refused(
 ) -> None:
     with pytest.raises(PySparkException, match=message):
         write(spark.sql(f"select {columns}"), database)
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"body": [None]}, "its body is null"),
+        ({"body": [{"n": math.nan}]}, "its body is no JSON: Out of range float"),
+        ({"body": [{"n": math.inf, "d": Decimal(1)}]}, "its body is no JSON: it has inf"),
+        ({"priority": [-1]}, "its priority is -1: give a whole number from 0 to 32767"),
+        ({"priority": [32768]}, "its priority is 32768"),
+        ({"priority": [1.5]}, r"its priority is 1\.5"),
+        ({"priority": [math.nan]}, "its priority is nan"),
+        ({"headers": ["[1]"]}, r"its headers are '\[1\]': give an object"),
+        ({"delay": [-1]}, "its delay is -1: give 0 to 315360000 seconds"),
+        ({"delay": [timedelta(seconds=-1)]}, "its delay is -1 day"),
+        ({"delay": [math.inf]}, "its delay is inf"),
+        ({"partition": ["p" * 5000]}, r"its partition is 'ppp.*\(5000 characters\): at most 255"),
+        ({"key": [""]}, "its key is '': give 1 to 512"),
+    ],
+)
+def test_a_row_that_cannot_be_a_message_is_named(
+    columns: dict[str, list[Any]], problem: str
+) -> None:
+    (name,) = columns
+    good = {"body": {"n": 1.0} if isinstance(columns.get("body", [""])[0], dict) else "1"}
+    rows = {"body": ["1"] * 2} | {name: [good.get(name), *columns[name]]}
+    with pytest.raises(WriteRefused, match=f"row 12 of partition 3 cannot .*: {problem}"):
+        convert(pa.RecordBatch.from_pydict(rows), attempt="a", first=10, task=3)
+
+
+def test_numbers_keep_their_digits() -> None:
+    digits = "12345678901234567890123456789012345.678"
+    row = {"n": Decimal(digits), "at": date(2026, 1, 2), "list": [{"n": Decimal("0.100")}]}
+    batch = pa.RecordBatch.from_pydict({"body": [row], "priority": [Decimal(7)], "delay": [0.5]})
+    (staged,) = convert(batch, attempt="a", first=0, task=0).to_pylist()
+    assert staged["body"] == f'{{"n":{digits},"at":"2026-01-02","list":[{{"n":0.100}}]}}'
+    assert (staged["priority"], staged["delay"]) == (7, 0.5)
 
 
 def test_only_the_attempts_that_count_are_published(database: str) -> None:
@@ -156,6 +206,9 @@ def test_only_the_attempts_that_count_are_published(database: str) -> None:
     assert run(database, publish, ["r/0/0/b", "r/0/1/c"], [3, 2])[0]["n"] is None
     assert len(read_bodies(database)) == 5
     assert count_staged(database) == 0
+    create_queue(database, "other")
+    with pytest.raises(asyncpg.PostgresError, match='run "r" was published to queue "out" before'):
+        run(database, "select laneway.publish_staged('r', 0, 'other', array['r/0/0/b'], array[3])")
 
 
 def test_a_killed_driver_neither_loses_nor_doubles(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from laneway.lake.asking import ask_lake
-from laneway.lake.errors import DatabaseFailed, OptionInvalid, VerificationFailed
+from laneway.lake.errors import (
+    DatabaseFailed,
+    OptionInvalid,
+    QueueMissing,
+    VerificationFailed,
+    WriteRefused,
+)
 from laneway.lake.report import make_report
 from laneway.lake.running import run_once
 from laneway.lake.tables import open_lake
@@ -127,8 +133,12 @@ def test_replay_pushes_history_once(spark: SparkSession, database: str, tmp_path
     run_once(spark, lake, database)
     rows = choose_history(lake, "mail", "cast(body as int) >= 7")
     assert rows.count() == 3
-    for _ in range(2):
-        replay(rows, database, to="again", run_id="monday")
+    assert replay(rows, database, to="again", run_id="monday") == 3
+    assert replay(rows, database, to="again", run_id="monday") is None
+    with pytest.raises(WriteRefused, match='published to queue "again" before'):
+        replay(rows, database, to="mail", run_id="monday")
+    with pytest.raises(QueueMissing, match='queue "nowhere" does not exist'):
+        replay(rows, database, to="nowhere", run_id="wednesday")
     assert list_bodies(database, "again") == [7, 8, 9]
     replay(rows, database, to="mail", run_id="tuesday")
     assert list_bodies(database, "mail") == sorted([*range(10), 7, 8, 9])

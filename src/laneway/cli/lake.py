@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
@@ -47,6 +48,13 @@ DEFAULT_FOLDER = Path("lake")
 DEFAULT_MASTER = "local[*]"
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LONGEST = timedelta(days=36_500)
+
+
+class AnswerFormat(StrEnum):
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
 
 
 @lake.command("run")
@@ -68,9 +76,9 @@ def run_lake(
     pause = parse_length(every).total_seconds()
 
     def work(dsn: str, stop: threading.Event) -> None:
-        from laneway.lake.running import run_once
-
         with _open_lake(folder, master, conf) as (spark, opened):
+            from laneway.lake.running import run_once
+
             while True:
                 done = run_once(spark, opened, dsn, tell=_tell, accept_loss=accept_loss)
                 typer.echo(
@@ -94,12 +102,19 @@ def make_report(
 ) -> None:
     """Write one HTML file with plots: throughput, waits, backlog, dead letters, consumers, anomalies."""
     length = parse_length(since)
+    if output.is_dir() or not output.parent.is_dir():
+        raise typer.BadParameter(f"no file can be written as {output}: is its directory there?")
 
     def work() -> None:
-        from laneway.lake.report import make_report as render
+        with _open_lake(folder, master, conf, must_exist=True) as (_, opened):
+            from laneway.lake.report import make_report as render
 
-        with _open_lake(folder, master, conf) as (_, opened):
-            output.write_text(render(opened, length), encoding="utf-8")
+            page = render(opened, length)
+        try:
+            output.write_text(page, encoding="utf-8")
+        except OSError as error:
+            tell(f"laneway: the report cannot be written: {error}")
+            raise typer.Exit(1) from error
         typer.echo(f"written to {output}")
 
     _execute_alone(work)
@@ -110,20 +125,23 @@ def ask(
     query: Annotated[str, typer.Argument(help="A query in Spark's SQL.")],
     folder: Folder = DEFAULT_FOLDER,
     *,
-    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    form: Annotated[
+        AnswerFormat, typer.Option("--format", help="table, csv or json.")
+    ] = AnswerFormat.TABLE,
     limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 1000,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
 ) -> None:
-    """Ask the lake's tables: messages, events, silver, traffic, consumers, anomalies."""
+    """Ask the lake's tables, by queries only: messages, events, silver, traffic, consumers, anomalies."""
 
     def work() -> None:
-        from laneway.lake.asking import ask_lake
+        with _open_lake(folder, master, conf, must_exist=True) as (spark, opened):
+            from laneway.lake.asking import ask_lake
 
-        with _open_lake(folder, master, conf) as (spark, opened):
             text = ask_lake(spark, opened, query, form=form, limit=limit)
         # CSV is for programs as it is, and for people without orders to their terminal.
-        typer.echo(escape(text, lines=True) if form == "csv" and sys.stdout.isatty() else text)
+        plain = form is AnswerFormat.CSV and sys.stdout.isatty()
+        typer.echo(escape(text, lines=True) if plain else text)
 
     _execute_alone(work)
 
@@ -141,9 +159,9 @@ def offload_segments(
     length = parse_length(older_than)
 
     def work(dsn: str, _stop: threading.Event) -> None:
-        from laneway.lake.tiering import offload
-
         with _open_lake(folder, master, conf) as (spark, opened):
+            from laneway.lake.tiering import offload
+
             done = offload(spark, opened, dsn, older_than=length, tell=_tell)
         for each in done:
             fate = "dropped" if each.dropped else "in the lake, and dropped once it is settled"
@@ -164,7 +182,8 @@ def replay_history(
     ] = None,
     to: Annotated[str | None, typer.Option(help="The queue to push to; else the same.")] = None,
     run_id: Annotated[
-        str | None, typer.Option(help="A name for this run; the same again pushes nothing.")
+        str | None,
+        typer.Option(help="A name for this run to this queue; the same again pushes nothing."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be.")] = False,
     master: Master = DEFAULT_MASTER,
@@ -172,20 +191,23 @@ def replay_history(
     data_dir: DataDir = None,
 ) -> None:
     """Push messages of the past again, as new ones."""
-    name = run_id or uuid4().hex
+    name = uuid4().hex if run_id is None else _check_run(run_id)
+    goal = to or queue
 
     def work(dsn: str, _stop: threading.Event) -> None:
-        from laneway.lake.tiering import choose_history, replay
+        with _open_lake(folder, master, conf, must_exist=True) as (_, opened):
+            from laneway.lake.tiering import check_replay, choose_history, count_history, replay
 
-        with _open_lake(folder, master, conf) as (_, opened):
+            check_replay(dsn, to=goal, run_id=name)
             rows = choose_history(opened, queue, where)
-            count = rows.count()
-            goal = to or queue
             if dry_run:
-                typer.echo(f'{count} messages would be pushed to "{goal}"')
+                typer.echo(f'{count_history(rows)} messages would be pushed to "{goal}"')
                 return
-            replay(rows, dsn, to=goal, run_id=name)
-            typer.echo(f'{count} messages pushed to "{goal}" by run {name}')
+            count = replay(rows, dsn, to=goal, run_id=name)
+            if count is None:
+                typer.echo(f'nothing was pushed: run {name} was published to "{goal}" before')
+            else:
+                typer.echo(f'{count} messages pushed to "{goal}" by run {name}')
 
     _execute(work, data_dir)
 
@@ -195,7 +217,24 @@ def parse_length(text: str) -> timedelta:
     match = re.fullmatch(r"(\d+)([mhdw])", text)
     if match is None:
         raise typer.BadParameter(f"{text!r} is no length of time: say 90m, 12h, 7d or 4w")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    try:
+        length = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        length = timedelta.max
+    if length > _LONGEST:
+        raise typer.BadParameter(f"{text!r} is too long: at most {_LONGEST.days}d")
+    return length
+
+
+def _check_run(name: str) -> str:
+    from laneway.lake.errors import OptionInvalid
+    from laneway.lake.options import check_run_id
+
+    try:
+        check_run_id(name)
+    except OptionInvalid as error:
+        raise typer.BadParameter(str(error)) from error
+    return name
 
 
 def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None) -> None:
@@ -226,19 +265,21 @@ def _execute_alone(work: Callable[[], None]) -> None:
 
 @contextmanager
 def _open_lake(
-    folder: Path, master: str, conf: list[str] | None
+    folder: Path, master: str, conf: list[str] | None, *, must_exist: bool = False
 ) -> Iterator[tuple[SparkSession, Lake]]:
     settings = dict(_parse_setting(text) for text in conf or [])
     try:
-        from laneway.lake.session import open_session
+        from laneway.lake.session import open_session, silence
+        from laneway.lake.tables import check_lake, open_lake
 
+        if must_exist:
+            check_lake(folder)
         spark = open_session(master, java_home=os.environ.get("JAVA_HOME"), settings=settings)
-        from laneway.lake.tables import open_lake
     except ImportError as error:
         tell(f"laneway: {error}: run pip install 'laneway[spark]'")
         raise typer.Exit(1) from error
     try:
-        spark.sparkContext.setLogLevel("ERROR")
+        silence(spark)
         yield spark, open_lake(spark, folder)
     finally:
         spark.stop()

@@ -17,6 +17,12 @@ from laneway.domain.ids import MessageId
 # A lock's token: as the database gave it, or in its text form as a client sent it back.
 Token: TypeAlias = UUID | str
 
+# What a message may be given, in characters where it is a text. A key of no characters is none.
+LARGEST_PRIORITY = 32_767
+LONGEST_PARTITION = 255
+LONGEST_KEY = 512
+LONGEST_DELAY = timedelta(days=3650)
+
 
 class Status(StrEnum):
     """What a message is to one group."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from laneway.domain.escapes import escape
-from laneway.lake.errors import LakeBroken, OptionInvalid
+from laneway.lake.errors import OptionInvalid
+from laneway.lake.translation import shorten, translating_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,33 +27,46 @@ if TYPE_CHECKING:
 _WIDTH = 200
 
 
+@translating_spark()
 def ask_lake(spark: SparkSession, lake: Lake, query: str, *, form: str, limit: int) -> str:
     """Return the answer as a table, as CSV with a head, or as one JSON object a line."""
-    if form not in {"table", "csv", "json"}:
-        raise OptionInvalid(f"the format is {form!r}: say table, csv or json")
+    if form not in _FORMS:
+        raise OptionInvalid(f"the format is {form!r}: say {', '.join(_FORMS)}")
+    _check_query(spark, query)
     for table in lake:
         table.read().createOrReplaceTempView(table.name)
     try:
         frame = spark.sql(query)
         rows = frame.limit(limit).collect()
-    except PySparkException as error:
-        text = str(error).strip().split("\n", 1)[0]
-        if (error.getCondition() or "").startswith("FAILED_READ_FILE"):
-            raise LakeBroken(f"a file of the lake is corrupt: {text}; restore it") from error
-        raise OptionInvalid(f"the query cannot be answered: {text}") from error
+    except AnalysisException as error:
+        raise OptionInvalid(f"the query cannot be answered: {shorten(str(error))}") from error
     return _FORMS[form](frame, rows)
+
+
+def _check_query(spark: SparkSession, query: str) -> None:
+    """Refuse what changes tables or settings: that is a statement, and no query."""
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parseQuery(query)  # noqa: SLF001 - no other way
+    except ParseException as error:
+        raise OptionInvalid(
+            f"the query cannot be answered: {shorten(str(error))} (queries only: select, with, values)"
+        ) from error
 
 
 def _write_table(frame: DataFrame, rows: Sequence[Row]) -> str:
     grid = Grid()
     for name in frame.columns:
-        grid.add_column(name)
+        grid.add_column(_show(name))
     for row in rows:
-        # As text: what is in a message is no markup, and commands no terminal.
-        grid.add_row(*(Text("" if value is None else escape(str(value))) for value in row))
+        grid.add_row(*(_show("" if value is None else value) for value in row))
     text = io.StringIO()
     Console(file=text, width=_WIDTH).print(grid)
     return text.getvalue().rstrip()
+
+
+def _show(value: Any) -> Text:
+    """Return it as it is: no markup, and no orders to a terminal."""
+    return Text(escape(str(value)))
 
 
 def _write_csv(frame: DataFrame, rows: Sequence[Row]) -> str:

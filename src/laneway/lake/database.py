@@ -85,9 +85,12 @@ def translating() -> Iterator[None]:
         yield
     except (adbc.Error, OSError) as error:  # OSError: while rows are coming
         text = str(error).split("\n", 1)[0].strip()
-        if getattr(error, "sqlstate", None) in _NO_SCHEMA:
+        sqlstate = getattr(error, "sqlstate", None)
+        if sqlstate in _NO_SCHEMA:
             text += " (is the schema current? `laneway admin install` brings it there)"
-        raise DatabaseFailed(f"the database failed: {text}") from error
+        raise DatabaseFailed(
+            f"the database failed: {text}", sqlstate=sqlstate, detail=str(error)
+        ) from error
 
 
 def quote(text: str) -> str:

@@ -97,9 +97,14 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     if not queue:
         raise OptionInvalid("the option queue is missing: it names the queue to write to")
     run_id = options.get("runId")
-    if run_id is not None and (not run_id.strip() or "/" in run_id):
-        raise OptionInvalid(f"the option runId is {run_id!r}: give a name without a slash")
+    if run_id is not None:
+        check_run_id(run_id)
     return WriteOptions(dsn=_find_dsn(options), queue=queue, run_id=run_id)
+
+
+def check_run_id(text: str) -> None:
+    if not text.strip() or "/" in text or "\0" in text:
+        raise OptionInvalid(f"the name of a run is {text!r}: give one without a slash")
 
 
 def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
@@ -152,7 +157,7 @@ def parse_offset(text: str, where: str) -> Offset:
     except ValueError as error:
         raise OptionInvalid(f"{where} is not JSON: {error}") from None
     for key, value in found.items():
-        if not (key == "xid" or key.isdigit()) or not isinstance(value, int) or value < 0:
+        if not (key == "xid" or key.isdigit()) or type(value) is not int or value < 0:
             raise OptionInvalid(f"{where} has {key!r}: {value!r}; write lanes and their seqs")
     return {str(key): int(value) for key, value in found.items()}
 

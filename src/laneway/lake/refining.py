@@ -43,7 +43,7 @@ class Change:
 
 
 def refine_silver(lake: Lake) -> int:
-    """Redo the days of the messages that are new or that something happened to; return how many."""
+    """Redo the days of the messages that are new or that something happened to; return how many days."""
     seen = _Seen(lake.silver, messages=lake.messages, events=lake.events)
     parts = {(file.day, file.queue) for file in seen.new("messages")}
     fresh = seen.new("events")
@@ -67,7 +67,7 @@ def refine_silver(lake: Lake) -> int:
         lake.events.read(lambda file: file.day >= first),
     )
     lake.silver.replace(silver, seen.state, drop=lambda file: (file.day, file.queue) in parts)
-    return len(parts)
+    return len({day for day, _ in parts})
 
 
 def refine_gold(lake: Lake) -> None:

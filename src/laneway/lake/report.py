@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from laneway.lake.pipelines.gold import GRAINS, find_opening, sum_backlog
 from laneway.lake.pipelines.silver import DEFAULT_GROUP
 from laneway.lake.plots import STYLE, Axis, Mark, draw_lines, format_number
+from laneway.lake.translation import translating_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +46,7 @@ _PERCENTILES = ("wait_p50", "wait_p95", "wait_p99", "work_p50", "work_p95", "wor
 _PACES = (("messages/s", 1), ("messages/min", 60), ("messages/h", 3600))
 
 
+@translating_spark()
 def make_report(lake: Lake, since: timedelta, *, now: datetime | None = None) -> str:
     """Return the page about the time since then: by the minute where that is half a day or less."""
     # Spark gives times without a zone; they are UTC.

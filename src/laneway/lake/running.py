@@ -11,6 +11,7 @@ from laneway.lake.history import publish_history
 from laneway.lake.landing import land_events, land_messages
 from laneway.lake.refining import compact, refine_anomalies, refine_gold, refine_silver
 from laneway.lake.store import lock_lake
+from laneway.lake.translation import translating_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ class Pass:
     seconds: float
 
 
+@translating_spark()
 def run_once(
     spark: SparkSession,
     lake: Lake,

@@ -38,7 +38,8 @@ def open_session(
     """Start Spark, or take the session that this process has; stop it when done."""
     check_java(java_home)
     try:
-        from pyspark.errors import PySparkException, PySparkRuntimeError  # noqa: PLC0415 - may be missing
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - may be missing
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - see above
         from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
     except ImportError as error:
         raise SparkUnavailable(
@@ -52,8 +53,21 @@ def open_session(
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except (PySparkException, PySparkRuntimeError) as error:
-        raise SparkUnavailable(f"Spark does not start on {master}: {error}") from error
+    except (PySparkException, Py4JError) as error:
+        from laneway.lake.translation import shorten  # noqa: PLC0415 - needs Spark
+
+        raise SparkUnavailable(
+            f"Spark does not start on {master}: {shorten(str(error))}"
+        ) from error
+
+
+def silence(spark: SparkSession) -> None:
+    """Have Spark log errors only, and nothing of mistakes in queries, which are raised as well."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - see above
+
+    spark.sparkContext.setLogLevel("ERROR")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def check_java(java_home: str | None) -> None:

@@ -1,11 +1,14 @@
 """Writes rows as messages, exactly once: tasks stage them, the driver publishes an epoch of them.
 
 A task that fails or runs twice stages under another name, which nobody publishes; publishing an
-epoch again changes nothing.
+epoch again changes nothing. A run's name stands for one job to one queue.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from laneway.lake.database import format_array, open_database, quote
+from laneway.lake.errors import DatabaseFailed, QueueMissing, WriteRefused
 from laneway.lake.rows import STAGED, convert
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 _SWEEP_EVERY = 100
+# What PostgreSQL says of a row that a column does not take, and where it is.
+_BAD_ROW = ("22", "23")
+_LINE = re.compile(r"^(?:CONTEXT: +)?COPY staged, line (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -52,10 +59,25 @@ class BatchWriter(DataSourceArrowWriter):
         return _stage(self._options, self._run, 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _publish(self._options, self._run, 0, _choose(messages))
+        staged = _choose(messages)
+        if not _publish(self._options, self._run, 0, staged):
+            self._tell_repeated(sum(each.rows for each in staged))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         _forget(self._options, self._run, 0)
+
+    def _tell_repeated(self, rows: int) -> None:
+        """Raise if these cannot be the rows that were pushed, which nobody would miss else."""
+        before = find_published(self._options.dsn, self._run)
+        if before != rows:
+            raise WriteRefused(
+                f'run "{self._run}" pushed {before} messages to queue "{self._options.queue}" before,'
+                f" and now has {rows}: nothing was pushed; give other rows a run of another name"
+            )
+        sys.stderr.write(
+            f'nothing was pushed: run "{self._run}" was published to queue'
+            f' "{self._options.queue}" before\n'
+        )
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -80,13 +102,42 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _forget(self._options, staged[0].run, batchId)
 
 
+def check_goal(options: WriteOptions) -> None:
+    """Refuse a queue that is not there, or a run that was another queue's, before rows are staged."""
+    run = "null" if options.run_id is None else quote(options.run_id)
+    with open_database(options.dsn) as database:
+        names = database.fetch(
+            f"select q.name from laneway.queue q where q.name = {quote(options.queue)}"
+        )
+        before = database.fetch(
+            "select coalesce(q.name, '(deleted)') as name from laneway.published p"
+            f" left join laneway.queue q using (queue_id) where p.run = {run} and p.epoch = 0"
+        )
+    if not names:
+        raise QueueMissing(f'queue "{options.queue}" does not exist: create it first')
+    if before and before[0]["name"] != options.queue:
+        raise WriteRefused(
+            f'run "{options.run_id}" was published to queue "{before[0]["name"]}" before: a run\'s name'
+            " stands for one job to one queue; choose another"
+        )
+
+
+def find_published(dsn: str, run: str) -> int | None:
+    """Return how many messages a run of a batch has pushed, None if it has not been."""
+    with open_database(dsn) as database:
+        rows = database.fetch(
+            f"select p.messages from laneway.published p where p.run = {quote(run)} and p.epoch = 0"
+        )
+    return int(rows[0]["messages"]) if rows else None
+
+
 def _stage(
     options: WriteOptions, run: str, epoch: int, batches: Iterator[pa.RecordBatch]
 ) -> Staged:
     task = _find_task().partitionId()
     attempt = f"{run}/{epoch}/{task}/{uuid4().hex}"
-    counted = _Counted(attempt, batches)
-    with open_database(options.dsn) as database:
+    counted = _Counted(attempt, task, batches)
+    with _refusing(counted), open_database(options.dsn) as database:
         database.ingest("staged", pa.RecordBatchReader.from_batches(STAGED, counted))
         database.commit()
     return Staged(run=run, task=task, attempt=attempt, rows=counted.rows)
@@ -95,26 +146,55 @@ def _stage(
 class _Counted:
     """Batches in the form they are staged in, numbered on."""
 
-    def __init__(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, attempt: str, task: int, batches: Iterator[pa.RecordBatch]) -> None:
         self.rows = 0
+        self.task = task
+        # The driver keeps only the text of what is raised while it reads.
+        self.failure: Exception | None = None
         self._attempt = attempt
         self._batches = batches
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            yield convert(batch, attempt=self._attempt, first=self.rows)
-            self.rows += batch.num_rows
+        try:
+            for batch in self._batches:
+                yield convert(batch, attempt=self._attempt, first=self.rows, task=self.task)
+                self.rows += batch.num_rows
+        except Exception as error:
+            self.failure = error
+            raise
 
 
-def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Staged]) -> None:
+@contextmanager
+def _refusing(counted: _Counted) -> Iterator[None]:
+    """Tell which row cannot become a message."""
+    try:
+        yield
+    except DatabaseFailed as error:
+        if counted.failure is not None:
+            raise counted.failure from None
+        line = _LINE.search(error.detail or "")
+        if line is None or not (error.sqlstate or "").startswith(_BAD_ROW):
+            raise
+        raise WriteRefused(
+            f"row {line[1]} of partition {counted.task} cannot become a message: {error}"
+        ) from error
+
+
+def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Staged]) -> bool:
+    """Return whether that pushed them: they may have been before."""
     attempts = format_array([each.attempt for each in staged], "text")
     counts = format_array([each.rows for each in staged], "bigint")
     queue = quote(options.queue)
     with open_database(options.dsn) as database:
-        database.fetch(
-            f"select laneway.publish_staged({quote(run)}, {epoch}, {queue}, {attempts}, {counts}) as n"
-        )
+        try:
+            answer = database.fetch(
+                f"select laneway.publish_staged({quote(run)}, {epoch}, {queue}, {attempts}, {counts}) as n"
+            )
+        except DatabaseFailed as error:
+            raise _name_refusal(error) from error
         database.commit()
+        if answer[0]["n"] is None:
+            return False
         # Apart from the push, whose lanes are free by now.
         database.fetch(
             "select pg_catalog.pg_notify('laneway_wake', 'spark:' || q.queue_id)::text as told"
@@ -123,6 +203,16 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
         if epoch % _SWEEP_EVERY == 0:
             database.fetch("select laneway.sweep_staged() as n")
         database.commit()
+    return True
+
+
+def _name_refusal(error: DatabaseFailed) -> Exception:
+    """Return the same by what the caller does next, where the broker itself refused."""
+    if error.sqlstate == "LW404":
+        return QueueMissing(str(error))
+    if (error.sqlstate or "").startswith("LW4"):
+        return WriteRefused(str(error))
+    return error
 
 
 def _forget(options: WriteOptions, run: str, epoch: int) -> None:

@@ -13,7 +13,7 @@ from laneway.lake.messages import MessageReader, MessageStreamReader, PushingMes
 from laneway.lake.options import parse_read_options, parse_write_options, read_table
 from laneway.lake.rows import check_columns
 from laneway.lake.schemas import check_schema, make_schema
-from laneway.lake.sink import BatchWriter, StreamWriter
+from laneway.lake.sink import BatchWriter, StreamWriter, check_goal
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -58,6 +58,7 @@ class LanewaySource(DataSource):
             raise WriteRefused("a queue cannot be overwritten: write with mode append")
         options = parse_write_options(self.options)
         check_columns(schema)
+        check_goal(options)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's signature

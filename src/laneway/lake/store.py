@@ -101,6 +101,9 @@ class Table:
         return (
             self._spark.read.schema(self._schema)
             .option("basePath", str(self._folder))
+            # A directory may be called [a] or {b}: these are names and no patterns.
+            .option("__globPaths__", "false")
+            .option("parquet.page.verify-checksum.enabled", "true")
             .parquet(*paths)
         )
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from laneway.lake.errors import LakeMissing
 from laneway.lake.schemas import make_schema
 from laneway.lake.store import Table
 
@@ -85,6 +86,14 @@ class Lake:
 
     def __iter__(self) -> Iterator[Table]:
         return iter(getattr(self, name) for name in _SCHEMAS)
+
+
+def check_lake(folder: Path) -> None:
+    """Raise where nothing was ever landed: a directory that is mistyped is no empty lake."""
+    if not any(folder.glob("*/_record/[0-9]*.json")):
+        raise LakeMissing(
+            f"there is no lake in {folder}: name its directory, or make it with `laneway lake run`"
+        )
 
 
 def open_lake(spark: SparkSession, folder: Path) -> Lake:

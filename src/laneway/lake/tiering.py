@@ -9,10 +9,13 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from laneway.lake.database import format_array, open_database
-from laneway.lake.errors import OptionInvalid, VerificationFailed
+from laneway.lake.errors import OptionInvalid, QueueMissing, VerificationFailed
 from laneway.lake.landing import land_messages
+from laneway.lake.options import WriteOptions, check_run_id
 from laneway.lake.running import AT_ONCE
+from laneway.lake.sink import check_goal, find_published
 from laneway.lake.store import lock_lake
+from laneway.lake.translation import shorten, translating_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +35,7 @@ class Offloaded:
     dropped: bool
 
 
+@translating_spark()
 def offload(
     spark: SparkSession,
     lake: Lake,
@@ -129,25 +133,50 @@ def digest() -> Column:
 
 def choose_history(lake: Lake, queue: str, where: str | None) -> DataFrame:
     """Return the messages of a queue that a condition in SQL picks, oldest first."""
+    kept = {file.queue for file in lake.messages.load().files}
+    if queue not in kept:
+        raise QueueMissing(
+            f'the lake has no messages of queue "{queue}": it has {", ".join(sorted(kept)) or "none"}'
+        )
     rows = lake.messages.read(lambda file: file.queue == queue)
     if where is not None:
         try:
             rows = rows.where(where)
         except (AnalysisException, ParseException) as error:
-            first = str(error).split("\n", 1)[0]
-            raise OptionInvalid(f"the condition {where!r} cannot be used: {first}") from error
+            raise OptionInvalid(
+                f"the condition {where!r} cannot be used: {shorten(str(error))}"
+            ) from error
     return rows.orderBy("created_at", "lane", "seq")
 
 
-def replay(rows: DataFrame, dsn: str, *, to: str, run_id: str) -> None:
-    """Push messages back as new ones; the same run again changes nothing.
+@translating_spark()
+def count_history(rows: DataFrame) -> int:
+    return rows.count()
+
+
+def check_replay(dsn: str, *, to: str, run_id: str) -> None:
+    """Refuse a queue or a run that cannot be pushed to, before anything is read."""
+    check_run_id(run_id)
+    check_goal(WriteOptions(dsn=dsn, queue=to, run_id=_name_run(run_id)))
+
+
+@translating_spark()
+def replay(rows: DataFrame, dsn: str, *, to: str, run_id: str) -> int | None:
+    """Push messages back as new ones, once; return how many, None where this run did before.
 
     Keys stay behind: within their window they would make duplicates of the messages themselves.
     """
+    run = _name_run(run_id)
+    before = find_published(dsn, run)
     (
         rows.select("partition", "priority", "headers", "body")
         .write.format("laneway")
         .mode("append")
-        .options(dsn=dsn, queue=to, runId=f"replay-{run_id}")
+        .options(dsn=dsn, queue=to, runId=run)
         .save()
     )
+    return find_published(dsn, run) if before is None else None
+
+
+def _name_run(run_id: str) -> str:
+    return f"replay-{run_id}"

@@ -1,8 +1,8 @@
--- Pushes what tasks have staged, once: an epoch of a run that was published before is left as it is. p_attempts are the
+-- Pushes what tasks have staged, once: an epoch of a run that was published to the queue before is left as it is. p_attempts are the
 -- tasks' attempts that count, in order, and p_counts how many rows each staged; what else was staged for the epoch is
 -- forgotten. All in one transaction, so that an epoch is there whole or not at all. Answers how many messages were pushed,
 -- null where they were before. Locks: those of push_many; who publishes the same epoch meanwhile waits.
--- Errors: LW404 unknown queue, LW409 staged rows are gone, and those of push_many.
+-- Errors: LW404 unknown queue, LW409 the run was another queue's, or staged rows are gone, and those of push_many.
 create or replace function laneway.publish_staged(p_run text, p_epoch bigint, p_queue text, p_attempts text[], p_counts bigint[]) returns bigint
 language plpgsql set search_path = '' set enable_seqscan = off as $$
 declare
@@ -10,6 +10,7 @@ declare
   v_rows record;
   v_first bigint;
   v_count bigint;
+  v_before int;
 begin
   if v_queue is null then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
@@ -17,6 +18,11 @@ begin
   insert into laneway.published (run, epoch, queue_id, messages)
   values (p_run, p_epoch, v_queue, coalesce((select sum(c) from unnest(p_counts) c), 0)) on conflict do nothing;
   if not found then
+    select p.queue_id into v_before from laneway.published p where p.run = p_run and p.epoch = p_epoch;
+    if v_before <> v_queue then
+      raise exception 'run "%" was published to queue "%" before', p_run, (select coalesce(max(q.name), '(deleted)') from laneway.queue q where q.queue_id = v_before)
+        using errcode = 'LW409', hint = 'A run''s name stands for one job to one queue: choose another.';
+    end if;
     perform laneway.forget_staged(p_run, p_epoch);
     return null;
   end if;

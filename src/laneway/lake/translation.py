@@ -1,0 +1,55 @@
+"""Says in our words what comes back from Spark as an exception of Java's, its stack and all."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from laneway.lake import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from laneway.domain.errors import LanewayError
+
+# What was raised in a task or a plan of ours arrives as the text of its traceback.
+_OURS = re.compile(r"^(?:.* )?laneway\.lake\.errors\.(\w+): (.+)$", re.MULTILINE)
+_CORRUPT = re.compile(
+    r"FAILED_READ_FILE[^\n]*?reading file (?:file:/*)?(/?[^\n]+?)\.? (?:SQLSTATE|$)"
+)
+_CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
+
+
+@contextmanager
+def translating_spark() -> Iterator[None]:
+    """Also a decorator. Errors of ours pass, from wherever Spark ran what raised them."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translate(str(error)) from error
+
+
+def translate(text: str) -> LanewayError:
+    """Return the error that a text of Spark's is about."""
+    ours = _OURS.findall(text)
+    if ours:
+        # The last one is the one that was raised, the others what led to it.
+        name, message = ours[-1]
+        kind = getattr(errors, name, errors.SparkFailed)
+        return kind(message)
+    corrupt = _CORRUPT.search(text)
+    if corrupt is not None:
+        return errors.LakeBroken(
+            f"the lake's file /{unquote(corrupt[1]).lstrip('/')} is corrupt: restore it"
+        )
+    return errors.SparkFailed(f"Spark failed: {shorten(text)}")
+
+
+def shorten(text: str) -> str:
+    """Return the line of Spark's message that says what is wrong."""
+    return _CALL.sub("", text.strip()).split("\n", 1)[0].strip()

@@ -55,7 +55,7 @@ def test_every_rule_finds_what_was_put_there(spark: SparkSession) -> None:
     past.settle(
         after(200), "expired", "default", zombie, detail=json.dumps({"until": f"{after(35)}+00:00"})
     )
-    for number in range(6):
+    for number in range(8):
         some = past.push(after(100 + number * 0.1), "burst", 9)
         past.claim(after(120 + number * 0.5), "default", some, "greedy")
     many = past.push(after(300), "bulk", 12)
@@ -71,7 +71,7 @@ def test_every_rule_finds_what_was_put_there(spark: SparkSession) -> None:
         "near_dlq": ("failing", "warning", 1, 1, after(22)),
         "dlq_movement": ("failing", "warning", 3, 3, after(32)),
         "zombie_message": ("zombie", "critical", 60, 165, after(200)),
-        "burst_dequeue": ("burst", "warning", 50, 54, after(122.5)),
+        "burst_dequeue": ("burst", "warning", 50, 72, after(122.5)),
         "bulk_enqueue": ("bulk", "info", 10, 12, after(300)),
         "bulk_delete": ("bulk", "info", 10, 12, after(310)),
         "bulk_move": ("bulk", "info", 10, 12, after(320)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from laneway.lake.database import format_array, quote
-from laneway.lake.errors import DataLost, QueueMissing
+from laneway.lake.errors import DataLost, OptionInvalid, QueueMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,7 +135,21 @@ def resolve(database: Database, lanes: Sequence[Lane], position: Position) -> di
             )
             return {row["lane"]: row["seq"] for row in rows}
         case _:
+            _check_known(database, position)
             return parse(position)
+
+
+def _check_known(database: Database, offset: Offset) -> None:
+    """Raise for a lane that never was; one that was deleted may still be in an offset."""
+    rows = database.fetch(
+        "select coalesce(pg_sequence_last_value("
+        "pg_get_serial_sequence('laneway.lane', 'lane_id')::regclass), 0) as newest"
+    )
+    unknown = [lane for lane in offset if int(lane) > rows[0]["newest"]]
+    if unknown:
+        raise OptionInvalid(
+            f"an offset names lane {unknown[0]}, which there never was: the newest is {rows[0]['newest']}"
+        )
 
 
 def cut_runs(runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]) -> list[Run]:

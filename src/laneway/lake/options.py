@@ -35,6 +35,8 @@ _READ = (
     "failOnDataLoss",
 )
 _WRITE = ("dsn", "queue", "runId")
+# Spark passes it to the sink along with ours.
+_OF_SPARK = {"checkpointlocation"}
 _ALIKE = 0.8
 
 
@@ -73,16 +75,17 @@ def read_table(options: Mapping[str, str]) -> Table:
 
 
 def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    _check_names(options, _READ)
+    _check_names(options, _READ, "reading")
     if streaming and "endingOffsets" in options:
         raise OptionInvalid("the option endingOffsets is for batch reads: a stream has no end")
     limit = options.get("maxMessagesPerTrigger")
+    table = read_table(options)
     return ReadOptions(
         dsn=_find_dsn(options),
         queues=tuple(name.strip() for name in options.get("queue", "").split(",") if name.strip()),
-        table=read_table(options),
-        starting=_parse_position(options, "startingOffsets", "earliest"),
-        ending=_parse_position(options, "endingOffsets", "latest"),
+        table=table,
+        starting=_parse_position(options, "startingOffsets", table, "earliest"),
+        ending=_parse_position(options, "endingOffsets", table, "latest"),
         limit=None if limit is None else _parse_count("maxMessagesPerTrigger", limit),
         rows_per_partition=_parse_count(
             "rowsPerPartition", options.get("rowsPerPartition", str(ROWS_PER_PARTITION))
@@ -92,7 +95,7 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    _check_names(options, _WRITE)
+    _check_names(options, _WRITE, "writing")
     queue = options.get("queue", "").strip()
     if not queue:
         raise OptionInvalid("the option queue is missing: it names the queue to write to")
@@ -107,16 +110,18 @@ def check_run_id(text: str) -> None:
         raise OptionInvalid(f"the name of a run is {text!r}: give one without a slash")
 
 
-def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse what looks like a slip; Spark passes options of its own along."""
+def _check_names(options: Mapping[str, str], known: tuple[str, ...], use: str) -> None:
     lower = {name.lower() for name in known}
     for name in options:
-        if name.lower() in lower:
+        if name.lower() in lower | _OF_SPARK:
             continue
+        if name.lower() == "path":
+            raise OptionInvalid("a queue has no path: name it by the option queue")
         alike = difflib.get_close_matches(name.lower(), sorted(lower), 1, _ALIKE)
         if alike:
             meant = next(each for each in known if each.lower() == alike[0])
             raise OptionInvalid(f"there is no option {name!r}: is {meant} meant?")
+        raise OptionInvalid(f"there is no option {name!r} for {use}: there are {', '.join(known)}")
 
 
 def _find_dsn(options: Mapping[str, str]) -> str:
@@ -131,7 +136,7 @@ def _find_dsn(options: Mapping[str, str]) -> str:
 
 
 def _parse_position(
-    options: Mapping[str, str], name: str, default: Literal["earliest", "latest"]
+    options: Mapping[str, str], name: str, table: Table, default: Literal["earliest", "latest"]
 ) -> Position:
     text = options.get(name, default).strip()
     if text == "earliest":
@@ -139,7 +144,12 @@ def _parse_position(
     if text == "latest":
         return "latest"
     if text.startswith("{"):
-        return parse_offset(text, f"the option {name}")
+        offset = parse_offset(text, f"the option {name}")
+        if (set(offset) != {"xid"}) if table == "events" else "xid" in offset:
+            raise OptionInvalid(
+                f"the option {name} is {text}: messages have offsets by lane, events one by xid"
+            )
+        return offset
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -157,7 +167,8 @@ def parse_offset(text: str, where: str) -> Offset:
     except ValueError as error:
         raise OptionInvalid(f"{where} is not JSON: {error}") from None
     for key, value in found.items():
-        if not (key == "xid" or key.isdigit()) or type(value) is not int or value < 0:
+        # True would count as 1.
+        if not (key == "xid" or key.isdecimal()) or type(value) is not int or value < 0:
             raise OptionInvalid(f"{where} has {key!r}: {value!r}; write lanes and their seqs")
     return {str(key): int(value) for key, value in found.items()}
 

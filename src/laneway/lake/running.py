@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from laneway.lake.history import publish_history
 from laneway.lake.landing import land_events, land_messages
+from laneway.lake.origin import check_origin
 from laneway.lake.refining import compact, refine_anomalies, refine_gold, refine_silver
 from laneway.lake.store import lock_lake
 from laneway.lake.translation import translating_spark
@@ -48,6 +49,7 @@ def run_once(
     """Bring the lake up to the broker; a pass that dies anywhere is made good by the next."""
     began = time.monotonic()
     with lock_lake(lake.folder):
+        check_origin(lake.folder, dsn)
         for table in lake:
             table.clean()
         # Events first: their messages are then there too, and a claim is never without its message.

@@ -28,6 +28,9 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOGGING = "log4j2.configurationFile"
+
 
 def open_session(
     master: str = "local[*]",
@@ -49,7 +52,7 @@ def open_session(
         # Its workers run here, so with the packages of this Python and not of the first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("laneway")
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    for name, value in _add_logging({**SETTINGS, **(settings or {})}).items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
@@ -61,11 +64,20 @@ def open_session(
         ) from error
 
 
+def _add_logging(settings: Mapping[str, str]) -> dict[str, str]:
+    """Have Spark log as our file says, unless another is named: it has much to say as it starts."""
+    given = settings.get(_JAVA_OPTIONS, "")
+    if _LOGGING in given:
+        return dict(settings)
+    place = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {**settings, _JAVA_OPTIONS: f"{given} -D{_LOGGING}={place}".strip()}
+
+
 def silence(spark: SparkSession) -> None:
-    """Have Spark log errors only, and nothing of mistakes in queries, which are raised as well."""
+    """Have Spark log no errors that are raised as well, of tasks or of queries."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - see above
 
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("FATAL")
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 

@@ -12,6 +12,7 @@ from laneway.lake.database import format_array, open_database
 from laneway.lake.errors import OptionInvalid, QueueMissing, VerificationFailed
 from laneway.lake.landing import land_messages
 from laneway.lake.options import WriteOptions, check_run_id
+from laneway.lake.origin import check_origin
 from laneway.lake.running import AT_ONCE
 from laneway.lake.sink import check_goal, find_published
 from laneway.lake.store import lock_lake
@@ -55,6 +56,7 @@ def offload(
     if not segments:
         return []
     with lock_lake(lake.folder):
+        check_origin(lake.folder, dsn)
         land_messages(spark, lake, dsn, at_once=AT_ONCE, accept_loss=False, tell=tell)
     done = []
     for segment in segments:

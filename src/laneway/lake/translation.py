@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 # What was raised in a task or a plan of ours arrives as the text of its traceback.
 _OURS = re.compile(r"^(?:.* )?laneway\.lake\.errors\.(\w+): (.+)$", re.MULTILINE)
-_CORRUPT = re.compile(
-    r"FAILED_READ_FILE[^\n]*?reading file (?:file:/*)?(/?[^\n]+?)\.? (?:SQLSTATE|$)"
-)
+_CORRUPT = re.compile(r"FAILED_READ_FILE[^\n]*? reading file file:/*(\S+?)\.?\s")
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
 
 
@@ -44,9 +42,7 @@ def translate(text: str) -> LanewayError:
         return kind(message)
     corrupt = _CORRUPT.search(text)
     if corrupt is not None:
-        return errors.LakeBroken(
-            f"the lake's file /{unquote(corrupt[1]).lstrip('/')} is corrupt: restore it"
-        )
+        return errors.LakeBroken(f"the lake's file /{unquote(corrupt[1])} is corrupt: restore it")
     return errors.SparkFailed(f"Spark failed: {shorten(text)}")
 
 

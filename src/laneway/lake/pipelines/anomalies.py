@@ -206,25 +206,32 @@ def _zombie_message(limits: Thresholds) -> Column:
 
 
 def _add_taken(events: DataFrame, limits: Thresholds) -> DataFrame:
-    """Add how many messages a consumer took shortly before: all it took less what it took earlier."""
+    """Add how many messages a consumer took shortly before, all it took less what it took earlier.
+
+    And the most that this comes to within the next such time: a burst goes on beyond the limit.
+    """
     micros = int(limits.burst_within * 1_000_000)
     by_time = Window.partitionBy("consumer").orderBy(F.unix_micros("at"))
     before = by_time.rangeBetween(Window.unboundedPreceding, -micros - 1)
     until_now = by_time.rangeBetween(Window.unboundedPreceding, Window.currentRow)
-    return events.where("kind = 'claimed' and consumer is not null").withColumn(
-        "taken",
-        F.sum(_run()).over(until_now) - F.coalesce(F.sum(_run()).over(before), F.lit(0)),
+    return (
+        events.where("kind = 'claimed' and consumer is not null")
+        .withColumn(
+            "taken",
+            F.sum(_run()).over(until_now) - F.coalesce(F.sum(_run()).over(before), F.lit(0)),
+        )
+        .withColumn("most", F.max("taken").over(by_time.rangeBetween(Window.currentRow, micros)))
     )
 
 
 def _burst_dequeue(limits: Thresholds) -> Column:
-    """Tell once per burst: by the event that brings it over the limit."""
+    """Tell once per burst: by the event that brings it over the limit, and how far it went."""
     taken = F.col("taken")
     return _find(
         (taken >= limits.burst_count) & (taken - _run() < limits.burst_count),
         "burst_dequeue",
         "warning",
-        actual=taken,
+        actual=F.col("most"),
         threshold=F.lit(limits.burst_count),
         words=f"{{}} messages in {limits.burst_within:g} s by one consumer",
     )

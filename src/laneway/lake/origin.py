@@ -1,0 +1,30 @@
+"""Holds a lake to the database it was made from: lanes and seqs of another would be taken for its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from laneway.lake.database import open_database
+from laneway.lake.errors import LakeForeign
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NOTE = "_database"
+
+
+def check_origin(folder: Path, dsn: str) -> None:
+    """Note at first which database it is, and refuse another from then on; under the lake's lock."""
+    with open_database(dsn) as database:
+        (row,) = database.fetch("select i.id::text as id from laneway.identity i")
+    note = folder / _NOTE
+    if not note.exists():
+        draft = folder / f"{_NOTE}.{uuid4().hex}"
+        draft.write_text(row["id"])
+        draft.rename(note)
+    elif note.read_text().strip() != row["id"]:
+        raise LakeForeign(
+            f"the lake in {folder} has the history of another database: use another directory for this"
+            f" one, or, if it is the same one moved, delete {note}"
+        )

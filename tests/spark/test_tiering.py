@@ -12,6 +12,7 @@ import pytest
 from laneway.lake.asking import ask_lake
 from laneway.lake.errors import (
     DatabaseFailed,
+    LakeForeign,
     OptionInvalid,
     QueueMissing,
     VerificationFailed,
@@ -66,6 +67,13 @@ def test_offload_drops_what_the_lake_has(
     push(database, mail, [7])
     settle_events(database)
     assert run_once(spark, lake, database).messages == 1
+    # Lanes and seqs of another database would be taken for those of this one.
+    run(database, "update laneway.identity set id = gen_random_uuid()")
+    with pytest.raises(LakeForeign, match="has the history of another database"):
+        run_once(spark, lake, database)
+    rotate(database)
+    with pytest.raises(LakeForeign, match="has the history of another database"):
+        offload(spark, lake, database, older_than=NOW)
 
 
 def test_what_is_unsettled_or_not_compared_stays(

@@ -9,6 +9,7 @@ import msgspec
 
 from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.ids import MessageId
+from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="StrEnum")
 
-_LARGEST_PRIORITY = 32_767
 _LARGEST_COUNT = 2**31 - 1
 _LONGEST_SHOWN = 60
 _NOTHING = timedelta(0)
@@ -43,9 +43,9 @@ def check_priority(value: object) -> int:
     # True and 1.0 would pass a comparison.
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequest(f"a priority is {_show(value)}: give a whole number")
-    if not 0 <= value <= _LARGEST_PRIORITY:
+    if not 0 <= value <= LARGEST_PRIORITY:
         raise InvalidRequest(
-            f"a message cannot have the priority {value}: it goes from 0 to {_LARGEST_PRIORITY}"
+            f"a message cannot have the priority {value}: it goes from 0 to {LARGEST_PRIORITY}"
         )
     return value
 

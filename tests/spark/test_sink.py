@@ -12,6 +12,7 @@ import sys
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -20,7 +21,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from laneway.lake.errors import WriteRefused
+from laneway.lake import sink
+from laneway.lake.errors import QueueMissing, WriteRefused
+from laneway.lake.options import WriteOptions
 from laneway.lake.rows import convert
 from tests.spark.broker import create_queue, push, run
 
@@ -177,6 +180,32 @@ def test_a_row_that_cannot_be_a_message_is_named(
     rows = {"body": ["1"] * 2} | {name: [good.get(name), *columns[name]]}
     with pytest.raises(WriteRefused, match=f"row 12 of partition 3 cannot .*: {problem}"):
         convert(pa.RecordBatch.from_pydict(rows), attempt="a", first=10, task=3)
+
+
+def test_what_the_database_refuses_is_named(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is no JSON, the row; of what the queue does not take, why; and a queue that has gone."""
+    create_queue(database, "out", max_bytes=100)
+    task = SimpleNamespace(partitionId=lambda: 3)
+    monkeypatch.setattr(sink, "_find_task", lambda: task)
+    options = WriteOptions(dsn=database, queue="out", run_id="r")
+
+    def stage(*bodies: str) -> sink.Staged:
+        writer = sink.BatchWriter(options)
+        return writer.write(iter([pa.RecordBatch.from_pydict({"body": bodies})]))
+
+    with pytest.raises(WriteRefused, match=r"row 2 of partition 3 cannot .* type json$"):
+        stage("1", "not json")
+    with pytest.raises(WriteRefused, match=r"row 1 of partition 3 cannot .* 0x00$"):
+        stage("1\0")
+    writer = sink.BatchWriter(options)
+    with pytest.raises(
+        WriteRefused, match=r'^nothing was pushed: message 0 is 102 bytes, queue "out"'
+    ):
+        writer.commit([stage(f'"{"x" * 100}"')])
+    run(database, "select laneway.delete_queue('out', true)")
+    with pytest.raises(QueueMissing, match=r'^nothing was pushed: queue "out" does not exist$'):
+        writer.commit([stage("1")])
+    assert read_bodies(database) == []
 
 
 def test_numbers_keep_their_digits() -> None:

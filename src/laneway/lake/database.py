@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # What a connection is called in pg_stat_activity.
 NAME = "laneway lake"
 
+_USE_COPY = "adbc.postgresql.use_copy"
 _NO_SCHEMA = {"3F000", "42P01", "42883", "42703"}
 
 
@@ -33,6 +34,15 @@ class Database:
     def fetch(self, statement: str) -> list[dict[str, Any]]:
         batches = list(self.stream(statement))
         return [row for batch in batches for row in batch.to_pylist()]
+
+    def call(self, statement: str) -> list[dict[str, Any]]:
+        """Fetch without COPY, which loses what PostgreSQL calls an error: for functions that refuse."""
+        with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
+            prepared.set_options(**{_USE_COPY: "false"})
+            prepared.set_sql_query(statement)
+            handle, _ = prepared.execute_query()
+            with pa.RecordBatchReader.from_stream(handle) as reader:
+                return [row for batch in reader for row in batch.to_pylist()]
 
     def stream(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Yield batches as they come; nothing is kept."""
@@ -84,13 +94,12 @@ def translating() -> Iterator[None]:
     try:
         yield
     except (adbc.Error, OSError) as error:  # OSError: while rows are coming
-        text = str(error).split("\n", 1)[0].strip()
+        # Before it the driver says by which of its calls it heard of it.
+        text = str(error).split("\n", 1)[0].rpartition("ERROR:  ")[2].strip()
         sqlstate = getattr(error, "sqlstate", None)
         if sqlstate in _NO_SCHEMA:
             text += " (is the schema current? `laneway admin install` brings it there)"
-        raise DatabaseFailed(
-            f"the database failed: {text}", sqlstate=sqlstate, detail=str(error)
-        ) from error
+        raise DatabaseFailed(text, sqlstate=sqlstate, detail=str(error)) from error
 
 
 def quote(text: str) -> str:

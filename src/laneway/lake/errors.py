@@ -32,9 +32,10 @@ class DatabaseFailed(LanewayError):
     """sqlstate: what PostgreSQL calls it. detail: all that it says, on lines of their own."""
 
     def __init__(
-        self, message: str, *, sqlstate: str | None = None, detail: str | None = None
+        self, reason: str, *, sqlstate: str | None = None, detail: str | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"the database failed: {reason}")
+        self.reason = reason
         self.sqlstate = sqlstate
         self.detail = detail
 

@@ -176,7 +176,7 @@ def _refusing(counted: _Counted) -> Iterator[None]:
         if line is None or not (error.sqlstate or "").startswith(_BAD_ROW):
             raise
         raise WriteRefused(
-            f"row {line[1]} of partition {counted.task} cannot become a message: {error}"
+            f"row {line[1]} of partition {counted.task} cannot become a message: {error.reason}"
         ) from error
 
 
@@ -187,7 +187,7 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
     queue = quote(options.queue)
     with open_database(options.dsn) as database:
         try:
-            answer = database.fetch(
+            answer = database.call(
                 f"select laneway.publish_staged({quote(run)}, {epoch}, {queue}, {attempts}, {counts}) as n"
             )
         except DatabaseFailed as error:
@@ -208,11 +208,10 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
 
 def _name_refusal(error: DatabaseFailed) -> Exception:
     """Return the same by what the caller does next, where the broker itself refused."""
-    if error.sqlstate == "LW404":
-        return QueueMissing(str(error))
-    if (error.sqlstate or "").startswith("LW4"):
-        return WriteRefused(str(error))
-    return error
+    kind = {"LW404": QueueMissing, "LW409": WriteRefused, "LW413": WriteRefused}.get(
+        error.sqlstate or ""
+    )
+    return error if kind is None else kind(f"nothing was pushed: {error.reason}")
 
 
 def _forget(options: WriteOptions, run: str, epoch: int) -> None:

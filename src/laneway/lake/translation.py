@@ -39,7 +39,7 @@ def translate(text: str) -> LanewayError:
         # The last one is the one that was raised, the others what led to it.
         name, message = ours[-1]
         kind = getattr(errors, name, errors.SparkFailed)
-        return kind(message)
+        return kind(message.removeprefix("the database failed: "))
     corrupt = _CORRUPT.search(text)
     if corrupt is not None:
         return errors.LakeBroken(f"the lake's file /{unquote(corrupt[1])} is corrupt: restore it")

@@ -28,6 +28,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 
+_MASTERS = ("local", "spark", "k8s")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = "log4j2.configurationFile"
 
@@ -40,6 +41,10 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or take the session that this process has; stop it when done."""
     check_java(java_home)
+    if master != "yarn" and not master.startswith(_MASTERS):
+        raise SparkUnavailable(
+            f"Spark has no master {master!r}: it is yarn, or starts with {', '.join(_MASTERS)}"
+        )
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415 - may be missing
         from pyspark.errors import PySparkException  # noqa: PLC0415 - see above

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -25,11 +26,14 @@ from laneway.domain.ids import MessageId
 from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Status
 from laneway.domain.settings import ConnectionSettings, QueueSettings
 from laneway.engine import Broker
+from laneway.engine import catalog as catalog_module
+from laneway.engine.procedures.administration import list_queues
 from tests.integration.conftest import QUIET
 from tests.postgres import execute
 
 if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
+    from tests.postgres import Connect
 
 SECOND = timedelta(seconds=1)
 
@@ -470,3 +474,27 @@ async def bodies(broker: Broker, queue: str, *, group: str = "default") -> list[
     claimed: list[Delivery] = await broker.claim(queue, 1000, group=group)
     assert await broker.ack([delivery.receipt for delivery in claimed]) == []
     return [delivery.body for delivery in claimed]
+
+
+async def test_queue_made_while_another_looks_for_it_is_found(
+    broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def list_slowly(*args: Any) -> object:
+        found = await list_queues(*args)
+        if not begun.is_set():
+            begun.set()
+            await go_on.wait()
+        return found
+
+    monkeypatch.setattr(catalog_module, "list_queues", list_slowly)
+    early = asyncio.ensure_future(broker.get_queue("new"))
+    await begun.wait()
+    await (await connect()).execute("select laneway.create_queue('new')")
+    late = asyncio.ensure_future(broker.get_queue("new"))
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(QueueNotFound):
+        await early
+    assert (await late).name == "new"

@@ -44,8 +44,10 @@ class Catalog:
 
     async def find_group(self, queue_name: str, name: str) -> tuple[Queue, Group]:
         queue = await self.find(queue_name)
-        if name not in queue.groups:
-            queue = await self._load(queue_name)
+        for _ in range(2):
+            # The first may have been asked for by another, before the group was made.
+            if name not in queue.groups:
+                queue = await self._load(queue_name)
         group = queue.groups.get(name)
         if group is None:
             raise GroupNotFound(
@@ -72,10 +74,16 @@ class Catalog:
 
     async def _load(self, name: str) -> Queue:
         """Ask the database, once for all who want to know at the same time."""
+        early = True
         while (load := self._loads.get(name)) is not None:
             await asyncio.wait([load])
-            if not load.cancelled():
-                return load.result()
+            if load.cancelled():
+                continue
+            if early and isinstance(load.exception(), QueueNotFound):
+                # It was asked before we were, and the queue may have been made in between.
+                early = False
+                continue
+            return load.result()
         load = self._loads[name] = asyncio.get_running_loop().create_future()
         try:
             queue = await self._ask(name)

@@ -119,6 +119,7 @@ async def test_one_transaction_id_pushed_by_many_at_once_is_one_message(
         items = [{"queue": name, "payload": key, "transactionId": key} for key in keys]
         random.Random(seed).shuffle(items)  # noqa: S311 - in another order each
         answer = await http.post("/push", json={"items": items})
+        assert answer.status_code == 201, answer.text
         return [result["status"] for result in answer.json()]
 
     answers = await asyncio.gather(*(repeat(seed) for seed in range(10)))

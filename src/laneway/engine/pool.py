@@ -44,7 +44,7 @@ async def open_connection(
             max_cached_statement_lifetime=0,
             server_settings=parameters,
         )
-    except OSError as error:
+    except OSError as error:  # first: a refused certificate is a ValueError too
         raise translate(error) from error
     except ValueError as error:
         raise explain_dsn(error) from None

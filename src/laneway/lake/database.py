@@ -31,22 +31,16 @@ class Database:
     def __init__(self, connection: adbc.AdbcConnection) -> None:
         self._connection = connection
 
-    def fetch(self, statement: str) -> list[dict[str, Any]]:
-        batches = list(self.stream(statement))
+    def fetch(self, statement: str, *, copy: bool = True) -> list[dict[str, Any]]:
+        """Return rows; without COPY where it is to be known what PostgreSQL calls an error."""
+        batches = list(self.stream(statement, copy=copy))
         return [row for batch in batches for row in batch.to_pylist()]
 
-    def call(self, statement: str) -> list[dict[str, Any]]:
-        """Fetch without COPY, which loses what PostgreSQL calls an error: for functions that refuse."""
-        with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
-            prepared.set_options(**{_USE_COPY: "false"})
-            prepared.set_sql_query(statement)
-            handle, _ = prepared.execute_query()
-            with pa.RecordBatchReader.from_stream(handle) as reader:
-                return [row for batch in reader for row in batch.to_pylist()]
-
-    def stream(self, statement: str) -> Iterator[pa.RecordBatch]:
+    def stream(self, statement: str, *, copy: bool = True) -> Iterator[pa.RecordBatch]:
         """Yield batches as they come; nothing is kept."""
         with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
+            if not copy:
+                prepared.set_options(**{_USE_COPY: "false"})
             prepared.set_sql_query(statement)
             handle, _ = prepared.execute_query()
             with pa.RecordBatchReader.from_stream(handle) as reader:

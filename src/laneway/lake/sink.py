@@ -187,8 +187,9 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
     queue = quote(options.queue)
     with open_database(options.dsn) as database:
         try:
-            answer = database.call(
-                f"select laneway.publish_staged({quote(run)}, {epoch}, {queue}, {attempts}, {counts}) as n"
+            answer = database.fetch(
+                f"select laneway.publish_staged({quote(run)}, {epoch}, {queue}, {attempts}, {counts}) as n",
+                copy=False,
             )
         except DatabaseFailed as error:
             raise _name_refusal(error) from error

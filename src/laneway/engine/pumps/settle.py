@@ -113,7 +113,7 @@ class SettlePump:
 
     async def _ack(self, connection: Connection, loads: Sequence[Runs]) -> list[list[LostRun]]:
         """Settle; what two callers name, the first one has settled."""
-        first, again = _part(loads)
+        first, again = _part(loads) if len(loads) > 1 else ([0], [])
         if not again:
             return await self._ack_apart(connection, loads)
         lost = dict(

@@ -24,7 +24,7 @@ from laneway.domain.errors import (
 )
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Status
-from laneway.domain.settings import ConnectionSettings, QueueSettings
+from laneway.domain.settings import ConnectionSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
 from laneway.engine import catalog as catalog_module
 from laneway.engine.procedures.administration import list_queues
@@ -474,6 +474,25 @@ async def bodies(broker: Broker, queue: str, *, group: str = "default") -> list[
     claimed: list[Delivery] = await broker.claim(queue, 1000, group=group)
     assert await broker.ack([delivery.receipt for delivery in claimed]) == []
     return [delivery.body for delivery in claimed]
+
+
+async def test_queue_in_use_is_looked_up_again_before_it_is_too_old(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(catalog_module, "monotonic", lambda: now)
+    wakeups = WakeupSettings(listen=False, catalog_age=timedelta(seconds=4))
+    async with Broker(database, replace(QUIET, wakeups=wakeups)) as broker:
+        await broker.create_queue("jobs")
+        before = await broker._core.catalog.find("jobs")
+        now = 3.0
+        assert [broker._core.catalog.peek("jobs") for _ in range(3)] == [before] * 3
+        while broker._core.catalog.peek("jobs") is before:
+            await asyncio.sleep(0.001)
+        now = 6.5
+        assert broker._core.catalog.peek("jobs") is not None
+        now = 12.0
+        assert broker._core.catalog.peek("jobs") is None
 
 
 async def test_queue_made_while_another_looks_for_it_is_found(

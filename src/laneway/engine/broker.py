@@ -94,7 +94,7 @@ class Broker(
         self._tasks = Tasks()
         self._returns = Tasks()
         pool = Pool(dsn, settings=connections, tasks=self._tasks)
-        catalog = Catalog(pool=pool, age=wakeups.catalog_age)
+        catalog = Catalog(pool=pool, tasks=self._tasks, age=wakeups.catalog_age)
         outbox = asyncio.Event()
         notices = Notices(
             dsn,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.queues import Group, Queue
     from laneway.engine.pool import Pool
+    from laneway.engine.tasks import Tasks
 
 
 class _Entry(NamedTuple):
@@ -22,21 +24,32 @@ class _Entry(NamedTuple):
 
 
 class Catalog:
-    """Forgets a queue after `age`, when told that the catalog changed, and when a call misses it."""
+    """Forgets a queue after `age`, when told that the catalog changed, and when a call misses it.
 
-    def __init__(self, *, pool: Pool, age: timedelta) -> None:
+    One that is in use is looked up anew beforehand, so that no call waits for that.
+    """
+
+    def __init__(self, *, pool: Pool, tasks: Tasks, age: timedelta) -> None:
         self._pool = pool
+        self._tasks = tasks
         self._age = age.total_seconds()
         self._entries: dict[str, _Entry] = {}
         self._loads: dict[str, asyncio.Future[Queue]] = {}
+        self._renewals: set[str] = set()
         self._generation = 0
         self._changed: asyncio.Future[None] | None = None
 
     def peek(self, name: str) -> Queue | None:
         """Return the queue if it is remembered."""
         entry = self._entries.get(name)
-        if entry is None or entry.fresh_until < monotonic():
+        if entry is None:
             return None
+        left = entry.fresh_until - monotonic()
+        if left < 0:
+            return None
+        if left < self._age / 2 and name not in self._renewals:
+            self._renewals.add(name)
+            self._tasks.start(self._renew(name), name="catalog")
         return entry.queue
 
     async def find(self, name: str) -> Queue:
@@ -71,6 +84,13 @@ class Catalog:
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
         return asyncio.shield(self._changed)
+
+    async def _renew(self, name: str) -> None:
+        try:
+            with suppress(LanewayError):  # whoever wants the queue next is told
+                await self._load(name)
+        finally:
+            self._renewals.discard(name)
 
     async def _load(self, name: str) -> Queue:
         """Ask the database, once for all who want to know at the same time."""

@@ -47,7 +47,7 @@ class Catalog:
         left = entry.fresh_until - monotonic()
         if left < 0:
             return None
-        if left < self._age / 2 and name not in self._renewals:
+        if left < self._age / 4 and name not in self._renewals:
             self._renewals.add(name)
             self._tasks.start(self._renew(name), name="catalog")
         return entry.queue

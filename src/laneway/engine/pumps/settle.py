@@ -186,12 +186,16 @@ class SettlePump:
 
 def _part(loads: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return the positions of those that name what none before them does, and of the others."""
+    places = {(load.tokens[0], load.lanes[0], load.first[0]) for load in loads}
+    if len(places) == sum(load.messages for load in loads):
+        # One message each, as mostly.
+        return list(range(len(loads))), []
     named: dict[tuple[Token, int], set[int]] = {}
     first: list[int] = []
     again: list[int] = []
     for position, load in enumerate(loads):
-        places = zip(load.tokens, load.lanes, strict=True)
-        known = [named.setdefault(place, set()) for place in places]
+        locks = zip(load.tokens, load.lanes, strict=True)
+        known = [named.setdefault(lock, set()) for lock in locks]
         spans = [range(a, b + 1) for a, b in zip(load.first, load.last, strict=True)]
         if all(seqs.isdisjoint(span) for seqs, span in zip(known, spans, strict=True)):
             first.append(position)

@@ -9,22 +9,23 @@ import msgspec
 from msgspec import Meta
 
 from laneway.engine.handouts import count_messages, list_receipts
-from laneway.server.answers import Answer, answer_json, encode
+from laneway.server.answers import Answer, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.rest.handouts import Taker, show_message, write_handouts
+from laneway.server.rest.handouts import HandoutWriter, Taker
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from laneway.domain.messages import Handout
     from laneway.server.calls import Call
 
 # A long poll may wait for a day.
 LONGEST_WAIT = 86_400
 
 NOTHING = Answer(404, encode(Message(message="Message not found")))
+
+_writer = HandoutWriter()
 
 
 class Take(msgspec.Struct, kw_only=True):
@@ -53,19 +54,19 @@ class Taken(msgspec.Struct):
 
 
 async def take_message(call: Call[Take, None]) -> Answer:
-    handouts, taker = await _take(call, 1)
-    return answer_json(200, show_message(handouts[0], taker)) if handouts else NOTHING
+    messages = await _take(call, 1)
+    return Answer(200, messages[0].encode()) if messages else NOTHING
 
 
 async def take_messages(call: Call[TakeMany, None]) -> Answer:
-    messages = write_handouts(*await _take(call, call.parameters.count))
+    messages = await _take(call, call.parameters.count)
     # As Taken says, of messages that are JSON already.
     body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
     return Answer(200, body.encode())
 
 
-async def _take(call: Call[Any, None], count: int) -> tuple[list[Handout], Taker]:
-    """Return what was taken; when the client has gone meanwhile, it is given back at once."""
+async def _take(call: Call[Any, None], count: int) -> list[str]:
+    """Return what was taken, as JSON; when the client has gone meanwhile, it is given back at once."""
     wanted: Take = call.parameters
     name = wanted.queue or call.settings.queue
     broker = call.service.broker
@@ -86,7 +87,7 @@ async def _take(call: Call[Any, None], count: int) -> tuple[list[Handout], Taker
         call.leave()
     call.service.metrics.count_messages(Traffic.DELIVERED, count_messages(handouts))
     queue = await broker.find_queue(name)
-    return handouts, Taker(queue, wanted.consumer_id, wanted.lease)
+    return _writer.write(handouts, Taker(queue, wanted.consumer_id, wanted.lease))
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

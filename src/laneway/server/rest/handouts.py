@@ -40,40 +40,40 @@ class _Own(NamedTuple):
     error: str | None
 
 
-def show_message(handout: Handout, taker: Taker) -> MessageObject:
-    """Return the only message of a handout."""
-    body = handout.bodies[0]
-    return _describe(
-        handout,
-        next(iter(_list_own(handout))),
-        taker,
-        message_id=f"{handout.segment}-{handout.lane}-{handout.first}",
-        payload=Raw(body),
-        created_at=to_unix(handout.created_at[0]),
-        size=len(body) if body.isascii() else len(body.encode()),
-    )
+class HandoutWriter:
+    """Writes messages as JSON; remembers the last lock, which those who ride together share."""
 
+    def __init__(self) -> None:
+        self._lock: tuple[object, ...] = ()
+        self._pieces: Sequence[str] = ()
 
-def write_handouts(handouts: Sequence[Handout], taker: Taker) -> list[str]:
-    """Return each message as a MessageObject in JSON, in the order of delivery."""
-    return arrange(handouts, [_write(handout, taker) for handout in handouts])
+    def write(self, handouts: Sequence[Handout], taker: Taker) -> list[str]:
+        """Return each message as a MessageObject in JSON, in the order of delivery."""
+        return arrange(handouts, [self._write(handout, taker) for handout in handouts])
 
+    def _write(self, handout: Handout, taker: Taker) -> list[str]:
+        written: list[str] = []
+        start = after_id = after_body = after_time = after_size = end = ""
+        shared: _Own | None = None
+        columns = (write_unix(handout.created_at), handout.bodies, _list_own(handout))
+        for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), handout.first):
+            if own is not shared and own != shared:
+                shared = own
+                pieces = self._find_shared(handout, own, taker)
+                start, after_id, after_body, after_time, after_size, end = pieces
+            size = len(body) if body.isascii() else len(body.encode())
+            written.append(
+                f"{start}{seq}{after_id}{body}{after_body}{created_at}{after_time}{size}{after_size}{seq}{end}"
+            )
+        return written
 
-def _write(handout: Handout, taker: Taker) -> list[str]:
-    written: list[str] = []
-    start = after_id = after_body = after_time = after_size = end = ""
-    shared: _Own | None = None
-    columns = (write_unix(handout.created_at), handout.bodies, _list_own(handout))
-    for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), handout.first):
-        if own is not shared and own != shared:
-            shared = own
-            pieces = _encode_shared(handout, own, taker)
-            start, after_id, after_body, after_time, after_size, end = pieces
-        size = len(body) if body.isascii() else len(body.encode())
-        written.append(
-            f"{start}{seq}{after_id}{body}{after_body}{created_at}{after_time}{size}{after_size}{seq}{end}"
-        )
-    return written
+    def _find_shared(self, handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
+        token, segment, lane, _, partition, priority, _, until, *_ = handout
+        lock = (token, segment, lane, partition, priority, until, own, taker)
+        if lock != self._lock:
+            self._pieces = _encode_shared(handout, own, taker)
+            self._lock = lock
+        return self._pieces
 
 
 def _list_own(handout: Handout) -> Iterable[_Own]:
@@ -88,30 +88,14 @@ def _encode_shared(handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
     """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
     mark: Any = Raw(_MARK)
     message_id: Any = Raw(b'"%d-%d-%b"' % (handout.segment, handout.lane, _MARK))
-    shared = _describe(
-        handout, own, taker, message_id=message_id, payload=mark, created_at=mark, size=mark
-    )
-    return encode(shared).decode().split(_MARK.decode())
-
-
-def _describe(
-    handout: Handout,
-    own: _Own,
-    taker: Taker,
-    *,
-    message_id: str,
-    payload: Raw,
-    created_at: float,
-    size: int,
-) -> MessageObject:
     queue, consumer, lease = taker
     lasts = lease or own.lease or queue.settings.lease
     taken = to_unix(handout.until - lasts)
-    return MessageObject(
+    shared = MessageObject(
         id=message_id,
         queue_name=queue.name,
         type=handout.partition,
-        payload=payload,
+        payload=mark,
         priority=handout.priority,
         status="processing",
         attempt_count=own.attempt,
@@ -120,12 +104,13 @@ def _describe(
         lock_token=str(handout.token),
         locked_until=handout.until,
         consumer_id=consumer,
-        created_at=created_at,
+        created_at=mark,
         dequeued_at=taken,
         acknowledged_at=None,
         last_error=own.error,
-        payload_size=size,
+        payload_size=mark,
         stream_name="queue_processing",
         stream_id=message_id,
         processing_started_at=taken,
     )
+    return encode(shared).decode().split(_MARK.decode())

@@ -19,7 +19,7 @@ from laneway.server.answers import encode
 from laneway.server.rest.handouts import HandoutWriter, Taker
 from laneway.server.rest.holding import read_runs
 from laneway.server.rest.settling import Ack
-from laneway.server.rest.times import to_unix, write_unix
+from laneway.server.rest.times import UnixWriter, to_unix
 from laneway.server.rest.wire import MessageObject
 
 TOKEN = UUID(int=7)
@@ -93,7 +93,7 @@ def test_messages_written_together_are_those_written_apart(
                 lock_token=str(TOKEN),
                 locked_until=delivery.until,
                 consumer_id=consumer,
-                created_at=next(map(float, write_unix([delivery.created_at]))),
+                created_at=float(UnixWriter().write([delivery.created_at])[0]),
                 dequeued_at=taken,
                 acknowledged_at=None,
                 last_error=delivery.error,
@@ -108,7 +108,7 @@ def test_messages_written_together_are_those_written_apart(
 
 @given(st.lists(moments))
 def test_times_are_unix_seconds_to_the_millisecond(times: list[datetime]) -> None:
-    for moment, text in zip(times, write_unix(times), strict=True):
+    for moment, text in zip(times, UnixWriter().write(times), strict=True):
         assert text == repr(float(text))
         assert abs(float(text) - moment.timestamp()) < 0.000_501
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from laneway.engine.handouts import arrange, list_attempts
 from laneway.server.answers import encode
-from laneway.server.rest.times import show_seconds, to_unix, write_unix
+from laneway.server.rest.times import UnixWriter, show_seconds, to_unix
 from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class HandoutWriter:
     def __init__(self) -> None:
         self._lock: tuple[object, ...] = ()
         self._pieces: Sequence[str] = ()
+        self._times = UnixWriter()
 
     def write(self, handouts: Sequence[Handout], taker: Taker) -> list[str]:
         """Return each message as a MessageObject in JSON, in the order of delivery."""
@@ -55,7 +56,7 @@ class HandoutWriter:
         written: list[str] = []
         start = after_id = after_body = after_time = after_size = end = ""
         shared: _Own | None = None
-        columns = (write_unix(handout.created_at), handout.bodies, _list_own(handout))
+        columns = (self._times.write(handout.created_at), handout.bodies, _list_own(handout))
         for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), handout.first):
             if own is not shared and own != shared:
                 shared = own

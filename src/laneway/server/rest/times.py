@@ -11,7 +11,7 @@ from msgspec import Meta
 from laneway.server.errors import InvalidInput, Issue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 MomentText: TypeAlias = Annotated[
     str,
@@ -105,18 +105,25 @@ def to_unix(moment: datetime) -> float:
     return round(moment.timestamp(), 3)
 
 
-def write_unix(moments: Iterable[datetime]) -> Iterator[str]:
-    """Return the same of many as JSON, quickly where they mostly are of one second."""
-    second, written = _NEVER, ""
-    for moment in moments:
-        since = moment - second
+class UnixWriter:
+    """Writes the same as JSON, quickly where moments mostly are of one second."""
+
+    def __init__(self) -> None:
+        self._second = _NEVER
+        self._written = ""
+
+    def write(self, moments: Iterable[datetime]) -> list[str]:
+        return [self._write(moment) for moment in moments]
+
+    def _write(self, moment: datetime) -> str:
+        since = moment - self._second
         thousandths = (since.microseconds + 500) // 1000
         if since.seconds or since.days or thousandths == len(_THOUSANDTHS):
             rounded = moment + _HALF
-            second = rounded.replace(microsecond=0)
-            written = f"{int(second.timestamp())}."
+            self._second = rounded.replace(microsecond=0)
+            self._written = f"{int(self._second.timestamp())}."
             thousandths = rounded.microsecond // 1000
-        yield written + _THOUSANDTHS[thousandths]
+        return self._written + _THOUSANDTHS[thousandths]
 
 
 def _refuse(code: str, path: Sequence[str], message: str) -> InvalidInput:

@@ -14,7 +14,8 @@ from laneway.domain.errors import MessageTooLarge, QueueExists
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import MaintenanceSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
-from laneway.engine.notices import WAKE, Notices
+from laneway.engine import notices as notices_module
+from laneway.engine.notices import SESSION, WAKE, Notices
 from laneway.engine.procedures import notification
 from tests.integration.conftest import QUIET
 
@@ -85,6 +86,7 @@ async def test_pushes_in_a_row_tell_apart_from_their_commits(
         listener = await looker.fetchval(
             "select pid from pg_stat_activity"
             " where datname = current_database() and application_name = 'laneway notices'"
+            " order by backend_start desc limit 1"
         )
         for n in range(3):
             await pusher.push("jobs", [OutgoingMessage(str(n))])
@@ -147,6 +149,44 @@ async def test_broker_tells_of_its_last_push_before_it_closes(
         await pusher.push("jobs", [OutgoingMessage("2")])
         assert heard.empty()
     assert await heard.get()
+
+
+async def test_who_is_alone_tells_the_first_that_comes(database: str, connect: Connect) -> None:
+    heard = await listen(connect, name="not one of them")
+    async with Broker(database, DEAF) as pusher:
+        await pusher.create_queue("jobs")
+        await pusher._core.notices.listening.wait()
+        while not pusher._core.notices._alone:
+            await pusher.push("jobs", [OutgoingMessage("1")])
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        while not heard.empty():
+            heard.get_nowait()
+        for _ in range(3):
+            await pusher.push("jobs", [OutgoingMessage("2")])
+            await asyncio.sleep(0.02)
+        assert heard.empty()
+        async with Broker(database, DEAF):
+            assert await heard.get()
+
+
+async def test_who_is_left_alone_tells_no_more(
+    database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices_module, "CENSUS", 0.0)
+    other = await connect()
+    await other.execute("select set_config('application_name', $1, false)", SESSION)
+    async with Broker(database, DEAF) as pusher:
+        await pusher.create_queue("jobs")
+        await pusher._core.notices.listening.wait()
+        for _ in range(3):
+            await pusher.push("jobs", [OutgoingMessage("1")])
+            await asyncio.sleep(0.02)
+        assert not pusher._core.notices._alone
+        await other.execute("select set_config('application_name', 'gone', false)")
+        while not pusher._core.notices._alone:
+            await pusher.push("jobs", [OutgoingMessage("1")])
+            await asyncio.sleep(0.001)
 
 
 async def test_who_only_pushes_is_not_told_of_pushes(
@@ -249,10 +289,11 @@ async def sleeper(
         yield waiting
 
 
-async def listen(connect: Connect) -> asyncio.Queue[tuple[int, str]]:
-    """Return what is told from now on, with the process that told it."""
+async def listen(connect: Connect, *, name: str = SESSION) -> asyncio.Queue[tuple[int, str]]:
+    """Return what is told from now on, with the process that told it; name: as whom to listen."""
     heard: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
     connection = await connect()
+    await connection.execute("select set_config('application_name', $1, false)", name)
     await connection.add_listener(
         "laneway_wake", lambda _, pid, _channel, payload: heard.put_nowait((pid, str(payload)))
     )

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.pool import open_connection
-from laneway.engine.procedures.notification import listen, notify, wait_for_no_disk
+from laneway.engine.procedures.notification import is_only_one, listen, notify, wait_for_no_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,10 @@ IDS_PER_NOTICE = 500
 # After so many pauses with nothing to tell there is a calm.
 CALM = 2
 
+SESSION = "laneway notices"
+# How often, at the most, to look whether the others have left. Seconds.
+CENSUS = 10.0
+
 
 class Notices:
     """One connection that listens and sends, made again whenever it is lost.
@@ -39,7 +43,8 @@ class Notices:
     What is told within a moment goes out as one notification, apart from any transaction of the
     callers. Only a push that comes after a calm takes its notice along: one call and one commit
     less until a lone message is heard of. Wake-ups are heard once somebody here waits: who only
-    pushes is not disturbed by others' pushes. A notification is "sender:" and, on the channel WAKE,
+    pushes is not disturbed by others' pushes. Where there is no other process, wake-ups are kept for
+    the first that says it has come. A notification is "sender:" and, on the channel WAKE,
     queue ids joined by commas; a "+" after an id says that what came may not be due yet.
     """
 
@@ -71,6 +76,9 @@ class Notices:
         self._stirred = asyncio.Event()
         self._sending = asyncio.Lock()
         self._awaited = False
+        self._alone = False
+        self._met = 0
+        self._census_at = 0.0
         # All that is awaited is heard.
         self.listening = asyncio.Event()
 
@@ -91,7 +99,7 @@ class Notices:
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
         """Return the notification if there was none, and nothing to tell, for a while."""
         now = monotonic()
-        if now - self._last_told < self._calm:
+        if self._alone or now - self._last_told < self._calm:
             return None
         self._last_told = now
         return f"{self._sender}:{_write(queue_id, delayed)}"
@@ -108,7 +116,7 @@ class Notices:
         while True:
             try:
                 connection = await open_connection(
-                    self._dsn, self._connections, direct=True, name="laneway notices"
+                    self._dsn, self._connections, direct=True, name=SESSION
                 )
                 try:
                     await self._listen(connection)
@@ -138,7 +146,7 @@ class Notices:
         """Return once all that was told is sent, if the database is there."""
         async with self._sending:
             pass
-        if self._queues or self._catalog:
+        if self._catalog or (self._queues and not self._alone):
             with suppress(LanewayError):
                 async with pool.lend() as connection:
                     await self._send(connection)
@@ -149,6 +157,8 @@ class Notices:
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
         self._on_catalog()
+        self._meet()
+        await notify(connection, CATALOG, f"{self._sender}:")
 
     async def _serve(self, connection: Connection) -> None:
         awaited: bool | None = None
@@ -163,13 +173,23 @@ class Notices:
             self._stirred.clear()
             if connection.is_closed():
                 return
+            if self._queues and not self._alone and monotonic() >= self._census_at:
+                await self._take_census(connection)
             await self._send(connection)
             await asyncio.sleep(self._pause)
+
+    async def _take_census(self, connection: Connection) -> None:
+        met = self._met
+        alone = await is_only_one(connection, SESSION)
+        self._alone = alone and met == self._met
+        self._census_at = monotonic() + CENSUS
 
     async def _send(self, connection: Connection) -> None:
         async with self._sending:
             catalog, self._catalog = self._catalog, False
-            queues, self._queues = self._queues, {}
+            queues: dict[int, bool] = {}
+            if not self._alone:
+                queues, self._queues = self._queues, queues
             ids = [_write(queue_id, delayed) for queue_id, delayed in queues.items()]
             try:
                 if catalog:
@@ -196,7 +216,15 @@ class Notices:
 
     def _hear_catalog(self, payload: str) -> None:
         if not payload.startswith(self._sender):
+            self._meet()
             self._on_catalog()
+
+    def _meet(self) -> None:
+        """Take it that there are others, and tell them what was kept."""
+        self._met += 1
+        self._alone = False
+        if self._queues:
+            self._stirred.set()
 
 
 def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as it is told

@@ -34,3 +34,14 @@ async def wait_for_no_disk(connection: Connection) -> None:
 
 async def notify(connection: Connection, channel: str, payload: str) -> None:
     await fetch_value(connection, "select pg_catalog.pg_notify($1, $2)", channel, payload)
+
+
+async def is_only_one(connection: Connection, name: str) -> bool:
+    """Tell whether no other session of this name is on the database."""
+    alone: bool = await fetch_value(
+        connection,
+        "select not exists (select from pg_catalog.pg_stat_activity"
+        " where datname = current_database() and application_name = $1 and pid <> pg_backend_pid())",
+        name,
+    )
+    return alone

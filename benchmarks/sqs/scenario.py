@@ -66,7 +66,9 @@ LOADS = (
     Load("send-batch", "send-batch", "send-message", 3),
     Load("receive-delete", "receive-delete", "send-message", None),
     Load("receive-delete-batch", "receive-delete-batch", "send-batch", None),
+    Load("fifo-send-message", "fifo-send-message", "send-message", 0.7),
     Load("fifo-send-batch", "fifo-send-batch", "send-batch", 0.7),
+    Load("fifo-receive-delete", "fifo-receive-delete", "receive-delete", 0.7),
     Load("fifo-receive-delete-batch", "fifo-receive-delete-batch", "receive-delete-batch", 0.7),
     Load("beside-moto", "send-message", MOTO, 50),
 )

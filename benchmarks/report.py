@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from benchmarks.results import Bound, Figure, Hot, Row, Run
+    from benchmarks.results import Bound, Figure, Hot, Machine, Row, Run
 
 HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict")
 # After `ours`, where a run has them.
@@ -50,12 +50,11 @@ def replace_results(document: str, runs: Iterable[Run]) -> str:
 
 
 def _format_section(run: Run) -> str:
-    machine = run.machine
     size = ", quick sizes" if run.quick else ""
     lines = [
         f"### {_TITLES[run.scenario]}, {run.started_at:%Y-%m-%d}{size}",
         "",
-        f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB, {machine.system}, PostgreSQL {machine.postgres}.",
+        f"{_describe(run.machine)}.",
         "",
         *_mark_up(_tabulate(run)),
     ]
@@ -65,6 +64,12 @@ def _format_section(run: Run) -> str:
     if run.profile:
         lines += ["", *_mark_up(_tabulate_profile(run.profile))]
     return "\n".join(lines)
+
+
+def _describe(machine: Machine) -> str:
+    size = f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB"
+    python = [machine.python] if machine.python else []  # older files do not tell
+    return ", ".join([size, machine.system, f"PostgreSQL {machine.postgres}", *python])
 
 
 def _tabulate(run: Run) -> list[tuple[str, ...]]:

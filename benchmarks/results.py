@@ -100,6 +100,7 @@ class Machine(msgspec.Struct, frozen=True):
     memory_gib: float
     system: str
     postgres: str
+    python: str = ""
 
     @classmethod
     def describe(cls, postgres: str) -> Machine:
@@ -109,6 +110,7 @@ class Machine(msgspec.Struct, frozen=True):
             memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
             system=f"{platform.system()} {platform.release()}",
             postgres=postgres,
+            python=f"{platform.python_implementation()} {platform.python_version()}",
         )
 
 

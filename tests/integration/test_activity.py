@@ -62,6 +62,8 @@ async def test_events_are_followed_in_order(broker: Broker) -> None:
 
 
 async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -> None:
+    # From then on no claim waits for the queue to be looked up, and all ride together.
+    await broker._core.notices.listening.wait()
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
     seen = await broker.read_snapshot()
     taken = [each for [each] in await asyncio.gather(*[broker.claim("jobs") for _ in range(5)])]

@@ -517,3 +517,25 @@ async def test_queue_made_while_another_looks_for_it_is_found(
     with pytest.raises(QueueNotFound):
         await early
     assert (await late).name == "new"
+
+
+async def test_queue_changed_while_it_is_looked_up_is_found_as_it_is(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def list_slowly(*args: Any) -> object:
+        found = await list_queues(*args)
+        if not begun.is_set():
+            begun.set()
+            await go_on.wait()
+        return found
+
+    broker._core.catalog.forget("jobs")
+    monkeypatch.setattr(catalog_module, "list_queues", list_slowly)
+    early = asyncio.ensure_future(broker.get_queue("jobs"))
+    await begun.wait()
+    await broker.update_queue("jobs", {"description": "changed"})
+    assert (await broker.get_queue("jobs")).settings.description == "changed"
+    go_on.set()
+    assert (await early).settings.description != "changed"

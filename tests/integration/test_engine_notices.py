@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.domain.errors import MessageTooLarge, QueueExists
+from laneway.domain.errors import MessageTooLarge, Misconfigured, QueueExists
 from laneway.domain.messages import OutgoingMessage
-from laneway.domain.settings import MaintenanceSettings, QueueSettings, WakeupSettings
+from laneway.domain.settings import (
+    ConnectionSettings,
+    MaintenanceSettings,
+    QueueSettings,
+    WakeupSettings,
+)
 from laneway.engine import Broker
 from laneway.engine import notices as notices_module
 from laneway.engine.notices import SESSION, WAKE, Notices
@@ -154,11 +159,7 @@ async def test_broker_tells_of_its_last_push_before_it_closes(
 async def test_who_is_alone_tells_the_first_that_comes(database: str, connect: Connect) -> None:
     heard = await listen(connect, name="not one of them")
     async with Broker(database, DEAF) as pusher:
-        await pusher.create_queue("jobs")
-        await pusher._core.notices.listening.wait()
-        while not pusher._core.notices._alone:
-            await pusher.push("jobs", [OutgoingMessage("1")])
-            await asyncio.sleep(0.001)
+        await be_alone(pusher)
         await asyncio.sleep(0.05)
         while not heard.empty():
             heard.get_nowait()
@@ -170,23 +171,61 @@ async def test_who_is_alone_tells_the_first_that_comes(database: str, connect: C
             assert await heard.get()
 
 
-async def test_who_is_left_alone_tells_no_more(
+async def test_others_who_come_and_go_without_a_word_are_seen(
     database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices_module, "CENSUS", 0.0)
     other = await connect()
-    await other.execute("select set_config('application_name', $1, false)", SESSION)
     async with Broker(database, DEAF) as pusher:
-        await pusher.create_queue("jobs")
+        for name, alone in (("gone", True), (SESSION, False), (f"{SESSION} - host", False)) * 2:
+            await other.execute("select set_config('application_name', $1, false)", name)
+            await be_alone(pusher, alone)
+
+
+async def test_where_others_cannot_be_seen_they_are_told(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> bool:
+        raise Misconfigured("permission denied for view pg_stat_activity")
+
+    monkeypatch.setattr(notices_module, "is_only_one", fail)
+    monkeypatch.setattr(notices_module, "CENSUS", 0.0)
+    async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher._core.notices.listening.wait()
-        for _ in range(3):
-            await pusher.push("jobs", [OutgoingMessage("1")])
-            await asyncio.sleep(0.02)
-        assert not pusher._core.notices._alone
-        await other.execute("select set_config('application_name', 'gone', false)")
-        while not pusher._core.notices._alone:
-            await pusher.push("jobs", [OutgoingMessage("1")])
+        pusher._core.notices.note_told()
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        assert await waiting == ["1"]
+        assert pusher._core.notices.listening.is_set()
+
+
+async def test_who_was_alone_and_hears_no_more_tells_by_its_pushes(
+    database: str, connect: Connect
+) -> None:
+    settings = replace(DEAF, connections=ConnectionSettings(reconnect_limit=HOUR))
+    async with Broker(database, settings) as pusher:
+        await be_alone(pusher)
+        await (await connect()).execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name = $1",
+            SESSION,
+        )
+        while pusher._core.notices.listening.is_set():
             await asyncio.sleep(0.001)
+        await pusher.purge("jobs")
+        async with sleeper(database) as waiting:
+            await asyncio.sleep(0.05)  # a calm
+            await pusher.push("jobs", [OutgoingMessage("1")])
+            assert await waiting == ["1"]
+
+
+async def be_alone(pusher: Broker, alone: bool = True) -> None:  # noqa: FBT001, FBT002 - as it is named
+    """Push until it knows that it is alone, or is not."""
+    with suppress(QueueExists):
+        await pusher.create_queue("jobs")
+    await pusher._core.notices.listening.wait()
+    while pusher._core.notices._alone is not alone:
+        await pusher.push("jobs", [OutgoingMessage("1")])
+        await asyncio.sleep(0.001)
 
 
 async def test_who_only_pushes_is_not_told_of_pushes(

@@ -34,7 +34,8 @@ class Catalog:
         self._tasks = tasks
         self._age = age.total_seconds()
         self._entries: dict[str, _Entry] = {}
-        self._loads: dict[str, asyncio.Future[Queue]] = {}
+        # By what was forgotten before: nobody joins a question that is older than that.
+        self._loads: dict[tuple[int, str], asyncio.Future[Queue]] = {}
         self._renewals: set[str] = set()
         self._generation = 0
         self._changed: asyncio.Future[None] | None = None
@@ -95,7 +96,7 @@ class Catalog:
     async def _load(self, name: str) -> Queue:
         """Ask the database, once for all who want to know at the same time."""
         early = True
-        while (load := self._loads.get(name)) is not None:
+        while (load := self._loads.get((self._generation, name))) is not None:
             await asyncio.wait([load])
             if load.cancelled():
                 continue
@@ -104,21 +105,22 @@ class Catalog:
                 early = False
                 continue
             return load.result()
-        load = self._loads[name] = asyncio.get_running_loop().create_future()
+        key = (self._generation, name)
+        load = self._loads[key] = asyncio.get_running_loop().create_future()
         try:
             queue = await self._ask(name)
         except LanewayError as error:
             load.set_exception(error)
             load.exception()
             raise
-        except asyncio.CancelledError:
+        except BaseException:
             load.cancel()
             raise
         else:
             load.set_result(queue)
             return queue
         finally:
-            del self._loads[name]
+            del self._loads[key]
 
     async def _ask(self, name: str) -> Queue:
         generation = self._generation

@@ -14,7 +14,7 @@ from laneway.engine.pool import open_connection
 from laneway.engine.procedures.notification import is_only_one, listen, notify, wait_for_no_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from laneway.domain.settings import ConnectionSettings, WakeupSettings
     from laneway.engine.pool import Pool
@@ -33,6 +33,7 @@ IDS_PER_NOTICE = 500
 CALM = 2
 
 SESSION = "laneway notices"
+HELLO = "hello"
 # How often, at the most, to look whether the others have left. Seconds.
 CENSUS = 10.0
 
@@ -44,7 +45,7 @@ class Notices:
     callers. Only a push that comes after a calm takes its notice along: one call and one commit
     less until a lone message is heard of. Wake-ups are heard once somebody here waits: who only
     pushes is not disturbed by others' pushes. Where there is no other process, wake-ups are kept for
-    the first that says it has come. A notification is "sender:" and, on the channel WAKE,
+    the first that says it has come, on the channel CATALOG. A notification is "sender:" and, on the channel WAKE,
     queue ids joined by commas; a "+" after an id says that what came may not be due yet.
     """
 
@@ -77,7 +78,7 @@ class Notices:
         self._sending = asyncio.Lock()
         self._awaited = False
         self._alone = False
-        self._met = 0
+        self._met = False
         self._census_at = 0.0
         # All that is awaited is heard.
         self.listening = asyncio.Event()
@@ -90,10 +91,13 @@ class Notices:
             self._stirred.set()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
-        self._last_told = monotonic()
+        self._last_told = now = monotonic()
         queues = self._queues
         if delayed or queue_id not in queues:
             queues[queue_id] = delayed
+            if not self._alone:
+                self._stirred.set()
+        if self._alone and now >= self._census_at:
             self._stirred.set()
 
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
@@ -123,6 +127,7 @@ class Notices:
                     await self._serve(connection)
                 finally:
                     self.listening.clear()
+                    self._alone = False
                     connection.terminate()
             except LanewayError as error:
                 logger.debug("no notices until the database is back: %s", error)
@@ -144,9 +149,10 @@ class Notices:
 
     async def drain(self, pool: Pool) -> None:
         """Return once all that was told is sent, if the database is there."""
+        self._alone = False  # somebody may just be coming
         async with self._sending:
             pass
-        if self._catalog or (self._queues and not self._alone):
+        if self._queues or self._catalog:
             with suppress(LanewayError):
                 async with pool.lend() as connection:
                     await self._send(connection)
@@ -157,8 +163,7 @@ class Notices:
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
         self._on_catalog()
-        self._meet()
-        await notify(connection, CATALOG, f"{self._sender}:")
+        await notify(connection, CATALOG, f"{self._sender}:{HELLO}")
 
     async def _serve(self, connection: Connection) -> None:
         awaited: bool | None = None
@@ -173,16 +178,29 @@ class Notices:
             self._stirred.clear()
             if connection.is_closed():
                 return
-            if self._queues and not self._alone and monotonic() >= self._census_at:
+            if self._queues and monotonic() >= self._census_at:
                 await self._take_census(connection)
             await self._send(connection)
             await asyncio.sleep(self._pause)
 
     async def _take_census(self, connection: Connection) -> None:
-        met = self._met
-        alone = await is_only_one(connection, SESSION)
-        self._alone = alone and met == self._met
-        self._census_at = monotonic() + CENSUS
+        """Find out whether there are others; where that cannot be seen, there are."""
+        self._alone = False
+        self._met = False
+        # What is told from now on, who comes now may not find by itself.
+        before, self._queues = self._queues, {}
+        try:
+            alone = await is_only_one(connection, SESSION)
+        except LanewayError as error:
+            if connection.is_closed():
+                raise
+            logger.debug("whether there are other processes cannot be seen: %s", error)
+        else:
+            self._alone = alone and not self._met
+        finally:
+            self._census_at = monotonic() + CENSUS
+            if not self._alone:
+                self._keep(before)
 
     async def _send(self, connection: Connection) -> None:
         async with self._sending:
@@ -200,10 +218,13 @@ class Notices:
             except BaseException:
                 # Better told twice than never.
                 self._catalog = self._catalog or catalog
-                for queue_id, delayed in queues.items():
-                    self._queues[queue_id] = delayed or self._queues.get(queue_id, False)
+                self._keep(queues)
                 self._stirred.set()
                 raise
+
+    def _keep(self, queues: Mapping[int, bool]) -> None:
+        for queue_id, delayed in queues.items():
+            self._queues[queue_id] = delayed or self._queues.get(queue_id, False)
 
     def _hear_wake(self, payload: str) -> None:
         sender, _, ids = payload.partition(":")
@@ -215,16 +236,20 @@ class Notices:
                 self._on_wake(int(digits), digits != text)
 
     def _hear_catalog(self, payload: str) -> None:
-        if not payload.startswith(self._sender):
-            self._meet()
+        sender, _, word = payload.partition(":")
+        if sender == self._sender:
+            return
+        self._meet()
+        if word != HELLO:
             self._on_catalog()
 
     def _meet(self) -> None:
-        """Take it that there are others, and tell them what was kept."""
-        self._met += 1
-        self._alone = False
-        if self._queues:
-            self._stirred.set()
+        """Know that there are others, and tell them what was kept."""
+        self._met = True
+        if self._alone:
+            self._alone = False
+            if self._queues:
+                self._stirred.set()
 
 
 def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as it is told

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from laneway.activity import Monitor
     from laneway.engine import Broker
     from laneway.server.authentication import Keyring
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from laneway.server.routing import Route
     from laneway.server.settings import ServerSettings
     from laneway.server.waits import Wait
+
+
+T = TypeVar("T")
 
 
 class Service:
@@ -38,6 +43,14 @@ class Service:
         self.routes: tuple[Route, ...] = ()
         # Requests under way in this process.
         self.busy = 0
+        self._own: dict[Callable[[], Any], Any] = {}
+
+    def own(self, kind: Callable[[], T]) -> T:
+        """Return this service's one of a kind, made when it is first asked for."""
+        thing: T | None = self._own.get(kind)
+        if thing is None:
+            thing = self._own[kind] = kind()
+        return thing
 
     def stop(self) -> None:
         """Begin to stop: who waits is answered."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.engine.notices import WAKE
+from laneway.engine.notices import CATALOG, HELLO, SESSION, WAKE
 from tests.protocol.rest.calls import add, take
 from tests.protocol.servers import make_queue, run_laneway
 
@@ -105,7 +105,7 @@ async def test_batch_is_told_to_other_processes_once(
     shared: Shared, api: httpx.AsyncClient, queue: str
 ) -> None:
     await make_queue(shared.dsn, "after")
-    connection = await asyncpg.connect(shared.dsn)
+    connection = await asyncpg.connect(shared.dsn, server_settings={"application_name": SESSION})
     heard: Counter[str] = Counter()
     arrived = asyncio.Event()
 
@@ -126,6 +126,7 @@ async def test_batch_is_told_to_other_processes_once(
 
     try:
         await connection.add_listener(WAKE, hear)
+        await connection.execute("select pg_notify($1, $2)", CATALOG, f"another:{HELLO}")
         batch = [{"type": "job", "payload": n, "queue": queue} for n in range(100)]
         assert (await api.post("/queue/batch", json=batch)).status_code == 201
         number = await wait_for(queue)

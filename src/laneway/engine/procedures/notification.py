@@ -37,11 +37,12 @@ async def notify(connection: Connection, channel: str, payload: str) -> None:
 
 
 async def is_only_one(connection: Connection, name: str) -> bool:
-    """Tell whether no other session of this name is on the database."""
+    """Tell whether this session, and no other, is seen under its name on the database."""
     alone: bool = await fetch_value(
         connection,
-        "select not exists (select from pg_catalog.pg_stat_activity"
-        " where datname = current_database() and application_name = $1 and pid <> pg_backend_pid())",
+        "select count(*) = 1 and bool_and(pid = pg_catalog.pg_backend_pid())"
+        " from pg_catalog.pg_stat_activity where datname = pg_catalog.current_database()"
+        " and pg_catalog.starts_with(application_name, $1)",
         name,
     )
     return alone

@@ -25,8 +25,6 @@ LONGEST_WAIT = 86_400
 
 NOTHING = Answer(404, encode(Message(message="Message not found")))
 
-_writer = HandoutWriter()
-
 
 class Take(msgspec.Struct, kw_only=True):
     """Which message to take, and for how long; timeout: how long to wait for one."""
@@ -87,7 +85,9 @@ async def _take(call: Call[Any, None], count: int) -> list[str]:
         call.leave()
     call.service.metrics.count_messages(Traffic.DELIVERED, count_messages(handouts))
     queue = await broker.find_queue(name)
-    return _writer.write(handouts, Taker(queue, wanted.consumer_id, wanted.lease))
+    return call.service.own(HandoutWriter).write(
+        handouts, Taker(queue, wanted.consumer_id, wanted.lease)
+    )
 
 
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:

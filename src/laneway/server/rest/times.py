@@ -49,7 +49,9 @@ _UNITS = {
 }
 _LONGEST = timedelta(days=36_500)
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_HALF = timedelta(microseconds=500)
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_HALF = _MILLISECOND / 2
 # What comes after the point, without zeros at the end.
 _THOUSANDTHS = [f"{n:03}".rstrip("0") or "0" for n in range(1000)]
 
@@ -102,7 +104,7 @@ def show_seconds(length: timedelta) -> float:
 
 def to_unix(moment: datetime) -> float:
     """Return Unix seconds to the millisecond."""
-    return round(moment.timestamp(), 3)
+    return (moment - _EPOCH + _HALF) // _MILLISECOND / 1000
 
 
 class UnixWriter:
@@ -119,6 +121,8 @@ class UnixWriter:
         since = moment - self._second
         thousandths = (since.microseconds + 500) // 1000
         if since.seconds or since.days or thousandths == len(_THOUSANDTHS):
+            if moment < _EPOCH:
+                return repr(to_unix(moment))
             rounded = moment + _HALF
             self._second = rounded.replace(microsecond=0)
             self._written = f"{int(self._second.timestamp())}."

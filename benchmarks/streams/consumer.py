@@ -50,16 +50,23 @@ class NotSettled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Takes up to 100 messages of one partition at a time and acknowledges them; delays: milliseconds, one a message."""
+    """Takes up to 100 messages at a time and acknowledges them.
+
+    delays: milliseconds, one a message. partitions: of how many it takes at once.
+    """
 
     connection: HttpConnection
     queue: str
     group: str
     delays: list[float] = field(default_factory=list)
+    partitions: int = 1
 
     async def run(self) -> None:
         """Go on until cancelled."""
-        path = f"/api/v1/pop/queue/{self.queue}?batch=100&wait=true&timeout=30000&consumerGroup={self.group}"
+        path = (
+            f"/api/v1/pop/queue/{self.queue}?batch=100&wait=true&timeout=30000"
+            f"&consumerGroup={self.group}&partitions={self.partitions}"
+        )
         while True:
             answer = await self.connection.get(path)
             arrived = time.monotonic_ns()

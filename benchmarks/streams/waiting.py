@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PARTITIONS = 16
 _PRODUCERS = 16
 _POLLERS = 8
+# Of how many partitions a wide pop takes messages.
+_WIDE = 4
 _P99 = 50.0  # milliseconds
 
 
@@ -36,6 +38,7 @@ class Course:
     stage: Stage
     queue: str
     rate: int
+    partitions: int
     delays: list[float] = field(default_factory=list)  # milliseconds
 
     async def run(self, length: timedelta) -> Delivery:
@@ -49,7 +52,8 @@ class Course:
                 for _ in range(_PRODUCERS + _POLLERS)
             ]
             consumers = [
-                Consumer(each, self.queue, "g1", self.delays) for each in connections[_PRODUCERS:]
+                Consumer(each, self.queue, "g1", self.delays, self.partitions)
+                for each in connections[_PRODUCERS:]
             ]
             waits = [asyncio.ensure_future(consumer.run()) for consumer in consumers]
             try:
@@ -90,27 +94,31 @@ class Course:
 
 
 async def measure_long_polls(stage: Stage, scale: Scale) -> list[Row]:
-    stream = await BenchStream.create(stage, "long-poll", partitions=_PARTITIONS)
-    course = Course(stage, stream.name, scale.rate)
+    return [
+        await _measure(stage, scale, "long-poll", partitions=1),
+        await _measure(stage, scale, "long-poll-wide", partitions=_WIDE),
+    ]
+
+
+async def _measure(stage: Stage, scale: Scale, name: str, *, partitions: int) -> Row:
+    stream = await BenchStream.create(stage, name, partitions=_PARTITIONS)
+    course = Course(stage, stream.name, scale.rate, partitions)
     await course.run(scale.warm_up)
     turns = []
     for number in range(scale.rounds):
-        stage.progress.step("long-poll, round", number + 1, scale.rounds)
+        stage.progress.step(f"{name}, round", number + 1, scale.rounds)
         turns.append(await course.run(scale.delivery_turn))
     latency = Latency(
         median(turn.latency.p50 for turn in turns), median(turn.latency.p99 for turn in turns)
     )
-    return [
-        Row(
-            name="long-poll",
-            ours=Figure(latency.p99, MILLISECONDS, f"p99 at {scale.rate} a second"),
-            rounds=len(turns),
-            target=Bound("at most", _P99, "ours"),
-            latency=latency,
-            cpu=Cpu(
-                median(turn.cpu.server for turn in turns),
-                median(turn.cpu.postgres for turn in turns),
-            ),
-            details={OTHERS: median(turn.busy_cores for turn in turns)},
-        )
-    ]
+    return Row(
+        name=name,
+        ours=Figure(latency.p99, MILLISECONDS, f"p99 at {scale.rate} a second"),
+        rounds=len(turns),
+        target=Bound("at most", _P99, "ours"),
+        latency=latency,
+        cpu=Cpu(
+            median(turn.cpu.server for turn in turns), median(turn.cpu.postgres for turn in turns)
+        ),
+        details={OTHERS: median(turn.busy_cores for turn in turns)},
+    )

@@ -115,7 +115,7 @@ async def _measure(stage: Stage, scale: Scale, name: str, *, partitions: int) ->
         name=name,
         ours=Figure(latency.p99, MILLISECONDS, f"p99 at {scale.rate} a second"),
         rounds=len(turns),
-        target=Bound("at most", _P99, "ours"),
+        target=Bound("at most", _P99, "ours") if partitions == 1 else None,
         latency=latency,
         cpu=Cpu(
             median(turn.cpu.server for turn in turns), median(turn.cpu.postgres for turn in turns)

@@ -495,9 +495,8 @@ async def test_queue_in_use_is_looked_up_again_before_it_is_too_old(
         assert broker._core.catalog.peek("jobs") is None
 
 
-async def test_queue_made_while_another_looks_for_it_is_found(
-    broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def hold_first_look_up(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have the next look-up of a queue wait with what it found; return when it does, and until when."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def list_slowly(*args: Any) -> object:
@@ -508,6 +507,13 @@ async def test_queue_made_while_another_looks_for_it_is_found(
         return found
 
     monkeypatch.setattr(catalog_module, "list_queues", list_slowly)
+    return begun, go_on
+
+
+async def test_queue_made_while_another_looks_for_it_is_found(
+    broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = hold_first_look_up(monkeypatch)
     early = asyncio.ensure_future(broker.get_queue("new"))
     await begun.wait()
     await (await connect()).execute("select laneway.create_queue('new')")
@@ -522,17 +528,8 @@ async def test_queue_made_while_another_looks_for_it_is_found(
 async def test_queue_changed_while_it_is_looked_up_is_found_as_it_is(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def list_slowly(*args: Any) -> object:
-        found = await list_queues(*args)
-        if not begun.is_set():
-            begun.set()
-            await go_on.wait()
-        return found
-
     broker._core.catalog.forget("jobs")
-    monkeypatch.setattr(catalog_module, "list_queues", list_slowly)
+    begun, go_on = hold_first_look_up(monkeypatch)
     early = asyncio.ensure_future(broker.get_queue("jobs"))
     await begun.wait()
     await broker.update_queue("jobs", {"description": "changed"})

@@ -95,12 +95,16 @@ class Course:
 
 async def measure_long_polls(stage: Stage, scale: Scale) -> list[Row]:
     return [
-        await _measure(stage, scale, "long-poll", partitions=1),
+        await _measure(
+            stage, scale, "long-poll", partitions=1, target=Bound("at most", _P99, "ours")
+        ),
         await _measure(stage, scale, "long-poll-wide", partitions=_WIDE),
     ]
 
 
-async def _measure(stage: Stage, scale: Scale, name: str, *, partitions: int) -> Row:
+async def _measure(
+    stage: Stage, scale: Scale, name: str, *, partitions: int, target: Bound | None = None
+) -> Row:
     stream = await BenchStream.create(stage, name, partitions=_PARTITIONS)
     course = Course(stage, stream.name, scale.rate, partitions)
     await course.run(scale.warm_up)
@@ -115,7 +119,7 @@ async def _measure(stage: Stage, scale: Scale, name: str, *, partitions: int) ->
         name=name,
         ours=Figure(latency.p99, MILLISECONDS, f"p99 at {scale.rate} a second"),
         rounds=len(turns),
-        target=Bound("at most", _P99, "ours") if partitions == 1 else None,
+        target=target,
         latency=latency,
         cpu=Cpu(
             median(turn.cpu.server for turn in turns), median(turn.cpu.postgres for turn in turns)

@@ -177,9 +177,11 @@ async def test_others_who_come_and_go_without_a_word_are_seen(
     monkeypatch.setattr(notices_module, "CENSUS", 0.0)
     other = await connect()
     async with Broker(database, DEAF) as pusher:
-        for name, alone in (("gone", True), (SESSION, False), (f"{SESSION} - host", False)) * 2:
+        for name in (SESSION, f"{SESSION} - host"):
+            await be_alone(pusher)
             await other.execute("select set_config('application_name', $1, false)", name)
-            await be_alone(pusher, alone)
+            await be_alone(pusher, alone=False)
+            await other.execute("select set_config('application_name', 'gone', false)")
 
 
 async def test_where_others_cannot_be_seen_they_are_told(
@@ -218,7 +220,7 @@ async def test_who_was_alone_and_hears_no_more_tells_by_its_pushes(
             assert await waiting == ["1"]
 
 
-async def be_alone(pusher: Broker, alone: bool = True) -> None:  # noqa: FBT001, FBT002 - as it is named
+async def be_alone(pusher: Broker, *, alone: bool = True) -> None:
     """Push until it knows that it is alone, or is not."""
     with suppress(QueueExists):
         await pusher.create_queue("jobs")

@@ -34,7 +34,7 @@ CALM = 2
 
 SESSION = "laneway notices"
 HELLO = "hello"
-# How often, at the most, to look whether the others have left. Seconds.
+# How often, at the most, to look whether there are others. Seconds.
 CENSUS = 10.0
 
 
@@ -45,8 +45,9 @@ class Notices:
     callers. Only a push that comes after a calm takes its notice along: one call and one commit
     less until a lone message is heard of. Wake-ups are heard once somebody here waits: who only
     pushes is not disturbed by others' pushes. Where there is no other process, wake-ups are kept for
-    the first that says it has come, on the channel CATALOG. A notification is "sender:" and, on the channel WAKE,
-    queue ids joined by commas; a "+" after an id says that what came may not be due yet.
+    the first that comes. A notification is "sender:" and, on the channel WAKE, queue ids joined by
+    commas; a "+" after an id says that what came may not be due yet. On the channel CATALOG, HELLO
+    says that the sender has come, and nothing that something changed.
     """
 
     def __init__(
@@ -149,9 +150,9 @@ class Notices:
 
     async def drain(self, pool: Pool) -> None:
         """Return once all that was told is sent, if the database is there."""
-        self._alone = False  # somebody may just be coming
         async with self._sending:
             pass
+        self._alone = False  # somebody may just be coming
         if self._queues or self._catalog:
             with suppress(LanewayError):
                 async with pool.lend() as connection:
@@ -185,22 +186,23 @@ class Notices:
 
     async def _take_census(self, connection: Connection) -> None:
         """Find out whether there are others; where that cannot be seen, there are."""
-        self._alone = False
-        self._met = False
-        # What is told from now on, who comes now may not find by itself.
-        before, self._queues = self._queues, {}
-        try:
-            alone = await is_only_one(connection, SESSION)
-        except LanewayError as error:
-            if connection.is_closed():
-                raise
-            logger.debug("whether there are other processes cannot be seen: %s", error)
-        else:
-            self._alone = alone and not self._met
-        finally:
-            self._census_at = monotonic() + CENSUS
-            if not self._alone:
-                self._keep(before)
+        async with self._sending:
+            self._alone = False
+            self._met = False
+            # What is told from now on, who comes now may not find by itself.
+            before, self._queues = self._queues, {}
+            try:
+                alone = await is_only_one(connection, SESSION)
+            except LanewayError as error:
+                if connection.is_closed():
+                    raise
+                logger.debug("whether there are other processes cannot be seen: %s", error)
+            else:
+                self._alone = alone and not self._met
+            finally:
+                self._census_at = monotonic() + CENSUS
+                if not self._alone:
+                    self._keep(before)
 
     async def _send(self, connection: Connection) -> None:
         async with self._sending:

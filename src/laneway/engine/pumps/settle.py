@@ -113,7 +113,7 @@ class SettlePump:
 
     async def _ack(self, connection: Connection, loads: Sequence[Runs]) -> list[list[LostRun]]:
         """Settle; what two callers name, the first one has settled."""
-        first, again = _part(loads) if len(loads) > 1 else ([0], [])
+        first, again = _part(loads)
         if not again:
             return await self._ack_apart(connection, loads)
         lost = dict(
@@ -187,8 +187,8 @@ class SettlePump:
 def _part(loads: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return the positions of those that name what none before them does, and of the others."""
     places = {(load.tokens[0], load.lanes[0], load.first[0]) for load in loads}
-    if len(places) == sum(load.messages for load in loads):
-        # One message each, as mostly.
+    if len(loads) == 1 or len(places) == sum(load.messages for load in loads):
+        # One alone, or one message each, as mostly.
         return list(range(len(loads))), []
     named: dict[tuple[Token, int], set[int]] = {}
     first: list[int] = []

@@ -100,6 +100,10 @@ def read_message(
     if body.priority >= settings.priority_levels:
         highest = settings.priority_levels - 1
         raise InvalidInput([Issue("too_big", (*place, "priority"), f"Expected `int` <= {highest}")])
+    if "\0" in body.type or "\0" in (body.queue or "") or "\0" in (body.dedup_key or ""):
+        texts = {"type": body.type, "queue": body.queue, "dedupKey": body.dedup_key}
+        field = next(name for name, text in texts.items() if "\0" in (text or ""))
+        raise InvalidInput([Issue("custom", (*place, field), "A NUL cannot be stored")])
     try:
         payload = str(body.payload, "utf-8")
     except UnicodeDecodeError:

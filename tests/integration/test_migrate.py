@@ -15,6 +15,8 @@ from laneway.sql.package import Migration, Package, Routine, load_package
 from tests.catalogue import FILE, make_catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.postgres import Connect
 
 TABLE = Migration(1, "thing", "create table laneway.thing (id integer primary key);")
@@ -40,9 +42,10 @@ SMALL = Package(migrations=(TABLE,), functions=(ANSWER, DOUBLE), views=(THINGS,)
 
 
 @pytest.fixture
-async def connection(blank_database: str) -> asyncpg.Connection[asyncpg.Record]:
-    # Closed by the database's own end: it is dropped with force.
-    return await asyncpg.connect(blank_database)
+async def connection(blank_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(blank_database)
+    yield connection
+    await connection.close()
 
 
 async def test_shipped_schema_installs_and_verifies(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
     from uuid import UUID
 
     from tests.sql.calls import Delivery, Place
@@ -43,12 +43,14 @@ class Message:
     attempt: int = 0  # spent, or under way while it is processing
     parked: bool = False  # waits out of line
     postponed: bool = False  # parked, and not due yet
+    since: datetime = field(init=False)  # parked: its age counts from then
     hold: Part | None = None
     died: int = 0
     in_log: bool = True
 
     def __post_init__(self) -> None:
         self.content = self.original
+        self.since = self.created_at
 
     @property
     def lane_id(self) -> int:
@@ -106,7 +108,7 @@ class Model:
     def next_shared(self, count: int, partition: str | None, priority: int | None) -> list[Message]:
         def place(message: Message) -> tuple[object, ...]:
             if message.parked:
-                return -message.level, 0, message.created_at, message.seq
+                return -message.level, 0, message.since, message.seq
             return -message.level, 1, message.created_at, message.lane_id, message.seq
 
         def wanted(message: Message) -> bool:
@@ -184,6 +186,7 @@ class Model:
             if message.in_line:
                 assert message.delayed
                 message.parked = True
+                message.since = message.created_at
                 message.postponed = True
 
     def settle(self, message: Message, state: str | None) -> None:
@@ -200,6 +203,7 @@ class Model:
         message.hold = None
         message.parked = True
         message.postponed = later
+        message.since = datetime.now(UTC) if later else message.created_at
 
     def fail(self, message: Message, *, later: bool, dead: bool | None) -> str:
         """Do what nack does with one message."""

@@ -15,6 +15,7 @@ from tests.sql.calls import (
     ack,
     claim,
     count,
+    create_group,
     create_queue,
     find_orphans,
     keep_nothing,
@@ -49,6 +50,30 @@ async def test_queue_has_its_defaults_and_a_group_of_its_own(session: Session) -
 async def test_own_group_of_an_ordered_queue_is_ordered(session: Session) -> None:
     await create_queue(session, ordered=True)
     assert await session.fetchval("select ordered from laneway.consumer_group")
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_changed_settings_hold_for_every_group_at_once(
+    session: Session, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    groups = [queue.group_id, await create_group(session, queue, "other")]
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    recorded = {group: await claim(session, group, 1) for group in groups}
+    await update(session, queue.name, lease="2 hours", record_events=False)
+    for group in groups:
+        [unrecorded] = await claim(session, group, 1)
+        now = await session.fetchval("select clock_timestamp()")
+        assert HOUR < unrecorded.until - now <= 2 * HOUR
+        await ack(session, [unrecorded])
+        await ack(session, recorded[group])
+    rows = await session.fetch(
+        "select action, group_id from laneway.event where group_id is not null"
+    )
+    # What was claimed while events were recorded has its end among them.
+    assert sorted(map(tuple, rows)) == sorted(
+        (action, group) for action in ("acked", "claimed") for group in groups
+    )
 
 
 async def test_taken_name_is_refused(session: Session, connect: Connect) -> None:

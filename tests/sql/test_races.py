@@ -504,3 +504,19 @@ async def test_claims_with_nothing_to_give_do_not_block_each_other_for_good(
         return turned_away
 
     await asyncio.gather(claim_often(session), claim_often(other))
+
+
+async def test_group_made_during_a_change_has_what_was_changed(
+    session: Session, other: Session, queue: Queue
+) -> None:
+    async with session.transaction():
+        await session.execute(
+            "select laneway.update_queue($1, $2)",
+            queue.name,
+            '{"lease": "2 hours", "record_events": false}',
+        )
+        making = await start_and_block(session, other, create_group(other, queue, "late"))
+    row = await session.fetchrow(
+        "select lease, record_events from laneway.consumer_group where group_id = $1", await making
+    )
+    assert tuple(row or ()) == (2 * HOUR, False)

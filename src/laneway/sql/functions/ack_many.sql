@@ -13,15 +13,15 @@ declare
   v_one_token boolean;
   v_settled int[];    -- of the runs, which
   v_rest int[];
-  v_claim laneway.claim;
+  v_claim record;
   v_seqs int8multirange;
 begin
   if v_count = 0 or cardinality(p_lanes) <> v_count or cardinality(p_first) <> v_count or cardinality(p_last) <> v_count then
     return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last); -- which says what is wrong with them
     return;
   end if;
-  v_one_token := p_tokens = pg_catalog.array_fill(p_tokens[1], array[v_count]);
-  if v_one_token and p_lanes = pg_catalog.array_fill(p_lanes[1], array[v_count]) then
+  v_one_token := v_count = 1 or p_tokens = pg_catalog.array_fill(p_tokens[1], array[v_count]);
+  if v_one_token and (v_count = 1 or p_lanes = pg_catalog.array_fill(p_lanes[1], array[v_count])) then
     -- Several runs are those of consumers who hold what they got by one claim, each its own.
     if v_count = 1 then
       v_seqs := int8multirange(int8range(p_first[1], p_last[1], '[]'));
@@ -30,20 +30,23 @@ begin
         from (select range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs, sum(u.last_seq - u.first_seq + 1) as n
                 from unnest(p_first, p_last) u (first_seq, last_seq)) a;
     end if;
-    delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true and c.pending = v_seqs returning * into v_claim;
+    delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true and c.pending = v_seqs
+      returning c.queue_id, c.group_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at into v_claim;
     if not found then
       update laneway.claim c set pending = c.pending - v_seqs
-       where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true and c.pending @> v_seqs and c.pending <> v_seqs returning * into v_claim;
+       where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true and c.pending @> v_seqs and c.pending <> v_seqs
+      returning c.queue_id, c.group_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at into v_claim;
+      if not found then
+        return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
+        return;
+      end if;
     end if;
-    if not found then
-      return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last);
-      return;
+    if v_claim.queue_id is not null then
+      insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, part_first, part_last)
+      values (case when v_claim.aside then laneway.current_segment(true) else v_claim.segment - v_claim.segment % 2 end,
+              v_now, 'acked', v_claim.queue_id, v_claim.group_id, p_lanes[1], v_claim.segment, lower(v_seqs), upper(v_seqs) - 1, v_claim.attempt, p_tokens[1], v_claim.consumer, v_claim.claimed_at,
+              case when v_count > 1 then p_first end, case when v_count > 1 then p_last end);
     end if;
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, part_first, part_last)
-    select case when v_claim.aside then laneway.current_segment(true) else v_claim.segment - v_claim.segment % 2 end,
-           v_now, 'acked', q.queue_id, v_claim.group_id, v_claim.lane_id, v_claim.segment, lower(v_seqs), upper(v_seqs) - 1, v_claim.attempt, v_claim.token, v_claim.consumer, v_claim.claimed_at,
-           case when v_count > 1 then p_first end, case when v_count > 1 then p_last end
-      from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id and q.record_events;
     return;
   end if;
   if p_shared then
@@ -54,14 +57,12 @@ begin
       delete from laneway.claim c
        where c.token = p_tokens[1] and (c.until > v_now) is true
          and c.pending = int8multirange(int8range(p_first[array_position(p_lanes, c.lane_id)], p_last[array_position(p_lanes, c.lane_id)], '[]'))
-      returning array_position(p_lanes, c.lane_id) as i, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at),
+      returning array_position(p_lanes, c.lane_id) as i, c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
-      select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment,
+      select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment,
              p_first[c.i], p_last[c.i], c.attempt, p_tokens[1], c.consumer, c.claimed_at
-        from (select g.group_id, o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
-               where g.group_id = (select min(s.group_id) from settled s) and o.record_events offset 0) q
-        join settled c on c.group_id = q.group_id)
+        from settled c where c.queue_id is not null)
     select array_agg(c.i) into v_settled from settled c;
   else
     -- Most claims are settled whole, one run each; what is not, goes the longer way below. Found by their key one by
@@ -75,22 +76,20 @@ begin
                                      where k.token = u.token and k.lane_id = u.lane_id and k.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]')) offset 0) k
                offset 0) u
        where c.ctid = u.place and (c.until > v_now) is true and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]'))
-      returning u.i::int, c.group_id, c.lane_id, c.segment, u.first_seq, u.last_seq, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
+      returning u.i::int, c.queue_id, c.group_id, c.lane_id, c.segment, u.first_seq, u.last_seq, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
     by_lane as (
-      select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,
+      select c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,
              array_agg(c.first_seq) as firsts, array_agg(c.last_seq) as lasts, array_agg(c.token) as tokens, array_agg(c.consumer) as consumers,
              array_agg(c.claimed_at) as since
-        from settled c group by c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
+        from settled c where c.queue_id is not null group by c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,
                                  token, consumer, since, part_first, part_last, part_token, part_consumer, part_since)
-      select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment,
+      select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment,
              c.first_seq, c.last_seq, c.attempt, case when c.n = 1 then c.tokens[1] end, case when c.n = 1 then c.consumers[1] end, case when c.n = 1 then c.since[1] end,
              case when c.n > 1 then c.firsts end, case when c.n > 1 then c.lasts end, case when c.n > 1 then c.tokens end, case when c.n > 1 then c.consumers end,
              case when c.n > 1 then c.since end
-        from by_lane c
-        cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
-                             where g.group_id = c.group_id and o.record_events offset 0) q)
+        from by_lane c)
     select array_agg(c.i) into v_settled from settled c;
   end if;
   if coalesce(cardinality(v_settled), 0) < v_count then

@@ -40,10 +40,9 @@ begin
        where u.token = v_item.token and u.lane_id = v_item.lane_id;
   end loop;
   insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
-  select laneway.current_segment(true), v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
+  select laneway.current_segment(true), v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
          c.attempt, c.token, c.consumer, c.claimed_at
     from unnest(v_settled) c
-    cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
-                         where g.group_id = c.group_id and o.record_events) q
-    cross join lateral unnest(c.pending) r (range);
+    cross join lateral unnest(c.pending) r (range)
+   where c.queue_id is not null;
 end $$;

@@ -20,30 +20,28 @@ begin
   ended as (
     delete from laneway.claim c using (select h.* from held h where h.whole offset 0) h
      where c.ctid = h.place and (c.until > v_now) is true and c.pending = h.seqs
-    returning h.runs, h.firsts, h.lasts, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
+    returning h.runs, h.firsts, h.lasts, c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
   cut as (
     update laneway.claim c set pending = c.pending - h.seqs from (select h.* from held h where not h.whole offset 0) h
      where c.ctid = h.place and (c.until > v_now) is true and c.pending @> h.seqs and c.pending <> h.seqs
-    returning h.runs, h.firsts, h.lasts, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
+    returning h.runs, h.firsts, h.lasts, c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
   settled as materialized (
-    select u.run, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, u.first_seq, u.last_seq, c.token, c.consumer, c.claimed_at
+    select u.run, c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, u.first_seq, u.last_seq, c.token, c.consumer, c.claimed_at
       from (select e.* from ended e union all select x.* from cut x) c
       cross join lateral unnest(c.runs, c.firsts, c.lasts) u (run, first_seq, last_seq)),
   by_lane as (
-    select c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,
+    select c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,
            array_agg(c.first_seq) as firsts, array_agg(c.last_seq) as lasts, array_agg(c.token) as tokens, array_agg(c.consumer) as consumers,
            array_agg(c.claimed_at) as since
-      from settled c group by c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
+      from settled c where c.queue_id is not null group by c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside),
   recorded as (
     insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,
                                token, consumer, since, part_first, part_last, part_token, part_consumer, part_since)
-    select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', q.queue_id, c.group_id, c.lane_id, c.segment,
+    select case when c.aside then laneway.current_segment(true) else c.segment - c.segment % 2 end, v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment,
            c.first_seq, c.last_seq, c.attempt, case when c.n = 1 then c.tokens[1] end, case when c.n = 1 then c.consumers[1] end, case when c.n = 1 then c.since[1] end,
            case when c.n > 1 then c.firsts end, case when c.n > 1 then c.lasts end, case when c.n > 1 then c.tokens end, case when c.n > 1 then c.consumers end,
            case when c.n > 1 then c.since end
-      from by_lane c
-      cross join lateral (select o.queue_id from laneway.consumer_group g join laneway.queue o on o.queue_id = g.queue_id
-                           where g.group_id = c.group_id and o.record_events offset 0) q)
+      from by_lane c)
   select array_agg(c.run) into v_settled from settled c;
   return v_settled;
 end $$;

@@ -41,9 +41,9 @@ begin
   else
     select array[p_first] as firsts, array[v_last] as lasts, array[1::smallint] as attempts into v_parts;
   end if;
-  insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+  insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
   select v_token, p.n - 1, p_reader_id, p_group_id, p_lane_id, p_segment, p.first_seq, p.last_seq, int8multirange(int8range(p.first_seq, p.last_seq, '[]')), p.attempt, false,
-         v_now, v_now + v_lease, p_consumer
+         v_now, v_now + v_lease, p_consumer, case when v_lane.record_events then v_lane.queue_id end
     from unnest(v_parts.firsts, v_parts.lasts, v_parts.attempts) with ordinality p (first_seq, last_seq, attempt, n);
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
   values (p_reader_id, p_segment, v_last, p_exceptions_until, v_token, v_now);

@@ -42,10 +42,10 @@ begin
   if p_alone then
     perform pg_catalog.set_config('synchronous_commit', 'off', true);
   end if;
-  select g.queue_id, q.lease, q.record_events, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
+  select g.queue_id, g.lease, g.record_events, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
          (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1) as current_segment,
          array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0) as open, (select sum(w.want) from unnest(p_wants) w (want)) as wanted
-    into v_group from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+    into v_group from laneway.consumer_group g where g.group_id = p_group_id;
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
@@ -148,9 +148,9 @@ begin
           select v_group.current_segment, v_now, 'claimed', v_group.queue_id, p_group_id, c.lane_id, c.segment, c.first_seq, c.last_seq, 1, c.token, p_consumers[c.waiter]
             from picked c where v_group.record_events),
         held as (
-          insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+          insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
           select c.token, c.reader_id, p_group_id, c.lane_id, c.segment, c.first_seq, c.last_seq, int8multirange(int8range(c.first_seq, c.last_seq, '[]')), 1, false,
-                 v_now, v_now + coalesce(p_leases[c.waiter], v_group.lease), p_consumers[c.waiter] from picked c)
+                 v_now, v_now + coalesce(p_leases[c.waiter], v_group.lease), p_consumers[c.waiter], case when v_group.record_events then v_group.queue_id end from picked c)
         select cardinality(c.bodies) = p_wants[c.waiter] or c.segment / 2 < v_group.current_segment / 2, c.waiter - 1, c.token, c.segment, c.lane_id, c.first_seq, c.partition, c.priority,
                1::smallint, v_now + coalesce(p_leases[c.waiter], v_group.lease), null::int[], null::smallint[], c.created_at, null::interval[], c.max_attempts, c.keys, c.headers, c.bodies, null::text[]
           from picked c;

@@ -38,7 +38,7 @@ begin
     with line as materialized (
       select u.i::int as i, m.* from unnest(v_mine.lanes, v_at.seqs) with ordinality u (lane_id, from_seq, i)
        cross join lateral (select m.seq, m.created_at, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.body from laneway.message m
-                            where m.segment = v_at.segment and m.lane_id = u.lane_id and m.seq > u.from_seq order by m.seq limit v_chunk) m),
+                            where m.segment = v_at.segment and m.lane_id = u.lane_id and m.seq > u.from_seq and m.seq <= u.from_seq + v_chunk order by m.seq) m),
     -- What is younger than the end of a lane that was not read to its end is left for the next time.
     seen as materialized (
       select min(e.last) filter (where e.n = v_chunk) as upto from (select l.i, count(*) as n, max(l.created_at) as last from line l group by l.i) e),
@@ -62,9 +62,9 @@ begin
     left_behind as (
       delete from laneway.progress where ctid = any (array(select distinct v_at.places[r.i] from run r))),
     claimed as (
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
       select r.token, v_mine.readers[r.i], p_group_id, v_mine.lanes[r.i], v_at.segment, r.first_seq, r.last_seq, int8multirange(int8range(r.first_seq, r.last_seq, '[]')), 1, false,
-             v_now, v_now + coalesce(p_leases[r.seat], p_lease), p_consumers[r.seat] from run r),
+             v_now, v_now + coalesce(p_leases[r.seat], p_lease), p_consumers[r.seat], case when p_record_events then p_queue_id end from run r),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,
                                  token, consumer, part_first, part_last, part_token, part_consumer)

@@ -19,9 +19,9 @@ begin
   select q.queue_id, q.lease, q.record_events into v_queue
     from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where l.lane_id = p_lane_id;
   v_lease := coalesce(p_lease, (select c.lease from laneway.content(p_reader_id, v_parked.segment, p_lane_id, p_seq) c), v_queue.lease);
-  insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error)
+  insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
   values (v_token, p_reader_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, int8multirange(int8range(p_seq, p_seq, '[]')),
-          v_parked.attempt + 1, true, v_now, v_now + v_lease, p_consumer, v_parked.error);
+          v_parked.attempt + 1, true, v_now, v_now + v_lease, p_consumer, v_parked.error, case when v_queue.record_events then v_queue.queue_id end);
   with old as (
     select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = p_reader_id order by p.step desc limit 1),
   left_behind as (

@@ -7,8 +7,9 @@
 -- arrays' order. They are for waiter (0-based) and, if they are more than it wanted, for those after it. positions, where
 -- not null, ranks each message among all that were handed out in the call, and the waiters get them in that order; else several
 -- runs for one waiter are to be merged by age. An array that would hold only nulls may be null; attempts, where not null, goes before attempt; errors, where not null, tells why each failed the last time.
--- Here is the straight path, a single lane with nothing exceptional ahead; claim_oldest and claim_merged have the same for
--- several lanes, and the rest is in claim_shared and claim_ordered.
+-- Here are the straight paths: what waits in one lane, or the oldest of several lanes for one waiter or for waiters who can hold it
+-- by one claim, all in one segment and nothing exceptional among it. Both in one function, because to call another costs as much as
+-- to read a hundred messages. claim_merged has the same for several lanes and other waiters; the rest is in claim_shared and claim_ordered.
 -- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 a want or lease that cannot be,
 -- LW503 others are reading all that may have something.
 create or replace function laneway.claim_runs(
@@ -24,25 +25,31 @@ declare
   v_at record;
   v_run record;
   v_seats record;
-  v_wanted int := 0;
-  v_want int;
+  v_wanted int;
   v_now timestamptz;
   v_token uuid;
   v_firsts bigint[];                     -- what each of several such waiters gets
   v_lasts bigint[];
   v_straight boolean;
   v_alike boolean;                       -- the waiters can hold what they get by one claim
+  v_single boolean := false;             -- so can they, and each wants one message
   v_rivals int;
   v_base text;
+  -- of several lanes
+  v_readers int[];                       -- those that nobody else is reading
+  v_lanes int[];
+  v_stand record;                        -- arrays: where they stand
+  v_share record;                        -- arrays: those that something is wanted of, and how far
+  v_chunk int;
 begin
   if p_alone then
-    perform pg_catalog.set_config('synchronous_commit', 'off', true);
+    v_base := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
   end if;
   -- The group, its first ready readers, and whether anything parked may come before them.
-  select g.queue_id, g.ordered, q.lease, q.record_events, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
+  select g.queue_id, g.ordered, g.lease, g.record_events, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
          (select k.priority from laneway.parked k where k.group_id = p_group_id order by k.priority desc limit 1) as parked
     into v_group
-    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id
+    from laneway.consumer_group g
     cross join lateral (
       select array_agg(o.reader_id) as readers, array_agg(o.lane_id) as lanes, array_agg(o.priority) as priorities
         from (select o.reader_id, o.lane_id, o.priority from laneway.reader o where o.group_id = p_group_id and o.ready order by o.priority desc, o.reader_id limit 33) o) r
@@ -50,29 +57,34 @@ begin
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
-  foreach v_want in array coalesce(p_wants, '{}') loop
-    if v_want is null or v_want not between 0 and 10000 then
-      raise exception '% messages for one waiter cannot be', coalesce(v_want::text, 'null') using errcode = 'LW422', hint = 'Ask for 0 to 10000.';
+  if cardinality(p_wants) = 1 and p_wants[1] between 1 and 10000 and p_leases is null then
+    v_wanted := p_wants[1];
+    v_alike := true;
+  else
+    if p_wants is not null and (0 <= all (p_wants) and 10000 >= all (p_wants)) is not true then
+      raise exception '% messages for one waiter cannot be', (select coalesce(w.want::text, 'null') from unnest(p_wants) w (want) where (w.want between 0 and 10000) is not true limit 1)
+        using errcode = 'LW422', hint = 'Ask for 0 to 10000.';
     end if;
-    v_wanted := v_wanted + v_want;
+    v_wanted := coalesce((select sum(w.want) from unnest(p_wants) w (want)), 0);
     if v_wanted > 50000 then
       raise exception 'more than 50000 messages in one call cannot be' using errcode = 'LW422', hint = 'Ask for fewer, in several calls.';
     end if;
-  end loop;
-  if p_leases is not null and exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') then
-    raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
-  end if;
-  if v_wanted < 1 then
-    return;
+    if p_leases is not null and exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') then
+      raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
+    end if;
+    if v_wanted < 1 then
+      return;
+    end if;
+    v_alike := cardinality(p_wants) = 1 or (p_shared and v_wanted <= 10000
+      and (p_leases is null or p_leases = pg_catalog.array_fill(p_leases[1], array[cardinality(p_wants)]))
+      and (p_consumers is null or p_consumers = pg_catalog.array_fill(p_consumers[1], array[cardinality(p_wants)])));
+    v_single := v_alike and v_wanted > 1 and p_wants = pg_catalog.array_fill(1, array[v_wanted]);
   end if;
   if v_group.ordered then
     return query select * from laneway.claim_ordered(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     return;
   end if;
   v_now := clock_timestamp();
-  v_alike := cardinality(p_wants) = 1 or (p_shared and v_wanted <= 10000
-    and (p_leases is null or p_leases = pg_catalog.array_fill(p_leases[1], array[cardinality(p_wants)]))
-    and (p_consumers is null or p_consumers = pg_catalog.array_fill(p_consumers[1], array[cardinality(p_wants)])));
   v_straight := p_partition is null and p_priority is null and v_group.reader_id is not null and (v_group.parked is null or v_group.parked <= v_group.priority);
   if v_straight and v_group.parked = v_group.priority then
     v_straight := not exists (select from laneway.parked k where k.group_id = p_group_id and k.priority = v_group.priority and k.available_at <= v_now);
@@ -82,16 +94,70 @@ begin
     while v_group.priorities[v_rivals + 1] = v_group.priority loop
       v_rivals := v_rivals + 1;
     end loop;
-    if v_rivals <= 32 then
-      if cardinality(p_wants) = 1 or (v_alike and p_wants = pg_catalog.array_fill(1, array[v_wanted])) then
+    if v_rivals <= 32 and (cardinality(p_wants) = 1 or v_single) then
+      <<several>> -- claims of one token, its parts; left where that is not enough or not so simple
+      begin
+        -- Lock first, read where they stand only then.
+        for i in 1..v_rivals loop
+          if pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_group.readers[i]) then
+            v_readers := v_readers || v_group.readers[i];
+            v_lanes := v_lanes || v_group.lanes[i];
+          end if;
+        end loop;
+        exit several when v_readers is null;
+        select array_agg(p.ctid) as places, array_agg(p.seq) as seqs, min(p.segment) as segment, bool_or(p.exceptions_until > p.seq) as exceptions,
+               min(p.segment) <> (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = min(p.segment) % 2 order by s.segment desc limit 1) as older
+          into v_stand
+          from unnest(v_readers) u (reader_id)
+          cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = u.reader_id order by p.step desc limit 1) p;
+        exit several when v_stand.exceptions or v_stand.older;
+        -- How far each lane goes: read of each somewhat more than its share and, if all of that is wanted of one, further of all.
+        v_chunk := least(v_wanted, v_wanted * 5 / (4 * cardinality(v_readers)) + 2);
+        loop
+          select array_agg(r.i) as i, array_agg(r.last_seq) as lasts, sum(r.n) as n, max(r.n) as most, bool_or(r.special) as special, bool_and(r.plain) as plain into v_share
+            from (select o.i, max(o.seq) as last_seq, count(*) as n, bool_or(o.deliver_at > v_now or o.lease is not null) as special,
+                         bool_and(o.max_attempts is null and o.key is null and o.headers is null) as plain
+                    from (select u.i, m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers from unnest(v_lanes, v_stand.seqs) with ordinality u (lane_id, from_seq, i)
+                           cross join lateral (select m.seq, m.created_at, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers from laneway.message m
+                                                where m.segment = v_stand.segment and m.lane_id = u.lane_id and m.seq > u.from_seq and m.seq <= u.from_seq + v_chunk order by m.seq) m
+                           order by m.created_at, u.i, m.seq limit v_wanted) o group by o.i) r;
+          exit when v_share.most < v_chunk or v_chunk = v_wanted or v_share.n is null;
+          v_chunk := least(v_wanted, v_chunk * 3);
+        end loop;
+        exit several when v_share.n is null or v_share.special
+          or (v_share.n < v_wanted and not (v_group.parked is null and cardinality(v_readers) = cardinality(v_group.readers)));
+        v_token := gen_random_uuid();
         return query
-          select * from laneway.claim_oldest(p_group_id, v_group.queue_id, coalesce(p_leases[1], v_group.lease), p_consumers[1], v_group.record_events,
-            v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers), cardinality(p_wants) > 1);
-      else
-        return query
-          select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
-            v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers));
-      end if;
+          with run as materialized (
+            select (u.i - 1)::smallint as part, v_readers[u.i] as reader_id, v_lanes[u.i] as lane_id, v_stand.places[u.i] as place, v_stand.seqs[u.i] + 1 as first_seq, u.last_seq, r.*
+              from unnest(v_share.i, v_share.lasts) u (i, last_seq)
+              cross join lateral (
+                select array_agg(m.created_at) as created_at, array_agg(m.max_attempts) filter (where not v_share.plain) as max_attempts, array_agg(m.key) filter (where not v_share.plain) as keys,
+                       array_agg(m.headers) filter (where not v_share.plain) as headers, array_agg(m.body) as bodies
+                  from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
+                         where m.segment = v_stand.segment and m.lane_id = v_lanes[u.i] and m.seq > v_stand.seqs[u.i] and m.seq <= u.last_seq order by m.seq) m) r),
+          moved as (
+            insert into laneway.progress (reader_id, segment, seq, moved_at) select r.reader_id, v_stand.segment, r.last_seq, v_now from run r),
+          left_behind as (
+            delete from laneway.progress where ctid = any (array(select r.place from run r))),
+          claimed as (
+            insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
+            select v_token, r.part, r.reader_id, p_group_id, r.lane_id, v_stand.segment, r.first_seq, r.last_seq, int8multirange(int8range(r.first_seq, r.last_seq, '[]')), 1, false,
+                   v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1], case when v_group.record_events then v_group.queue_id end from run r),
+          recorded as (
+            insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, part_first, part_last)
+            select v_stand.segment - v_stand.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, r.lane_id, v_stand.segment, r.first_seq, r.last_seq, 1, v_token, p_consumers[1], s.seqs, s.seqs
+              from run r
+              cross join lateral (select case when v_single then array(select generate_series(r.first_seq, r.last_seq)) end as seqs) s where v_group.record_events)
+          select 0, v_token, v_stand.segment, r.lane_id, r.first_seq, l.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
+                 null::int[], null::smallint[], r.created_at, null::interval[], r.max_attempts, r.keys, r.headers, r.bodies, null::text[]
+            from run r cross join lateral (select o.partition from laneway.lane o where o.lane_id = r.lane_id offset 0) l;
+        return;
+      end;
+    elsif v_rivals <= 32 then
+      return query
+        select * from laneway.claim_merged(p_group_id, v_group.queue_id, p_wants, p_leases, p_consumers, v_group.lease, v_group.record_events,
+          v_group.readers[:v_rivals], v_group.lanes[:v_rivals], v_group.priority, v_wanted, v_group.parked is null and v_rivals = cardinality(v_group.readers));
       if found then
         return;
       end if;
@@ -104,10 +170,10 @@ begin
       cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = v_group.reader_id order by p.step desc limit 1) p
      where l.lane_id = v_group.lane_id;
     -- Apart, because a segment that is known beforehand is the only one that is opened.
-    select count(*)::int as n, max(m.seq) as last, bool_or(m.deliver_at > v_now or m.lease is not null) as special,
-           bool_and(m.max_attempts is null and m.key is null and m.headers is null) as plain, array_agg(m.created_at) as created_at, array_agg(m.body) as bodies into v_run
+    select count(*)::int as n, max(m.seq) as last, count(m.lease) > 0 or max(m.deliver_at) > v_now as special,
+           count(m.max_attempts) + count(m.key) + count(m.headers) = 0 as plain, array_agg(m.created_at) as created_at, array_agg(m.body) as bodies into v_run
       from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
-             where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq > v_at.seq order by m.seq limit v_wanted) m;
+             where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq > v_at.seq and m.seq <= v_at.seq + v_wanted order by m.seq) m;
     v_straight := v_at.exceptions_until <= v_at.seq and v_run.special is not true and (v_run.n = 0 or v_run.last = v_at.seq + v_run.n);
     if v_straight and v_run.n < v_wanted then
       -- Is that really all?
@@ -116,12 +182,18 @@ begin
         v_straight := not exists (select from laneway.segment s where s.segment > v_at.segment and s.segment % 2 = v_at.segment % 2 and s.opened_at is not null);
       end if;
       if v_straight and v_run.n = 0 then
-        return;
+        v_straight := not exists (select from laneway.message m where m.segment = v_at.segment and m.lane_id = v_group.lane_id and m.seq > v_at.seq);
+        if v_straight then
+          return;
+        end if;
       end if;
     end if;
     if v_straight and v_alike then
       v_token := gen_random_uuid();
-      if cardinality(p_wants) > 1 then
+      if v_single then
+        v_firsts := array(select generate_series(v_at.seq + 1, v_run.last));
+        v_lasts := v_firsts;
+      elsif cardinality(p_wants) > 1 then
         select array_agg(v_at.seq + w.upto - w.want + 1), array_agg(least(v_at.seq + w.upto, v_run.last)) into v_firsts, v_lasts
           from (select u.want, sum(u.want) over (order by u.i) as upto from unnest(p_wants) with ordinality u (want, i)) w
          where w.want > 0 and w.upto - w.want < v_run.n;
@@ -135,9 +207,9 @@ begin
         select v_at.segment - v_at.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, 1, v_token, p_consumers[1],
                v_firsts, v_lasts
          where v_group.record_events)
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
       values (v_token, v_group.reader_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, int8multirange(int8range(v_at.seq, v_run.last, '(]')),
-              1, false, v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1]);
+              1, false, v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1], case when v_group.record_events then v_group.queue_id end);
       if v_run.plain then
         return query
           select 0, v_token, v_at.segment, v_group.lane_id, v_at.seq + 1, v_at.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
@@ -167,9 +239,9 @@ begin
         select v_at.segment - v_at.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_group.lane_id, v_at.segment, v_at.seq + 1, v_run.last, 1,
                v_seats.firsts, v_seats.lasts, v_seats.tokens, v_seats.consumers
          where v_group.record_events)
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
       select s.token, v_group.reader_id, p_group_id, v_group.lane_id, v_at.segment, s.first_seq, s.last_seq,
-             int8multirange(int8range(s.first_seq, s.last_seq, '[]')), 1, false, v_now, s.until, s.consumer
+             int8multirange(int8range(s.first_seq, s.last_seq, '[]')), 1, false, v_now, s.until, s.consumer, case when v_group.record_events then v_group.queue_id end
         from unnest(v_seats.tokens, v_seats.firsts, v_seats.lasts, v_seats.untils, v_seats.consumers) s (token, first_seq, last_seq, until, consumer);
       if v_run.n = cardinality(v_seats.tokens) and v_run.plain then
         -- One message each.

@@ -33,8 +33,7 @@ declare
   v_out_readers int[] := '{}'; v_out_lanes int[] := '{}'; v_out_segments int[] := '{}'; v_out_seqs bigint[] := '{}'; v_out_attempts smallint[] := '{}'; v_out_aside boolean[] := '{}'; v_out_leases interval[] := '{}';
   v_out_errors text[] := '{}';           -- may be shorter than the others: only what was parked has one
 begin
-  select g.queue_id, q.lease, q.record_events into v_group
-    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  select g.queue_id, g.lease, g.record_events into v_group from laneway.consumer_group g where g.group_id = p_group_id;
   loop
     exit when v_left <= 0;
     select * into v_ready from laneway.ready_readers(p_group_id, v_group.queue_id, p_partition, p_priority, v_below,
@@ -187,9 +186,9 @@ begin
                        + case when e.aside then e.n * 1000000 else 0 end as island from dealt e) d
        group by d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, d.island),
     claimed as (
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
       select k.token, k.reader_id, p_group_id, k.lane_id, k.segment, k.first_seq, k.last_seq, int8multirange(int8range(k.first_seq, k.last_seq, '[]')),
-             k.attempt, k.aside, v_now, v_now + k.held, p_consumers[k.seat], k.error
+             k.attempt, k.aside, v_now, v_now + k.held, p_consumers[k.seat], k.error, case when v_group.record_events then v_group.queue_id end
         from lock k),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,

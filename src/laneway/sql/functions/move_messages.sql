@@ -96,9 +96,9 @@ begin
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'processing' then
       token := gen_random_uuid();
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error)
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
       select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, v_attempt + 1, true, v_now,
-             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error
+             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error, case when v_queue.record_events then v_queue.queue_id end
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then
       perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt, p_reason, p_consumer);

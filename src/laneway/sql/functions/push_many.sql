@@ -22,6 +22,7 @@ declare
   v_segment int;
   v_lane_id int;
   v_seq bigint;
+  v_count int := cardinality(p_bodies);
 begin
   select q.queue_id, q.name, q.kind, q.ordered, q.delay, q.max_bytes, q.record_events into v_queue from laneway.queue q
    where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
@@ -35,8 +36,8 @@ begin
     perform laneway.check_sizes(v_queue.name, v_queue.max_bytes, p_bodies);
   end if;
   select o.lane_id into v_lane_id
-    from (select o.lane_id from laneway.lane o where o.queue_id = v_queue.queue_id and o.partition = v_partition and o.priority = v_priority order by o.stripe offset 0) o
-   where pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, o.lane_id) limit 1;
+    from laneway.lane o where o.queue_id = v_queue.queue_id and o.partition = v_partition and o.priority = v_priority
+     and pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, o.lane_id) order by o.stripe limit 1;
   if v_lane_id is null then
     v_lane_id := laneway.lock_lane(v_queue.queue_id, v_partition, v_priority, v_queue.ordered);
   end if;
@@ -52,13 +53,22 @@ begin
     update laneway.reader set ready = true where lane_id = v_lane_id and not ready;
   end if;
 
-  return query
-    with recorded as (
-      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
-      select v_segment - v_segment % 2, clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment, v_seq + 1, v_seq + cardinality(p_bodies), p_ride
-       where v_queue.record_events),
-    written as (
-      insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
-      select v_segment, v_lane_id, v_seq + b.n, clock_timestamp(), clock_timestamp() + v_queue.delay, b.body from unnest(p_bodies) with ordinality b (body, n))
-    select 0, cardinality(p_bodies), v_segment, v_lane_id, v_seq + 1, false;
+  if v_queue.record_events then
+    insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
+    values (v_segment - v_segment % 2, clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment, v_seq + 1, v_seq + v_count, p_ride);
+  end if;
+  if v_count = 1 then
+    insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
+    values (v_segment, v_lane_id, v_seq + 1, clock_timestamp(), clock_timestamp() + v_queue.delay, p_bodies[1]);
+  else
+    insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
+    select v_segment, v_lane_id, v_seq + b.n, clock_timestamp(), clock_timestamp() + v_queue.delay, b.body from unnest(p_bodies) with ordinality b (body, n);
+  end if;
+  idx := 0;
+  run := v_count;
+  segment := v_segment;
+  lane_id := v_lane_id;
+  seq := v_seq + 1;
+  duplicate := false;
+  return next;
 end $$;

@@ -1,5 +1,5 @@
 -- Changes a queue's settings; those not named keep their values. kind and ordered are fixed once made.
--- Locks: the row. Errors: LW404 no such queue, LW422 an unknown, fixed or bad setting.
+-- Locks: the row, then its groups'. Errors: LW404 no such queue, LW422 an unknown, fixed or bad setting.
 create or replace function laneway.update_queue(p_name text, p_settings json, p_new boolean default false) returns int
 language plpgsql set search_path = '' as $$
 declare
@@ -56,6 +56,8 @@ begin
         when '' then 'Settings and their kinds are the columns of laneway.queue.'
         else 'It is longer than nothing.' end;
   end;
+  update laneway.consumer_group set lease = v_new.lease, record_events = v_new.record_events
+   where queue_id = v_old.queue_id and (lease, record_events) is distinct from (v_new.lease, v_new.record_events);
   if v_new.kind = 'unlogged' and p_new then
     perform laneway.rotate();
   end if;

@@ -20,6 +20,7 @@ declare
   v_ready record;
   v_at record;
   v_next record;                         -- the lanes that have something, in the order in which they are handed out
+  v_was text;
   v_n int;
   v_picked int[];                        -- of those, the ones locked for the first who have nothing
   v_missed int[];                        -- the waiters for whom one was locked that another had just handed out
@@ -40,7 +41,7 @@ declare
   v_moved boolean := false;
 begin
   if p_alone then
-    perform pg_catalog.set_config('synchronous_commit', 'off', true);
+    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
   end if;
   select g.queue_id, g.lease, g.record_events, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
          (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1) as current_segment,
@@ -136,7 +137,7 @@ begin
                      case when count(m.headers) > 0 then array_agg(m.headers) end as headers, array_agg(m.body) as bodies
                 from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body from laneway.message m
                        where m.segment >= v_at.oldest and m.segment <= v_group.current_segment + 1 and m.segment = v_next.segments[u.n] and m.lane_id = v_next.lanes[u.n]
-                         and m.seq >= v_next.seqs[u.n] order by m.seq limit p_wants[v_open[u.i]]) m) m
+                         and m.seq >= v_next.seqs[u.n] and m.seq < v_next.seqs[u.n] + p_wants[v_open[u.i]] order by m.seq) m) m
            where p.step = v_next.steps[u.n] and not m.special),
         moved as (
           insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)

@@ -42,7 +42,7 @@ begin
   if pg_catalog.num_nulls(variadic p_bodies) > 0 then
     raise exception 'every message must have a body' using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
   end if;
-  if exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') or exists (select from unnest(p_max_attempts) a (attempts) where a.attempts < 1) then
+  if interval '0' >= any (p_leases) or 1 > any (p_max_attempts) then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;
   if v_width = 1 and coalesce(cardinality(p_priorities), 1) = 1 then
@@ -60,8 +60,11 @@ begin
              where o.queue_id = p_queues[1] and o.partition = any (coalesce(array_replace(p_partitions, null, ''), array[''])) and o.priority = v_priority and o.stripe = 0
              order by o.partition collate "C") o;
     v_found := cardinality(v_lane.ids);
-    v_lane.messages := case v_item.lanes when 1 then array[v_count] when v_count then array_fill(1, array[v_count])
-                            else array(select count(*)::int from unnest(v_item.groups) i (lane_group) group by i.lane_group order by i.lane_group) end;
+    if v_item.lanes in (1, v_count) then
+      v_lane.messages := array_fill(v_count / v_item.lanes, array[v_item.lanes]);
+    else
+      v_lane.messages := array(select count(*)::int from unnest(v_item.groups) i (lane_group) group by i.lane_group order by i.lane_group);
+    end if;
   else
     select array_agg(u.lane_group) as groups, array_agg(u.place) as places, max(u.lane_group) as lanes into v_item from (
       select (dense_rank() over (order by i.queue_id, i.part collate "C", i.priority))::int as lane_group,
@@ -77,13 +80,19 @@ begin
       left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
   end if;
   -- The queues' settings, per lane; of one queue, the one element that stands for all.
-  select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-         array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
-    into v_queue
-    from unnest(case when cardinality(p_queues) = 1 then p_queues else v_lane.queues end) u (queue_id)
-    left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
-  if array_position(v_queue.found, null) is not null then
-    raise exception 'queue % does not exist', v_lane.queues[array_position(v_queue.found, null)] using errcode = 'LW404', hint = 'Create the queue first.';
+  if v_width = 1 then
+    select array[q.queue_id] as found, array[q.ordered] as ordered, array[q.kind <> 'unlogged'] as logged, array[q.delay] as delays, array[q.dedup_scope = 'partition'] as scoped,
+           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered
+      into v_queue from laneway.queue q where q.queue_id = p_queues[1];
+  else
+    select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
+           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
+      into v_queue
+      from unnest(v_lane.queues) u (queue_id)
+      left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
+  end if;
+  if v_queue.found is null or array_position(v_queue.found, null) is not null then
+    raise exception 'queue % does not exist', v_lane.queues[coalesce(array_position(v_queue.found, null), 1)] using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
   -- What was taken into the outbox was small enough when it was.
   if pg_catalog.pg_column_size(p_bodies) > v_queue.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
@@ -104,7 +113,7 @@ begin
   end if;
 
   -- Read only now, under the locks: the current segments, the lanes' newest seqs, and who must be woken.
-  v_segment := laneway.current_segment(true);
+  select s.segment into v_segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1;
   if v_queue.any_unlogged then
     v_unlogged := laneway.current_segment(false);
     select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id
@@ -141,19 +150,17 @@ begin
   end if;
 
   v_now := clock_timestamp(); -- just before what is written: history looks for the event of a message by its time
+  insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
+  select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
+         v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
+    from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false;
+  insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last, largest)
+  select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, case when count(*) = 1 then min(l.lane_id) end, l.segment, case when count(*) = 1 then min(l.head) + 1 end,
+         case when count(*) = 1 then min(l.head + l.messages) end, p_ride, case when count(*) > 1 then array_agg(l.lane_id) end, case when count(*) > 1 then array_agg(l.head + 1) end,
+         case when count(*) > 1 then array_agg(l.head + l.messages) end, case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
+    from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i)
+   where v_queue.recorded[least(l.i, v_width)] and l.messages > 0 group by l.queue_id, l.segment;
   return query
-    with written as (
-      insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
-      select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
-             v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
-        from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false),
-    recorded as (
-      insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last, largest)
-      select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, case when count(*) = 1 then min(l.lane_id) end, l.segment, case when count(*) = 1 then min(l.head) + 1 end,
-             case when count(*) = 1 then min(l.head + l.messages) end, p_ride, case when count(*) > 1 then array_agg(l.lane_id) end, case when count(*) > 1 then array_agg(l.head + 1) end,
-             case when count(*) > 1 then array_agg(l.head + l.messages) end, case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
-        from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i)
-       where v_queue.recorded[least(l.i, v_width)] and l.messages > 0 group by l.queue_id, l.segment)
     select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),
            coalesce(v_first_seqs[i.n], v_heads[i.lane_group] + i.place), i.take is false
       from unnest(v_item.groups, v_item.places, v_take) with ordinality i (lane_group, place, take, n);

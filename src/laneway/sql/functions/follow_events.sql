@@ -14,16 +14,21 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
     select e.* from laneway.event e where e.xid = any (array(select x from pg_catalog.pg_snapshot_xip(p_seen) x))),
   following as materialized (
     select e.* from laneway.event e where e.xid >= pg_catalog.pg_snapshot_xmax(p_seen) order by e.xid fetch first (greatest(p_limit, 0)) rows with ties),
+  seen as materialized (
+    select l.*, l.small and cardinality(l.part_lane) > 10 as whole
+      from (select l.*, l.largest <= p_large as small from late l union all select n.*, n.largest <= p_large from following n) l),
   found as (
-    select f.*, coalesce(p.lane_id, f.lane_id) as run_lane, coalesce(p.first_seq, f.first_seq) as run_first, coalesce(p.last_seq, f.last_seq) as run_last, coalesce(p.token, f.token) as run_token,
-           coalesce(p.consumer, f.consumer) as run_consumer, coalesce(p.since, f.since) as run_since
-      from (select l.*, l.largest <= p_large and cardinality(l.part_lane) > 10 as whole from (select l.* from late l union all select n.* from following n) l) f
-      left join lateral (
+    select f.*, f.lane_id as run_lane, f.first_seq as run_first, f.last_seq as run_last, f.token as run_token, f.consumer as run_consumer, f.since as run_since
+      from seen f where f.part_first is null or f.whole
+    union all
+    select f.*, coalesce(p.lane_id, f.lane_id), coalesce(p.first_seq, f.first_seq), coalesce(p.last_seq, f.last_seq), coalesce(p.token, f.token), coalesce(p.consumer, f.consumer), coalesce(p.since, f.since)
+      from (select f.* from seen f where f.part_first is not null and f.whole is not true offset 0) f
+      cross join lateral (
         select c.lane_id, lower(r.range) as first_seq, upper(r.range) - 1 as last_seq, c.token, c.consumer, c.since
           from (select u.lane_id, u.token, u.consumer, u.since, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs
                   from unnest(f.part_lane, f.part_first, f.part_last, f.part_token, f.part_consumer, f.part_since) u (lane_id, first_seq, last_seq, token, consumer, since)
-                 where f.whole is not true group by u.lane_id, u.token, u.consumer, u.since) c
-          cross join lateral unnest(c.seqs) r (range)) p on true)
+                 group by u.lane_id, u.token, u.consumer, u.since) c
+          cross join lateral unnest(c.seqs) r (range)) p)
   select pg_catalog.pg_current_snapshot(), f.xid, f.event_id, f.at, laneway.event_kind(f.action, f.detail), f.queue_id, coalesce(q.name, f.detail ->> 'name'), g.name,
          l.partition, l.priority, f.message_segment, f.run_lane, f.run_first, f.run_last, f.attempt, f.run_token, f.run_consumer, f.run_since, f.reason, f.detail,
          h.created_at, t.created_at, coalesce(h.max_attempts, q.max_attempts), coalesce(h.lease, q.lease), b.seqs, b.sizes,
@@ -40,7 +45,7 @@ language sql stable set search_path = '' set plan_cache_mode = force_generic_pla
     left join lateral (
       select array_agg(m.seq order by m.size desc, m.seq) as seqs, array_agg(m.size order by m.size desc, m.seq) as sizes
         from (select m.seq, octet_length(m.body::text) as size from laneway.message m
-               where f.action = 'pushed' and m.segment = f.message_segment and m.lane_id = f.run_lane and m.seq between f.run_first and f.run_last
+               where f.action = 'pushed' and f.small is not true and m.segment = f.message_segment and m.lane_id = f.run_lane and m.seq between f.run_first and f.run_last
                  -- Bodies as they lie are small unless they are compressed; only those that may be large are opened.
                  and (pg_catalog.pg_column_size(m.body) > p_large or pg_catalog.pg_column_compression(m.body) is not null) and octet_length(m.body::text) > p_large
                order by 2 desc, 1 limit 10) m) b on true

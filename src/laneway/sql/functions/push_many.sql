@@ -54,8 +54,9 @@ begin
   end if;
 
   if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail)
-    values (v_segment - v_segment % 2, clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment, v_seq + 1, v_seq + v_count, p_ride);
+    -- No body is larger than all together: mostly enough to know that none need be looked at for large ones.
+    insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, largest)
+    values (v_segment - v_segment % 2, clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment, v_seq + 1, v_seq + v_count, p_ride, pg_catalog.pg_column_size(p_bodies));
   end if;
   if v_count = 1 then
     insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)

@@ -58,22 +58,36 @@ async def test_changed_settings_hold_for_every_group_at_once(
 ) -> None:
     queue = await create_queue(session, ordered=ordered)
     groups = [queue.group_id, await create_group(session, queue, "other")]
-    await push(session, queue, ["1", "2"], partitions=["a", "b"])
-    recorded = {group: await claim(session, group, 1) for group in groups}
+    await push(session, queue, ["1", "2", "3"], partitions=["a", "b", "c"])
+    recorded = {group: await claim(session, group, 1, 1) for group in groups}
     await update(session, queue.name, lease="2 hours", record_events=False)
     for group in groups:
         [unrecorded] = await claim(session, group, 1)
         now = await session.fetchval("select clock_timestamp()")
         assert HOUR < unrecorded.until - now <= 2 * HOUR
-        await ack(session, [unrecorded])
-        await ack(session, recorded[group])
+        await nack(session, [unrecorded])
+        [acked, nacked] = recorded[group]
+        await ack(session, [acked])
+        await nack(session, [nacked])
     rows = await session.fetch(
-        "select action, group_id from laneway.event where group_id is not null"
+        "select group_id, action, count(*) from laneway.events where group_id is not null group by 1, 2"
     )
-    # What was claimed while events were recorded has its end among them.
+    # What was claimed while events were recorded has its end among them, and nothing else.
     assert sorted(map(tuple, rows)) == sorted(
-        (action, group) for action in ("acked", "claimed") for group in groups
+        (group, action, number)
+        for group in groups
+        for action, number in (("acked", 1), ("claimed", 2), ("nacked", 1))
     )
+
+
+async def test_groups_get_their_queues_lease_to_the_letter(session: Session) -> None:
+    queue = await create_queue(session, lease="1 month")
+    await update(session, queue.name, lease="30 days")  # which compares as equal
+    leases = await session.fetchrow(
+        "select q.lease::text, g.lease::text from laneway.queue q "
+        "join laneway.consumer_group g using (queue_id)"
+    )
+    assert tuple(leases or ()) == ("30 days", "30 days")
 
 
 async def test_taken_name_is_refused(session: Session, connect: Connect) -> None:

@@ -520,3 +520,23 @@ async def test_group_made_during_a_change_has_what_was_changed(
         "select lease, record_events from laneway.consumer_group where group_id = $1", await making
     )
     assert tuple(row or ()) == (2 * HOUR, False)
+
+
+async def test_group_being_made_holds_up_no_change_of_its_queue(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    third = await connect()
+    await third.execute("set lock_timeout = '10s'")
+    async with session.transaction():
+        # As a push to a new partition does, before it needs the queue's row.
+        await session.execute(
+            "select pg_advisory_xact_lock_shared('laneway.queue'::regclass::oid::int, $1)",
+            queue.queue_id,
+        )
+        making = await start_and_block(session, other, create_group(other, queue, "late"))
+        await third.execute(
+            "select laneway.update_queue($1, $2)", queue.name, '{"lease": "2 hours"}'
+        )
+        await push(session, queue, ["1"], partitions=["new"])
+    [late] = await claim(other, await making, 1)
+    assert late.until - await other.fetchval("select clock_timestamp()") > HOUR

@@ -7,7 +7,7 @@
 -- arrays' order. They are for waiter (0-based) and, if they are more than it wanted, for those after it. positions, where
 -- not null, ranks each message among all that were handed out in the call, and the waiters get them in that order; else several
 -- runs for one waiter are to be merged by age. An array that would hold only nulls may be null; attempts, where not null, goes before attempt; errors, where not null, tells why each failed the last time.
--- Here are the straight paths: what waits in one lane, or the oldest of several lanes for one waiter or for waiters who can hold it
+-- Here are the straight paths: what waits in one lane, or the oldest of several lanes for one waiter or for waiters of one message each who can hold it
 -- by one claim, all in one segment and nothing exceptional among it. Both in one function, because to call another costs as much as
 -- to read a hundred messages. claim_merged has the same for several lanes and other waiters; the rest is in claim_shared and claim_ordered.
 -- Locks: the readers' advisory locks, through commit. Errors: LW404 unknown group, LW422 a want or lease that cannot be,
@@ -110,7 +110,7 @@ begin
           into v_stand
           from unnest(v_readers) u (reader_id)
           cross join lateral (select p.ctid, p.segment, p.seq, p.exceptions_until from laneway.progress p where p.reader_id = u.reader_id order by p.step desc limit 1) p;
-        exit several when v_stand.exceptions or v_stand.older;
+        exit several when v_stand.exceptions or v_stand.older or cardinality(v_stand.seqs) is distinct from cardinality(v_readers); -- one was removed just now
         -- How far each lane goes: read of each somewhat more than its share and, if all of that is wanted of one, further of all.
         v_chunk := least(v_wanted, v_wanted * 5 / (4 * cardinality(v_readers)) + 2);
         loop

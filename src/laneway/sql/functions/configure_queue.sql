@@ -1,6 +1,6 @@
 -- Changes a queue's settings, and one section of its options at the same time: members of p_options replace those of
 -- the section, objects are merged member by member, and a null takes one away. Answers the queue's id.
--- Locks: the row. Errors: LW404 no such queue, LW422 an unknown, fixed or bad setting.
+-- Locks: the row, then its groups'. Errors: LW404 no such queue, LW422 an unknown, fixed or bad setting.
 create or replace function laneway.configure_queue(p_name text, p_settings json, p_section text, p_options json) returns int
 language plpgsql set search_path = '' as $$
 declare

@@ -1,15 +1,16 @@
 -- Makes a group that reads a whole queue: from all that is kept, from now ('new'), or from a moment ('time').
 -- p_ordered null: as the queue is. Answers its id. Where it starts behind much that is kept, call rest_readers after it.
--- Locks: the queue's row, so that no change of its settings is missed; then its advisory lock, exclusive, so that no lane is.
+-- Locks: the queue's advisory lock, exclusive, so that no lane is missed; then its row, so that no change of its settings is.
 -- Errors: LW404 unknown queue, LW409 the name is taken, LW422 an empty name, an ordered group on a queue that is not, or a bad start.
 create or replace function laneway.create_group(p_queue text, p_name text, p_ordered boolean default null, p_start text default 'all', p_from timestamptz default null) returns int
 language plpgsql set search_path = '' as $$
 declare
   v_queue record;
+  v_settings record;
   v_group int;
   v_segment int;
 begin
-  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged, q.lease, q.record_events into v_queue from laneway.queue q where q.name = p_queue for key share;
+  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged into v_queue from laneway.queue q where q.name = p_queue;
   if not found then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
@@ -23,9 +24,13 @@ begin
     raise exception 'group "%" cannot start at "%"', p_name, p_start using errcode = 'LW422', hint = 'Say all, new, or time with a moment.';
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue.queue_id);
+  select q.lease, q.record_events into v_settings from laneway.queue q where q.queue_id = v_queue.queue_id and q.name = p_queue for key share;
+  if not found then
+    raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'It was deleted or renamed just now.';
+  end if;
   v_segment := laneway.current_segment(v_queue.logged);
   insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events)
-  values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_queue.lease, v_queue.record_events)
+  values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_settings.lease, v_settings.record_events)
     on conflict do nothing returning group_id into v_group;
   if not found then
     raise exception 'group "%" of queue "%" already exists', p_name, p_queue using errcode = 'LW409', hint = 'Use it, or choose another name.';

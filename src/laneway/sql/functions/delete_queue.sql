@@ -1,5 +1,5 @@
 -- Deletes a queue with all it has. Without p_force only one in which nothing is queued, in hand or dead.
--- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; then the
+-- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; its row; then the
 -- readers'. Of a queue with more than 2000 lanes and readers neither, their rows are removed later by sweep_forgotten;
 -- without p_force the log is locked against all pushes, which is given up within a tenth of a second where somebody is pushing.
 -- Errors: LW404 no such queue, LW409 not empty, LW503 somebody is pushing to a wide queue.
@@ -26,11 +26,12 @@ begin
       raise exception 'queue "%" has too many lanes to be deleted while somebody is pushing', p_name using errcode = 'LW503', hint = 'Call again, or delete it with force.';
     end;
   end if;
-  select q.queue_id into v_queue from laneway.queue q where q.name = p_name for update;
+  v_queue := (select q.queue_id from laneway.queue q where q.name = p_name);
+  perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue);
+  perform from laneway.queue q where q.queue_id = v_queue and q.name = p_name for update;
   if not found then
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';
   end if;
-  perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue);
   if p_force is not true then
     select max(c.queued + c.processing + c.dead) into v_left
       from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c;

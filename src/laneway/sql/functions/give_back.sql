@@ -41,7 +41,7 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.queue_id, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.record_events into v_queue
+  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id;
   if not found then
     delete from laneway.claim where token = p_token and part = p_part;
@@ -144,9 +144,9 @@ begin
     update laneway.reader set ready = true where reader_id = v_claim.reader_id and ready is distinct from true; -- not so that a partial index fits
   end if;
 
-  if v_queue.record_events then
+  if v_claim.queue_id is not null then
     insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
-    select laneway.current_segment(true), v_now, e.action, v_queue.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
+    select laneway.current_segment(true), v_now, e.action, c.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
            c.attempt, c.token, c.consumer, c.claimed_at, e.reason, case when p_action = 'expired' and e.action <> 'released' then json_build_object('until', c.until) end
       from laneway.claim c
       cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),

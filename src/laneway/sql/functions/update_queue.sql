@@ -57,7 +57,7 @@ begin
         else 'It is longer than nothing.' end;
   end;
   update laneway.consumer_group set lease = v_new.lease, record_events = v_new.record_events
-   where queue_id = v_old.queue_id and (lease, record_events) is distinct from (v_new.lease, v_new.record_events);
+   where queue_id = v_old.queue_id;
   if v_new.kind = 'unlogged' and p_new then
     perform laneway.rotate();
   end if;

@@ -34,7 +34,8 @@ declare
   v_alike boolean;                       -- the waiters can hold what they get by one claim
   v_single boolean := false;             -- so can they, and each wants one message
   v_rivals int;
-  v_base text;
+  v_base text;                           -- of the tokens
+  v_was text;
   -- of several lanes
   v_readers int[];                       -- those that nobody else is reading
   v_lanes int[];
@@ -43,7 +44,7 @@ declare
   v_chunk int;
 begin
   if p_alone then
-    v_base := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
+    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
   end if;
   -- The group, its first ready readers, and whether anything parked may come before them.
   select g.queue_id, g.ordered, g.lease, g.record_events, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,

@@ -15,6 +15,7 @@ from laneway.engine.procedures import redrive as procedures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from laneway.domain.messages import Delivery
@@ -32,12 +33,22 @@ class Redrive:
         self._core = core
 
     async def configure_queue(
-        self, name: str, settings: QueueChanges, section: str, options: Mapping[str, Any]
+        self,
+        name: str,
+        settings: QueueChanges,
+        section: str,
+        options: Mapping[str, Any],
+        *,
+        seen: datetime | None = None,
     ) -> None:
-        """Change settings and one section of the options at once; a null takes an option away."""
+        """Change settings and one section of the options at once; a null takes an option away.
+
+        seen: the queue's updated_at where the change rests on what was there then; TransientConflict
+        says that it was changed since.
+        """
         async with self._core.pool.lend() as connection:
             await procedures.configure_queue(
-                connection, name, settings=settings, section=section, options=options
+                connection, name, settings=settings, section=section, options=options, seen=seen
             )
         self._core.announce_change()
 
@@ -67,8 +78,10 @@ class Redrive:
         async with self._core.pool.lend() as connection:
             return await procedures.list_moves(connection, source=source, limit=limit)
 
-    async def note_attempt(self, queue: str, attempt: str, deliveries: Sequence[Delivery]) -> None:
-        """Remember what an attempt to receive got."""
+    async def note_attempt(
+        self, queue: str, attempt: str, deliveries: Sequence[Delivery], *, received: int
+    ) -> None:
+        """Remember what an attempt to receive got, and when, in milliseconds of Unix time."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             await procedures.note_attempt(
@@ -77,16 +90,17 @@ class Redrive:
                 attempt=attempt,
                 places=[delivery[:4] for delivery in deliveries],
                 window=ATTEMPT_WINDOW,
+                received=received,
             )
 
-    async def find_attempt(self, queue: str, attempt: str) -> list[tuple[UUID, MessageId]]:
-        """Return what an attempt to receive got, with the tokens; nothing when it is unknown."""
+    async def find_attempt(self, queue: str, attempt: str) -> list[tuple[UUID, MessageId, int]]:
+        """Return what an attempt to receive got, with the tokens and when; nothing if unknown."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             rows = await procedures.recall_attempt(
                 connection, queue_id=found.queue_id, attempt=attempt
             )
-        return [(token, MessageId(segment, lane, seq)) for token, segment, lane, seq in rows]
+        return [(token, MessageId(*place), received) for token, *place, received in rows]
 
     async def note_deletion(self, queue: str) -> None:
         async with self._core.pool.lend() as connection:

@@ -51,13 +51,16 @@ def send(sqs: SQSClient, url: str, body: str) -> str:
     return sent["MessageId"]
 
 
-def fail(sqs: SQSClient, url: str, times: int = 2) -> None:
-    """Receive what is there and let it go at once, so many times."""
+def fail(sqs: SQSClient, url: str, times: int = 2) -> set[str]:
+    """Receive what is there and let it go at once, so many times; return when that was sent."""
+    sent = set()
     for _ in range(times):
-        for message in drain(sqs, url, 1):
+        for message in drain(sqs, url, 1, AttributeNames=["SentTimestamp"]):
+            sent.add(message["Attributes"]["SentTimestamp"])
             sqs.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
             )
+    return sent
 
 
 def exhaust(sqs: SQSClient, url: str) -> None:
@@ -86,7 +89,7 @@ def test_message_received_too_often_goes_to_its_dead_letter_queue(
     sqs: SQSClient, pair: Pair
 ) -> None:
     sent = send(sqs, pair.source, "poison")
-    fail(sqs, pair.source)
+    moments = fail(sqs, pair.source)
     # It goes when it would be received once more, and not before.
     while not count(sqs, pair.source):
         time.sleep(0.05)
@@ -100,6 +103,7 @@ def test_message_received_too_often_goes_to_its_dead_letter_queue(
     attributes = message["Attributes"]
     assert attributes["DeadLetterQueueSourceArn"] == pair.source_arn
     assert attributes["ApproximateReceiveCount"] == "3"
+    assert {attributes["SentTimestamp"]} == moments
     if pair.dead.endswith(".fifo"):
         assert attributes["MessageGroupId"] == "g"
         assert len(attributes["MessageDeduplicationId"]) == 64
@@ -141,6 +145,27 @@ def test_what_is_behind_a_poisoned_message_is_received(sqs: SQSClient, pair: Pai
     assert bodies(messages) == ["one", "two"]
     assert {each["Attributes"]["ApproximateReceiveCount"] for each in messages} == {"1"}
     assert bodies(drain(sqs, pair.dead, 1)) == ["poison"]
+
+
+def test_dead_letters_of_a_group_keep_its_order(sqs: SQSClient, make: Callable[..., str]) -> None:
+    dead = make(fifo=True, ContentBasedDeduplication="true")
+    source = make(
+        fifo=True, ContentBasedDeduplication="true", RedrivePolicy=policy(arn_of(sqs, dead), 2)
+    )
+    texts = ["one", "two", "three"]
+    for text in texts:
+        send(sqs, source, text)
+    for _ in range(2):
+        held = drain(sqs, source, 3)
+        entries: list[Any] = [
+            {"Id": str(n), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": 0}
+            for n, each in enumerate(held)
+        ]
+        sqs.change_message_visibility_batch(QueueUrl=source, Entries=entries)
+    while count(sqs, source) < 3:
+        time.sleep(0.05)
+    assert "Messages" not in sqs.receive_message(QueueUrl=source, MaxNumberOfMessages=10)
+    assert bodies(drain(sqs, dead, 3)) == texts
 
 
 def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -> None:
@@ -221,6 +246,15 @@ def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:
             sqs.cancel_message_move_task(TaskHandle=handle)
         assert refusal.code == "InvalidParameterValue"
     assert "Results" not in sqs.list_message_move_tasks(SourceArn=arn)
+
+
+def test_queue_cannot_be_moved_to_itself(sqs: SQSClient, pair: Pair) -> None:
+    send(sqs, pair.dead, "stays")
+    with Refusal() as refusal:
+        sqs.start_message_move_task(SourceArn=pair.dead_arn, DestinationArn=pair.dead_arn)
+    assert refusal.code == "InvalidParameterValue"
+    assert "Results" not in sqs.list_message_move_tasks(SourceArn=pair.dead_arn)
+    assert bodies(drain(sqs, pair.dead, 1)) == ["stays"]
 
 
 def test_redrive_policy_is_held_to_its_target(

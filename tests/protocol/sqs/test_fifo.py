@@ -51,6 +51,17 @@ def test_attributes_of_a_fifo_queue(sqs: SQSClient, make: Callable[..., str]) ->
     assert shown["ContentBasedDeduplication"] == "false"
     assert shown["DeduplicationScope"] == "queue"
     assert shown["FifoThroughputLimit"] == "perQueue"
+    with Refusal() as refusal:
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={})
+    assert refusal.code == "MissingParameter"
+    with Refusal() as refusal:
+        sqs.set_queue_attributes(
+            QueueUrl=url, Attributes={"FifoThroughputLimit": "perMessageGroupId"}
+        )
+    assert refusal.code == "InvalidAttributeValue"
+    with Refusal() as refusal:
+        make(fifo=True, FifoThroughputLimit="perMessageGroupId")
+    assert refusal.code == "InvalidAttributeValue"
     wanted = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
     sqs.set_queue_attributes(QueueUrl=url, Attributes=wanted)  # type: ignore[arg-type]
     shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
@@ -213,14 +224,33 @@ def test_repeated_attempt_gets_the_same(sqs: SQSClient, url: str) -> None:
     ask: Any = {"QueueUrl": url, "MaxNumberOfMessages": 10, "ReceiveRequestAttemptId": "once"}
     first = sqs.receive_message(**ask)["Messages"]
     again = sqs.receive_message(**ask)["Messages"]
-    assert [m["MessageId"] for m in first] == [m["MessageId"] for m in again]
     assert bodies(again) == ["a1", "a2"]
+    assert again == first
     other = sqs.receive_message(QueueUrl=url, ReceiveRequestAttemptId="other")
     assert not other.get("Messages")
     # What it got anew settles, and then nothing is left to repeat.
     for message in again:
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     assert "Messages" not in sqs.receive_message(**ask)
+
+
+@pytest.mark.parametrize("wait", [0, 20])
+def test_attempts_repeated_at_once_get_the_same(sqs: SQSClient, url: str, wait: int) -> None:
+    callers = 6
+    for group in range(callers):
+        send(sqs, url, f"g{group}", f"{group}")
+
+    def receive(_: int) -> Any:
+        got = sqs.receive_message(
+            QueueUrl=url, ReceiveRequestAttemptId="once", WaitTimeSeconds=wait
+        )
+        return got["Messages"]
+
+    with ThreadPoolExecutor(callers) as pool:
+        got = list(pool.map(receive, range(callers)))
+    assert [messages == got[0] for messages in got] == [True] * callers
+    # The others are left for other attempts.
+    assert len(drain(sqs, url, callers - 1)) == callers - 1
 
 
 async def test_attempt_is_known_for_five_minutes(shared: Shared, sqs: SQSClient, url: str) -> None:

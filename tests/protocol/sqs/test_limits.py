@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.sqs.clients import Refusal, bodies, drain
+from tests.protocol.sqs.clients import Refusal, bodies, connect, drain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_sqs import SQSClient
+
+    from tests.protocol.conftest import Shared
 
 PREFIX = "AWS.SimpleQueueService."
 TEXT = {"DataType": "String", "StringValue": "x"}
@@ -53,7 +55,17 @@ TEXT = {"DataType": "String", "StringValue": "x"}
                 {"MessageAttributes": {"a": {"DataType": "Number", "StringValue": text}}},
                 "InvalidParameterValue",
             )
-            for text in ("many", "nan", "1_0", "0x1", " 1")
+            for text in (
+                "many",
+                "nan",
+                "1_0",
+                "0x1",
+                " 1",
+                "1e127",
+                "1e-129",
+                "1" * 39,
+                "1e" + "9" * 30,
+            )
         ),
         (
             {"MessageAttributes": {"a": {"DataType": "String", "StringValue": "\x01"}}},
@@ -84,6 +96,31 @@ def test_largest_message_counts_its_attributes(sqs: SQSClient, make: Callable[..
         sqs.send_message(QueueUrl=url, MessageBody=body + "!", MessageAttributes={"a": TEXT})  # type: ignore[dict-item]
     assert refusal.code == "InvalidParameterValue"
     assert "1024" in refusal.message
+
+
+@pytest.mark.parametrize("letter", ["é", "\x7f", "\x85", "☃", "🚀", "\n"])
+def test_size_is_that_of_the_text_however_it_is_written(
+    sqs: SQSClient, make: Callable[..., str], letter: str
+) -> None:
+    """boto3 writes all that is not ASCII, and more, as escapes of six letters or twelve."""
+    url = make(MaximumMessageSize="1024")
+    body = letter * (1024 // len(letter.encode()))
+    sqs.send_message(QueueUrl=url, MessageBody=body)
+    assert bodies(drain(sqs, url, 1)) == [body]
+    with Refusal() as refusal:
+        sqs.send_message(QueueUrl=url, MessageBody=body + letter)
+    assert refusal.code == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize("letter", ["é", "\x7f"])
+def test_largest_message_may_be_of_any_letters(shared: Shared, name: str, letter: str) -> None:
+    sqs = connect(shared.server.url)
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    body = letter * (1_048_576 // len(letter.encode()))
+    answer = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": body}])
+    assert [each["Id"] for each in answer["Successful"]] == ["a"]
+    assert bodies(drain(sqs, url, 1)) == [body]
+    sqs.close()
 
 
 def test_largest_message_of_all_goes_through(sqs: SQSClient, url: str) -> None:

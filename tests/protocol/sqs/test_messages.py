@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64decode, b64encode
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -143,6 +143,24 @@ def test_ten_messages_are_received_and_deleted_together(sqs: SQSClient, url: str
     )
     assert len(answer["Successful"]) == 9
     assert [entry["Code"] for entry in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
+
+
+def test_forged_handle_harms_only_itself(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    good = drain(sqs, url, 1)[0]["ReceiptHandle"]
+    data = b64decode(good)[:-4]
+    forged = [
+        # The segment, the lane and the seq, as far as the bits go.
+        data[:start] + b"\xff" * (end - start) + data[end:]
+        for start, end in ((20, 24), (24, 28), (28, 36))
+    ]
+    handles = [b64encode(each + crc32(each).to_bytes(4, "big")).decode() for each in forged]
+    entries: list[Any] = [
+        {"Id": str(n), "ReceiptHandle": handle} for n, handle in enumerate([*handles, good])
+    ]
+    answer = sqs.delete_message_batch(QueueUrl=url, Entries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == ["3"]
+    assert {entry["Code"] for entry in answer["Failed"]} == {"ReceiptHandleIsInvalid"}
 
 
 def test_message_is_visible_again_when_its_time_is_up(sqs: SQSClient, url: str) -> None:

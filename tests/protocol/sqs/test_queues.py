@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,6 +191,25 @@ def test_permissions_are_statements_of_the_policy(sqs: SQSClient, url: str) -> N
         with Refusal() as refusal:
             sqs.remove_permission(QueueUrl=url, Label="readers")
         assert refusal.code == "InvalidParameterValue"
+
+
+def test_permissions_given_at_once_are_all_kept(sqs: SQSClient, url: str) -> None:
+    labels = [f"label-{n}" for n in range(8)]
+
+    def add(label: str) -> None:
+        sqs.add_permission(
+            QueueUrl=url, Label=label, AWSAccountIds=[ACCOUNT], Actions=["SendMessage"]
+        )
+
+    def remove(label: str) -> None:
+        sqs.remove_permission(QueueUrl=url, Label=label)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, labels))
+        kept = json.loads(look(sqs, url)["Policy"])["Statement"]
+        assert sorted(statement["Sid"] for statement in kept) == labels
+        list(pool.map(remove, labels))
+    assert "Policy" not in look(sqs, url)
 
 
 def test_purge_empties_a_queue_once_a_minute(sqs: SQSClient, url: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 import asyncpg
@@ -33,12 +34,13 @@ class Key(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """A server that wants keys, and one of each kind."""
+    """A server that wants keys, and one of each kind. keeper: an admin of some queues."""
 
     url: str
     owner: Key
     writer: Key
     reader: Key
+    keeper: Key
 
     def connect(self, key: Key) -> SQSClient:
         return connect(self.url, key=key.id, secret=key.secret)
@@ -50,7 +52,7 @@ async def locked(server: str) -> AsyncIterator[Locked]:
     dsn = name_database(server, "signed")
     connection = await asyncpg.connect(dsn)
     made = []
-    for role, pattern in (("write", "mine-*"), ("read", None)):
+    for role, pattern in (("write", "mine-*"), ("read", None), ("admin", "kept-*")):
         key = make_key()
         await connection.execute(
             "select laneway.create_key($1, $2, $3, $4, $5)",
@@ -124,23 +126,68 @@ def test_key_is_held_to_its_role_and_queues(locked: Locked, url: str) -> None:
     assert other in reader.list_queues()["QueueUrls"]
 
 
-def test_presigned_url_is_let_in_until_it_expires(locked: Locked, url: str) -> None:
-    def presign(key: Key, *, lasts: int = 60, **parameters: str) -> str:
-        query = urlencode({"Action": "SendMessage", "QueueUrl": url, **parameters})
-        request = AWSRequest("GET", f"{locked.url}/?{query}")
-        SigV4QueryAuth(Credentials(*key), "sqs", REGION, expires=lasts).add_auth(request)
-        assert request.url is not None
-        return request.url
+def test_key_for_some_queues_sends_nothing_to_others_by_way_of_dead_letters(
+    locked: Locked,
+) -> None:
+    owner, keeper = locked.connect(locked.owner), locked.connect(locked.keeper)
+    for name in ("foreign", "kept-dead"):
+        owner.create_queue(QueueName=name)
 
-    good = presign(locked.writer, MessageBody="by URL")
+    def redrive(target: str) -> Any:
+        arn = f"arn:aws:sqs:{REGION}:000000000000:{target}"
+        return {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})}
+
+    good = redrive("kept-dead")
+    url = keeper.create_queue(QueueName="kept-source", Attributes=good)["QueueUrl"]
+    # It is not told either which of them there are.
+    for target in ("foreign", "there-is-none"):
+        with Refusal() as refusal:
+            keeper.create_queue(QueueName="kept-other", Attributes=redrive(target))
+        assert refusal.code == "AccessDenied"
+        with Refusal() as refusal:
+            keeper.set_queue_attributes(QueueUrl=url, Attributes=redrive(target))
+        assert refusal.code == "AccessDenied"
+    # Where a message came from may be a queue of others.
+    source = f"arn:aws:sqs:{REGION}:000000000000:kept-dead"
+    with Refusal() as refusal:
+        keeper.start_message_move_task(SourceArn=source)
+    assert refusal.code == "AccessDenied"
+    assert "DestinationArn" in refusal.message
+    target = source.replace("kept-dead", "kept-source")
+    keeper.start_message_move_task(SourceArn=source, DestinationArn=target)
+    tasks = keeper.list_message_move_tasks(SourceArn=source)["Results"]
+    assert tasks[0]["DestinationArn"].endswith(":kept-source")
+
+
+def presign(url: str, key: Key, *, lasts: int = 60, **parameters: str) -> str:
+    request = AWSRequest("GET", f"{url}?{urlencode(parameters)}")
+    SigV4QueryAuth(Credentials(*key), "sqs", REGION, expires=lasts).add_auth(request)
+    assert request.url is not None
+    return request.url
+
+
+def test_presigned_url_is_let_in_until_it_expires(locked: Locked, url: str) -> None:
+    send: Any = {"Action": "SendMessage", "QueueUrl": url}
+    root = f"{locked.url}/"
+    good = presign(root, locked.writer, **send, MessageBody="by URL")
     assert httpx.get(good).status_code == 200
     assert bodies(drain(locked.connect(locked.writer), url, 1)) == ["by URL"]
     changed = httpx.get(good.replace("by+URL", "else").replace("by%20URL", "else"))
     assert "<Code>SignatureDoesNotMatch</Code>" in changed.text
     late = httpx.get(good.replace("X-Amz-Expires=60", "X-Amz-Expires=61"))
     assert "<Code>SignatureDoesNotMatch</Code>" in late.text
-    past = httpx.get(presign(locked.writer, MessageBody="x", lasts=0))
+    past = httpx.get(presign(root, locked.writer, **send, MessageBody="x", lasts=0))
     assert past.status_code == 403
+
+
+def test_action_that_was_not_signed_is_refused(locked: Locked, url: str) -> None:
+    presigned = presign(url, locked.owner, Action="GetQueueAttributes")
+    changed = httpx.get(presigned, headers={"X-Amz-Target": "AmazonSQS.DeleteQueue"})
+    assert changed.status_code == 403
+    assert changed.headers["x-amzn-query-error"] == "SignatureDoesNotMatch;Sender"
+    assert url in locked.connect(locked.owner).list_queues()["QueueUrls"]
+    # What others put on a request on its way is not the caller's to sign.
+    assert httpx.get(presigned, headers={"X-Amz-Cf-Id": "x"}).status_code == 200
 
 
 def test_key_in_a_header_will_do_too(locked: Locked) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -60,6 +61,14 @@ def test_form_answers_in_xml(http: httpx.Client, place: str, name: str) -> None:
     assert "<Body>a &quot;b&quot;&#xD;\n&lt;c&gt;</Body>" in raw
 
 
+def test_digest_is_of_the_body_that_xml_can_show(http: httpx.Client, place: str, name: str) -> None:
+    pushed = {"type": "", "payload": "\u0001x", "queue": name}
+    assert http.post("/api/queue/message", json=pushed).status_code == 201
+    message = call(http, place, Action="ReceiveMessage")[0][0]
+    assert message.findtext(f"{SPACE}Body") == "\ufffdx"
+    assert message.findtext(f"{SPACE}MD5OfBody") == md5("\ufffdx".encode()).hexdigest()  # noqa: S324
+
+
 def test_both_names_of_lists_and_maps_are_read(http: httpx.Client, place: str) -> None:
     for tag, key in (("Tag", "a"), ("Tags", "b"), ("Tags.entry", "c"), ("Tag.member", "d")):
         fields = {"Action": "TagQueue", f"{tag}.1.Key": key, f"{tag}.1.Value": "1"}
@@ -86,6 +95,15 @@ def test_query_string_alone_will_do(http: httpx.Client, place: str) -> None:
     assert "<Body>x</Body>" in found.text
 
 
+def test_form_is_utf8_escaped_or_not(http: httpx.Client, place: str) -> None:
+    body = "Action=SendMessage&MessageBody=héllo+☃%20%C3%A9"
+    assert http.post(place, content=body.encode()).status_code == 200
+    assert "<Body>héllo ☃ é</Body>" in http.post(place, data={"Action": "ReceiveMessage"}).text
+    for wrong in (b"h\xe9llo", b"h%E9llo"):
+        answer = http.post(place, content=b"Action=SendMessage&MessageBody=" + wrong)
+        assert (answer.status_code, "<Code>MalformedInput</Code>" in answer.text) == (400, True)
+
+
 def test_body_url_wins_over_the_path(http: httpx.Client, place: str) -> None:
     answer = call(
         http, "/000000000000/other", Action="SendMessage", QueueUrl=place, MessageBody="x"
@@ -108,6 +126,9 @@ def test_errors_in_xml(http: httpx.Client) -> None:
     answer = http.post("/", data={"Version": "2012-11-05"})
     assert answer.status_code == 404
     assert answer.text.strip() == "<UnknownOperationException/>"
+    answer = http.get("/", params={"Foo": "1"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/xml")
+    assert answer.text.strip() == "<UnknownOperationException/>"
     refusals = [
         (413, "RequestEntityTooLarge", {"MessageBody": "x" * (2 << 20)}),
         (404, "InvalidAddress", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"}),
@@ -116,6 +137,10 @@ def test_errors_in_xml(http: httpx.Client) -> None:
         (400, "MalformedInput", {"MessageAttribute.one.Name": "x"}),
         (400, "MalformedInput", {"MessageAttribute": "x", "MessageAttribute.1.Name": "x"}),
         (400, "MalformedInput", {"DelaySeconds": "soon"}),
+        (400, "MalformedInput", {"MessageAttribute." + "9" * 5000: "x"}),
+        (400, "MalformedInput", {"MessageAttribute.\u00b2.Name": "x"}),
+        (400, "MalformedInput", {"QueueUrl" + ".a" * 3000: "x"}),
+        (400, "MalformedInput", {"MessageAttribute" + ".1" * 3000: "x"}),
     ]
     for status, code, form in refusals:
         answer = http.post("/", data={"Action": "SendMessage", **form})
@@ -125,7 +150,7 @@ def test_errors_in_xml(http: httpx.Client) -> None:
 def test_errors_in_json(http: httpx.Client, place: str) -> None:
     def ask(target: str, body: Any) -> httpx.Response:
         headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.0"}
-        content = body if isinstance(body, str) else msgspec.json.encode(body)
+        content = body if isinstance(body, str | bytes) else msgspec.json.encode(body)
         return http.post("/", content=content, headers=headers)
 
     answer = ask("AmazonSQS.GetQueueUrl", {"QueueName": "none"})
@@ -156,6 +181,10 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
     assert ask("AmazonSQS.ListQueues", "").status_code == 200
     lone = f'{{"QueueUrl": "{place}", "MessageBody": "\\ud800"}}'
     assert ask("AmazonSQS.SendMessage", lone).status_code == 400
+    for wrong in (b"\xff", b"\\n\xff"):
+        unreadable = f'{{"QueueUrl": "{place}", "MessageBody": "'.encode() + wrong + b'"}'
+        answer = ask("AmazonSQS.SendMessage", unreadable)
+        assert answer.json()["__type"] == "com.amazon.coral.service#SerializationException"
 
 
 def test_other_paths_are_left_to_other_protocols(http: httpx.Client) -> None:

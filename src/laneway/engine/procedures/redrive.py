@@ -11,7 +11,7 @@ from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from uuid import UUID
 
     import asyncpg
@@ -30,14 +30,16 @@ async def configure_queue(
     settings: QueueChanges,
     section: str,
     options: Mapping[str, Any],
+    seen: datetime | None,
 ) -> None:
     await fetch_value(
         connection,
-        "select laneway.configure_queue($1, $2, $3, $4)",
+        "select laneway.configure_queue($1, $2, $3, $4, $5)",
         name,
         encode_json(settings),
         section,
         encode_json(options),
+        seen,
         means={"LW404": QueueNotFound, "LW422": InvalidSetting},
     )
 
@@ -80,22 +82,24 @@ async def note_attempt(
     attempt: str,
     places: Sequence[tuple[Token, int, int, int]],
     window: timedelta,
+    received: int,
 ) -> None:
     columns = zip(*places, strict=True) if places else ((), (), (), ())
     await fetch_value(
         connection,
-        "select laneway.note_attempt($1, $2, $3, $4, $5, $6, $7)",
+        "select laneway.note_attempt($1, $2, $3, $4, $5, $6, $7, $8)",
         queue_id,
         attempt,
         *columns,
         window,
+        received,
     )
 
 
 async def recall_attempt(
     connection: Connection, *, queue_id: int, attempt: str
 ) -> list[asyncpg.Record]:
-    """Return (token, segment, lane_id, seq) of each message it got."""
+    """Return (token, segment, lane_id, seq, received) of each message it got."""
     return await fetch(
         connection, "select * from laneway.recall_attempt($1, $2)", queue_id, attempt
     )

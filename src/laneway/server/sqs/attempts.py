@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 from laneway.domain.messages import Delivery, Receipt, Status
 
@@ -13,25 +15,45 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
 
 
+class Attempts:
+    """One per process: what is repeated before the first call is answered waits for that."""
+
+    def __init__(self) -> None:
+        self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+
+    def find_turn(self, queue: Queue, attempt: str) -> asyncio.Lock:
+        """Return what one call of an attempt holds at a time; it is forgotten with the last."""
+        return self._turns.setdefault((queue.queue_id, attempt), asyncio.Lock())
+
+
+class Recalled(NamedTuple):
+    """received: when the attempt got it, in milliseconds of Unix time."""
+
+    deliveries: list[Delivery]
+    received: int
+
+
 async def recall_attempt(
     broker: Broker, queue: Queue, attempt: str, *, lease: timedelta
-) -> list[Delivery]:
-    """Return what the attempt got, locked anew; nothing once any of it was settled or ran out."""
+) -> Recalled | None:
+    """Return what the attempt got, locked anew; None once any of it was settled or ran out."""
     got = await broker.find_attempt(queue.name, attempt)
-    messages = await broker.find(queue.name, [message for _, message in got])
+    if not got:
+        return None
+    messages = await broker.find(queue.name, [message for _, message, _ in got])
     held = [
         message
-        for (token, _), message in zip(got, messages, strict=True)
+        for (token, *_), message in zip(got, messages, strict=True)
         if message is not None and message.status == Status.PROCESSING and message.token == token
     ]
     if len(held) < len(got):
-        return []
-    receipts = [Receipt(token, message.lane, message.seq) for token, message in got]
+        return None
+    receipts = [Receipt(token, message.lane, message.seq) for token, message, _ in got]
     untils = await broker.extend(receipts, lease=lease)
     deliveries = []
-    for (token, _), message, until in zip(got, held, untils, strict=True):
+    for (token, *_), message, until in zip(got, held, untils, strict=True):
         if until is None:
-            return []
+            return None
         deliveries.append(
             Delivery(
                 token=token,
@@ -50,4 +72,4 @@ async def recall_attempt(
                 body=message.body,
             )
         )
-    return deliveries
+    return Recalled(deliveries, got[0][2])

@@ -134,6 +134,15 @@ def read_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> dict
     }
 
 
+def check_throughput(attributes: Mapping[str, str]) -> None:
+    """Refuse a limit for each message group where duplicates are looked for in all of them."""
+    if (
+        attributes.get("FifoThroughputLimit") == "perMessageGroupId"
+        and attributes.get("DeduplicationScope") != "messageGroup"
+    ):
+        raise _bad("FifoThroughputLimit")
+
+
 def are_equal(name: str, found: str, wanted: str) -> bool:
     """Tell whether an attribute has a value, however that is written."""
     if name in _POLICIES and found and wanted:

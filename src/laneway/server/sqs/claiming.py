@@ -23,7 +23,7 @@ _PAUSE = 1.0
 
 
 async def claim(
-    exchange: Exchange, queue: Queue, want: int, *, wait: int, visibility: int | None
+    exchange: Exchange, queue: Queue, want: int, *, wait: float, visibility: int | None
 ) -> list[Delivery]:
     """Hand out messages; when the client has gone meanwhile, they are given back at once.
 
@@ -56,7 +56,7 @@ async def claim(
 
 
 async def _claim_good(
-    exchange: Exchange, queue: Queue, want: int, *, wait: int, lease: timedelta | None
+    exchange: Exchange, queue: Queue, want: int, *, wait: float, lease: timedelta | None
 ) -> list[Delivery]:
     """Claim until there is enough to show, nothing is left, or the time is up."""
     deadline = monotonic() + wait

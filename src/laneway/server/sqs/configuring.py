@@ -14,6 +14,7 @@ from laneway.server.sqs.attributes import (
     READABLE,
     SECTION,
     allows_source,
+    check_throughput,
     is_fifo,
     plan_change,
     read_options,
@@ -21,7 +22,7 @@ from laneway.server.sqs.attributes import (
     read_values,
     show_attributes,
 )
-from laneway.server.sqs.errors import Fault, invalid_value
+from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.pages import cut_page
 from laneway.server.sqs.wire import QueueRequest, Result
 
@@ -70,7 +71,10 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
 
 async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
     queue = await exchange.get_queue(request)
+    if not request.attributes:
+        raise missing("Attributes")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
+    check_throughput({**show_attributes(queue, ""), **attributes})
     await check_redrive(exchange, queue.name, attributes)
     change = plan_change(attributes)
     if "RedrivePolicy" in attributes:
@@ -96,9 +100,11 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
     text = attributes.get("RedrivePolicy")
     if not text:
         return
-    arn = read_redrive(text).arn
+    wanted = read_arn(read_redrive(text).arn, "deadLetterTargetArn")
+    # Before it is looked up, so that nobody is told which queues of others there are.
+    exchange.require_queue(wanted)
     try:
-        target = await exchange.broker.get_queue(read_arn(arn, "deadLetterTargetArn"))
+        target = await exchange.broker.get_queue(wanted)
     except QueueNotFound:
         raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
     if is_fifo(target) != name.endswith(FIFO):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from laneway.server.sqs.attributes import size_limit
 from laneway.server.sqs.digests import digest_body
 from laneway.server.sqs.errors import Fault, invalid, missing
 from laneway.server.sqs.wire import AttributeValue
@@ -18,10 +20,12 @@ MOST_ATTRIBUTES = 10
 _LONGEST_NAME = 256
 
 # What XML 1.0 has no place for.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MOST_DIGITS = 38
+_SMALLEST, _LARGEST = Decimal("1e-128"), Decimal("1e126")
 _TRACE = "AWSTraceHeader"
 
 _decode_text = msgspec.json.Decoder(str).decode
@@ -67,16 +71,23 @@ class Body(NamedTuple):
 
 
 def read_body(raw: msgspec.Raw) -> Body:
-    """Check a body as it came: a JSON string, which is kept as it is."""
+    """Check a body as it came: a JSON string, which is kept as it is where that is no waste."""
     data = bytes(raw)
     if data[:1] != b'"':
         raise Fault("SerializationException", "MessageBody has to be a string.")
-    if b"\\" in data:
-        content = _check_text(_decode_text(data))
-    else:
-        content = data[1:-1]
-        if not content.isascii():
-            _check_text(content.decode())
+    try:
+        if b"\\" in data:
+            text = _decode_text(data)
+            content = _check_text(text)
+            if len(data) > size_limit(len(content)):
+                # Clients write as escapes what need not be: a letter as six or more.
+                data = _encode(text)
+        else:
+            content = data[1:-1]
+            if not content.isascii():
+                _check_text(content.decode())
+    except UnicodeDecodeError:
+        raise Fault("SerializationException", "MessageBody is not UTF-8.") from None
     if not content:
         raise missing("MessageBody")
     return Body(data.decode(), digest_body(content), len(content))
@@ -140,7 +151,7 @@ _NO_HEADERS = Headers()
 
 
 def _check_text(text: str) -> bytes:
-    found = _FORBIDDEN.search(text)
+    found = NOT_IN_XML.search(text)
     if found is not None:
         raise Fault(
             "InvalidMessageContents",
@@ -182,10 +193,22 @@ def _check_value(name: str, value: AttributeValue) -> None:
         )
     if (value.string_value if value.is_binary else value.binary_value) is not None:
         raise invalid(f"The message attribute '{name}' has more than one value.")
-    if not value.is_binary and _FORBIDDEN.search(given):
+    if not value.is_binary and NOT_IN_XML.search(given):
         raise Fault(
             "InvalidMessageContents",
             f"Invalid binary character was found in the message attribute '{name}'.",
         )
-    if kind.startswith("Number") and not _NUMBER.fullmatch(given):
+    if kind.startswith("Number") and not _is_number(given):
         raise invalid(f"Can't cast the value of message (user) attribute '{name}' to a number.")
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether it is a number as SQS has them: 38 digits, from 10^-128 to 10^126."""
+    if not _NUMBER.fullmatch(text):
+        return False
+    try:
+        number = Decimal(text).copy_abs()
+    except InvalidOperation:
+        return False
+    digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+    return not number or (len(digits) <= _MOST_DIGITS and _SMALLEST <= number <= _LARGEST)

@@ -11,6 +11,7 @@ from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
 from laneway.server.sqs.access import identify, require_role
 from laneway.server.sqs.actions import ACTIONS
+from laneway.server.sqs.attempts import Attempts
 from laneway.server.sqs.errors import to_fault
 from laneway.server.sqs.exchange import Exchange
 from laneway.server.sqs.json import JsonCodec
@@ -40,6 +41,7 @@ class Endpoint:
     def __init__(self) -> None:
         self._json = JsonCodec(ACTIONS)
         self._query = QueryCodec(ACTIONS)
+        self._attempts = Attempts()
 
     async def answer(self, call: Call[Any, None]) -> Answer:
         target = call.request.headers.get(b"x-amz-target")
@@ -80,7 +82,13 @@ class Endpoint:
         self, call: Call[Any, None], identity: Identity, credential: bytes | None
     ) -> Exchange:
         path = "" if call.parameters is None else call.parameters.queue
-        return Exchange(call, identity=identity, path=path, credential=credential)
+        return Exchange(
+            call,
+            identity=identity,
+            path=path,
+            credential=credential,
+            attempts=self._attempts,
+        )
 
 
 def explain(error: LanewayError) -> Answer:

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call, Identity
     from laneway.server.settings import SqsSettings
     from laneway.server.sqs.addresses import Origin
+    from laneway.server.sqs.attempts import Attempts
     from laneway.server.sqs.wire import Addressed
 
 
 class Exchange:
     """credential: the header or query parameter that names the caller's key, region and account."""
 
-    __slots__ = ("_origin", "broker", "call", "credential", "identity", "path")
+    __slots__ = ("_origin", "attempts", "broker", "call", "credential", "identity", "path")
 
     def __init__(
         self,
@@ -28,11 +29,13 @@ class Exchange:
         identity: Identity,
         path: str,
         credential: bytes | None,
+        attempts: Attempts,
     ) -> None:
         self.call = call
         self.identity = identity
         self.path = path
         self.credential = credential
+        self.attempts = attempts
         self.broker: Broker = call.service.broker
         self._origin: Origin | None = None
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FORM = Struct(">16sIIIQQ")
 _SUM = 4
+_LAST_INT, _LAST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
 class Handle(NamedTuple):
@@ -58,7 +59,9 @@ def read_handle(text: str, queue_id: int) -> Handle:
         raise _refuse(text)
     token, *numbers = _FORM.unpack(form)
     handle = Handle(UUID(bytes=token), *numbers)
-    if handle.queue_id != queue_id:
+    # No message lies beyond what the database counts with.
+    beyond = max(handle.segment, handle.lane) > _LAST_INT or handle.seq > _LAST_BIGINT
+    if handle.queue_id != queue_id or beyond:
         raise _refuse(text)
     return handle
 

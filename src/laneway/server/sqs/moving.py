@@ -80,12 +80,23 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
     target = None
     if request.destination_arn:
         target = await _find(exchange, request.destination_arn, "DestinationArn")
+        if target.name == source.name:
+            raise invalid_value(
+                request.destination_arn, "DestinationArn", "It is the source itself."
+            )
         if target.name.endswith(FIFO) != source.name.endswith(FIFO):
             raise invalid_value(
                 request.destination_arn,
                 "DestinationArn",
                 "The destination has to be of the same type as the source.",
             )
+    elif exchange.identity.pattern is not None:
+        raise Fault(
+            "AccessDeniedException",
+            f'The key "{exchange.identity.name}" is limited to queues like '
+            f'"{exchange.identity.pattern}", and messages may have come from others: name the '
+            "destination in DestinationArn.",
+        )
     task = await exchange.broker.start_move(
         source.name, target=None if target is None else target.name, rate=rate
     )

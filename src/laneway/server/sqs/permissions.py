@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.domain.settings import QueueChanges
+from laneway.engine.pumps.conflicts import persist
 from laneway.server.sqs.attributes import SECTION, read_own
 from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
 from laneway.server.sqs.wire import QueueRequest
@@ -47,6 +48,14 @@ class RemovePermission(QueueRequest, kw_only=True):
 
 
 async def add_permission(exchange: Exchange, request: AddPermission) -> None:
+    await persist(lambda: _add(exchange, request))
+
+
+async def remove_permission(exchange: Exchange, request: RemovePermission) -> None:
+    await persist(lambda: _remove(exchange, request))
+
+
+async def _add(exchange: Exchange, request: AddPermission) -> None:
     queue = await exchange.get_queue(request)
     _check(request)
     policy = _read_policy(queue)
@@ -66,7 +75,7 @@ async def add_permission(exchange: Exchange, request: AddPermission) -> None:
     await _keep(exchange, queue, policy)
 
 
-async def remove_permission(exchange: Exchange, request: RemovePermission) -> None:
+async def _remove(exchange: Exchange, request: RemovePermission) -> None:
     queue = await exchange.get_queue(request)
     if not request.label:
         raise missing("Label")
@@ -112,6 +121,9 @@ def _is_named(statement: Any, label: str) -> bool:
 
 
 async def _keep(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
+    """Put it in the place of the one that was read, unless others have changed the queue since."""
     text = None if policy is None else json.dumps(policy)
     options = {"attributes": {"Policy": text}}
-    await exchange.broker.configure_queue(queue.name, QueueChanges(), SECTION, options)
+    await exchange.broker.configure_queue(
+        queue.name, QueueChanges(), SECTION, options, seen=queue.updated_at
+    )

@@ -9,7 +9,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from laneway.server.answers import Answer
+from laneway.server.sqs.contents import NOT_IN_XML
 from laneway.server.sqs.decoding import RequestDecoder
+from laneway.server.sqs.digests import digest_body
 from laneway.server.sqs.errors import Fault
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
 LARGEST_FORM = 2 * 1024 * 1024
 
 _MOST_FIELDS = 1000
+# More than any name of a field has: Entries.member.1.MessageAttributes.entry.1.Value.StringValue
+_MOST_STEPS = 10
 
 # A list's member and what one of its items is called on the wire.
 _LISTS = {
@@ -49,10 +53,11 @@ _MAPS = {
 # These are called by their action.
 _ENTRIES, _SUCCESSFUL = "Entries", "Successful"
 
+# Of an item in a list.
+_NUMBER = re.compile("[0-9]{1,9}")
+
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
 _SPECIAL = re.compile('[&<>"\r]')
-# What an error message may quote although XML has no place for it.
-_UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 UNKNOWN = Answer(404, b"<UnknownOperationException/>\n", content_type=CONTENT_TYPE)
 
@@ -106,7 +111,7 @@ def read_form(*sources: bytes) -> dict[str, str]:
         if source:
             try:
                 pairs = parse_qsl(
-                    source.decode("latin-1"),
+                    source.decode(),
                     keep_blank_values=True,
                     max_num_fields=_MOST_FIELDS,
                     errors="strict",
@@ -149,6 +154,8 @@ class _Reader:
 
 def _plant(tree: dict[str, Any], path: list[str], value: str) -> None:
     *steps, last = path
+    if len(path) > _MOST_STEPS:
+        raise Fault("SerializationException", f"{path[0]} has no field of {len(path)} parts.")
     for step in steps:
         branch = tree.setdefault(step, {})
         if not isinstance(branch, dict):
@@ -196,9 +203,10 @@ def _read_map(member: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(value: Mapping[str, Any]) -> Iterator[Any]:
-    for number in sorted(value, key=lambda text: int(text) if text.isdecimal() else -1):
-        if not number.isdecimal():
+    for number in value:
+        if not _NUMBER.fullmatch(number):
             raise Fault("SerializationException", f"{number} is not a number in a list.")
+    for number in sorted(value, key=int):
         yield value[number]
 
 
@@ -224,13 +232,21 @@ def _write(members: Mapping[str, Any], action: str) -> Iterator[str]:
 def _write_items(item: str, values: Iterable[Any], action: str) -> Iterator[str]:
     for value in values:
         if isinstance(value, dict):
-            yield f"<{item}>{''.join(_write(value, action))}</{item}>"
+            yield f"<{item}>{''.join(_write(_digest_shown(value), action))}</{item}>"
         else:
             yield f"<{item}>{_escape(str(value))}</{item}>"
 
 
+def _digest_shown(members: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with the digest of the body that XML can show: clients check it."""
+    body = members.get("Body", "")
+    shown = NOT_IN_XML.sub("\ufffd", body)
+    return members if shown == body else members | {"MD5OfBody": digest_body(shown.encode())}
+
+
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], _UNPRINTABLE.sub("\ufffd", text))
+    """Return it as XML can show it: an error may quote, or another protocol's body have, what it cannot."""
+    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], NOT_IN_XML.sub("\ufffd", text))
 
 
 def _answer(status: int, document: str, request_id: bytes) -> Answer:

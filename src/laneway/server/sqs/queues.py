@@ -18,6 +18,7 @@ from laneway.server.sqs.attributes import (
     LARGEST_MESSAGE,
     SECTION,
     are_equal,
+    check_throughput,
     plan_change,
     read_options,
     read_values,
@@ -79,6 +80,7 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     fifo = _check_name(name, request.attributes)
     exchange.require_queue(name)
     attributes = read_values(request.attributes, fifo=fifo, new=True)
+    check_throughput(attributes)
     check_tags(request.tags)
     await check_redrive(exchange, name, attributes)
     pause = exchange.settings.recreate_after

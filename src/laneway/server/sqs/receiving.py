@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -45,6 +46,8 @@ SYSTEM_ATTRIBUTES = frozenset(
     }
 )
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _FIRST = "ApproximateFirstReceiveTimestamp"
 _ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 
@@ -92,27 +95,42 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
         )
     seconds = request.visibility_timeout
     lease = timedelta(seconds=read_visibility(queue) if seconds is None else seconds)
-    deliveries = await recall_attempt(exchange.broker, queue, attempt, lease=lease)
-    if not deliveries:
-        deliveries = await _receive(exchange, request, queue)
-        await exchange.broker.note_attempt(queue.name, attempt, deliveries)
-    return await _show(exchange, request, queue, deliveries)
+    began = monotonic()
+    async with exchange.attempts.find_turn(queue, attempt):
+        again = await recall_attempt(exchange.broker, queue, attempt, lease=lease)
+        if again is not None:
+            return await _show(exchange, request, queue, again.deliveries, again.received)
+        deliveries = await _receive(exchange, request, queue, monotonic() - began)
+        if not deliveries:
+            return Messages()
+        received = _find_received(deliveries[0], request, _find_visibility(request, queue))
+        await exchange.broker.note_attempt(queue.name, attempt, deliveries, received=received)
+    return await _show(exchange, request, queue, deliveries, received)
 
 
-async def _receive(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> list[Delivery]:
+async def _receive(
+    exchange: Exchange, request: ReceiveMessage, queue: Queue, waited: float = 0
+) -> list[Delivery]:
+    """Claim what the call wants. waited: how many seconds of its time it has spent already."""
     seconds = request.wait_time_seconds
+    wait = read_wait(queue) if seconds is None else seconds
     return await claim(
         exchange,
         queue,
         request.max_number_of_messages or 1,
-        wait=read_wait(queue) if seconds is None else seconds,
+        wait=max(wait - waited, 0),
         visibility=request.visibility_timeout,
     )
 
 
 async def _show(
-    exchange: Exchange, request: ReceiveMessage, queue: Queue, deliveries: Sequence[Delivery]
+    exchange: Exchange,
+    request: ReceiveMessage,
+    queue: Queue,
+    deliveries: Sequence[Delivery],
+    received: int | None = None,
 ) -> Messages:
+    """received: when that was, where it was before this call, in milliseconds of Unix time."""
     if not deliveries:
         return Messages()
     names = {*request.attribute_names, *request.message_system_attribute_names}
@@ -122,21 +140,21 @@ async def _show(
     repeated = [delivery.id for delivery in deliveries if delivery.attempt > 1]
     if repeated and _FIRST in names:
         firsts = await exchange.broker.find_first_claims(queue.name, repeated)
-    lease = request.visibility_timeout or read_visibility(queue)
+    lease = _find_visibility(request, queue)
     shown = []
     for delivery in deliveries:
         headers = read_headers(delivery.headers)
-        received = int((delivery.until.timestamp() - _find_lease(delivery, request, lease)) * 1000)
+        at = _find_received(delivery, request, lease) if received is None else received
         body = show_body(delivery.body)
         moved = headers.moved
         message = Message(
             message_id=(moved and moved.id) or show_id(*delivery[1:4]),
-            receipt_handle=write_handle(delivery, queue.queue_id, received),
+            receipt_handle=write_handle(delivery, queue.queue_id, at),
             md5_of_body=digest_body(body.encode("utf-8", "surrogatepass")),
             body=body,
         )
         if names:
-            first = firsts.get(delivery.id, received) if _FIRST in names else received
+            first = firsts.get(delivery.id, at) if _FIRST in names else at
             message.attributes = _show_system(
                 exchange, delivery, headers, queue, first=first, names=names
             )
@@ -149,10 +167,17 @@ async def _show(
     return Messages(messages=shown)
 
 
-def _find_lease(delivery: Delivery, request: ReceiveMessage, lease: int) -> float:
+def _find_visibility(request: ReceiveMessage, queue: Queue) -> int:
+    return request.visibility_timeout or read_visibility(queue)
+
+
+def _find_received(delivery: Delivery, request: ReceiveMessage, visibility: int) -> int:
+    """Return when a message was handed out, in milliseconds of Unix time, by when that ends."""
     if request.visibility_timeout or delivery.lease is None:
-        return lease
-    return delivery.lease.total_seconds()
+        lease: float = visibility
+    else:
+        lease = delivery.lease.total_seconds()
+    return int((delivery.until.timestamp() - lease) * 1000)
 
 
 def _show_system(
@@ -168,7 +193,7 @@ def _show_system(
     sent = moved.sent if moved else None
     values: dict[str, str | None] = {
         "SenderId": exchange.origin.account,
-        "SentTimestamp": str(sent or int(delivery.created_at.timestamp() * 1000)),
+        "SentTimestamp": str(sent or (delivery.created_at - _EPOCH) // _MILLISECOND),
         # In all queues that it went through.
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
         _FIRST: str(first),

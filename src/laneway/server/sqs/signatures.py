@@ -49,7 +49,7 @@ class Signable(NamedTuple):
 def split_query(query: bytes) -> list[tuple[str, str]]:
     """Return the parameters with their values decoded."""
     pairs = []
-    for part in query.decode("latin-1").split("&"):
+    for part in query.decode(errors="replace").split("&"):
         if part:
             name, _, value = part.partition("=")
             pairs.append((unquote_plus(name), unquote_plus(value)))
@@ -101,6 +101,9 @@ def verify(signed: Signed, request: Signable, *, secret: str, now: datetime) -> 
         raise _mismatch(f"Signature expired: {signed.at:{_TIME}} is not near {now:{_TIME}}.")
     if "host" not in signed.signed_headers:
         raise _mismatch("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+    # It says what is to be done. Others that nobody signed may have been added on the way.
+    if "x-amz-target" in request.headers and "x-amz-target" not in signed.signed_headers:
+        raise _mismatch("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
     expected = sign(signed, request, secret)
     if not hmac.compare_digest(expected.encode(), signed.signature.encode()):
         raise _mismatch(

@@ -7,6 +7,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.library.shell import Shell
 from tests.library.terminal import LANEWAY
 
@@ -270,6 +272,24 @@ def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) 
     assert "the payload is not JSON: NaN is not a number that JSON has" in done.stderr
     assert local.run("workflow", "start", "nothing", "[NaN]", "--queue", queue).returncode == 2
     assert local.json("queue", "metrics", queue)["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("enqueue", "1", "--delay", "inf"),
+        ("enqueue", "1", "--delay", "1e300"),
+        ("dequeue", "--timeout", "inf"),
+        ("worker", "health", "--timeout", "inf"),
+        ("admin", "reclaim", "--timeout", "inf"),
+    ],
+)
+def test_a_time_that_never_ends_is_a_call_that_cannot_be_understood(
+    tmp_path: Path, call: tuple[str, ...]
+) -> None:
+    done = Shell("http://127.0.0.1:1", tmp_path).run(*call)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
 
 
 def test_what_is_away_or_wrong_is_one_line(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from laneway import PayloadRules, RateLimit
@@ -30,6 +32,10 @@ MINUTE = timedelta(minutes=1)
 @dataclass
 class Account:
     password: str
+
+
+class Field(Enum):
+    SECRET = "password"  # noqa: S105 - made up
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,21 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
             {"a": {"password": 1}},
             r"\$\.a\.password has a forbidden key",
         ),
+        *(
+            (
+                PayloadRules(forbidden_keys=frozenset({"password", "1"})),
+                payload,
+                r"has a forbidden key",
+            )
+            for payload in (
+                {Field.SECRET: 1},
+                {"a": [{"b": 1, Field.SECRET: 1}]},
+                {1: 1},
+                msgspec.Raw(b'{"password": 1}'),
+                {"a": [msgspec.Raw(b'{"password": 1}')]},
+                {2: {"a": {Field.SECRET: 1}}},
+            )
+        ),
         (PayloadRules(required_keys=frozenset({"to", "at"})), {"to": 1}, r"\$ lacks at"),
         (PayloadRules(required_keys=frozenset({"to"})), [1], r"\$ lacks to"),
         (PayloadRules(), {"n": float("nan")}, r"\$\.n is nan"),
@@ -143,6 +164,37 @@ async def test_payload_that_breaks_a_rule_is_not_written(
     assert await lane.consumer(queue).dequeue() is None
 
 
+@pytest.mark.parametrize(
+    "payload", [{Field.SECRET: 1, 2: 2}, msgspec.Raw(b'{"password": 1, "2": 2}')]
+)
+async def test_keys_count_as_they_are_written(
+    lane: Connection, queue: str, payload: object
+) -> None:
+    rules = PayloadRules(
+        required_keys=frozenset({"password", "2"}), forbidden_keys=frozenset({"secret"})
+    )
+    await lane.producer(queue, rules=rules).enqueue(payload)
+    message = await lane.consumer(queue).dequeue()
+    assert message is not None
+    assert message.payload == {"password": 1, "2": 2}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_bytes": 0},
+        {"max_bytes": "many"},
+        {"max_depth": 2.5},
+        {"forbidden_keys": "password"},
+        {"forbidden_keys": frozenset({1})},
+        {"required_keys": None},
+    ],
+)
+def test_rules_without_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting, match=next(iter(options))):
+        PayloadRules(**options)
+
+
 async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
     lane: Connection, queue: str
 ) -> None:
@@ -151,6 +203,11 @@ async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
         await producer.batch_enqueue(["a", "b", "too long", "c"])
     assert caught.value.index == 2
     assert await lane.consumer(queue).dequeue() is None
+
+
+async def test_batch_is_more_than_one(lane: Connection, queue: str) -> None:
+    with pytest.raises(InvalidRequest, match="the payloads are 5: give a list of them"):
+        await lane.producer(queue).batch_enqueue(5)  # type: ignore[arg-type]
 
 
 async def test_default_limit_is_one_mebibyte(lane: Connection, queue: str) -> None:
@@ -283,7 +340,20 @@ async def test_tokens_of_a_push_that_failed_come_back(lane: Connection) -> None:
             await producer.enqueue(1)
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (1, 0)])
+@pytest.mark.parametrize(
+    ("rate", "burst"),
+    [(0, 1), (-1, 1), (1, 0), (float("nan"), 1), (float("inf"), 1), (1, 1.5), ("1", 1)],
+)
 def test_limit_that_allows_nothing_is_refused(rate: float, burst: int) -> None:
     with pytest.raises(InvalidSetting):
         RateLimit(rate, burst)
+
+
+@pytest.mark.parametrize("rate", [1e-20, 5e-324])
+def test_limit_may_be_as_low_as_one_likes(rate: float) -> None:
+    bucket = TokenBucket(RateLimit(rate, 1))
+    bucket.take(1)
+    with pytest.raises(RateLimited) as caught:
+        bucket.take(1)
+    assert caught.value.retry_after is not None
+    assert bucket.status.full_in > timedelta(days=100_000)

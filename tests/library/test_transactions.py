@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -18,7 +19,13 @@ from sqlalchemy.orm import Session
 
 import laneway.sync
 from laneway import PayloadRules
-from laneway.domain.errors import InvalidPayload, InvalidRequest, MessageTooLarge, QueueNotFound
+from laneway.domain.errors import (
+    InvalidMessage,
+    InvalidPayload,
+    InvalidRequest,
+    MessageTooLarge,
+    QueueNotFound,
+)
 from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from tests.library.conftest import Place
 
 LONG = timedelta(seconds=20)
+NOISE = token_urlsafe(10_000)
 
 
 @asynccontextmanager
@@ -163,6 +171,25 @@ async def test_unknown_queue_and_too_large_a_body_are_told(
     async with opened(place.dsn) as (connection, transaction):
         with pytest.raises(MessageTooLarge):
             await lane.producer(queue).enqueue_in(connection, "x" * 200)
+        await transaction.rollback()
+
+
+@pytest.mark.parametrize("opened", ASYNC)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delay": timedelta.max}, "at most 1000 years"),
+        ({"partition": NOISE}, "up to 1300 bytes each always fit"),
+        ({"dedup_key": NOISE}, "up to 1300 bytes each always fit"),
+    ],
+    ids=["delay", "partition", "dedup_key"],
+)
+async def test_what_could_never_be_delivered_is_told(
+    place: Place, lane: Connection, queue: str, *, opened: Any, options: dict[str, Any], words: str
+) -> None:
+    async with opened(place.dsn) as (connection, transaction):
+        with pytest.raises(InvalidMessage, match=words):
+            await lane.producer(queue).enqueue_in(connection, 1, **options)
         await transaction.rollback()
 
 

@@ -301,6 +301,21 @@ async def test_results_are_kept_where_asked(lane: Connection, address: str, queu
     assert [await lane.job_result(item) for item in ids] == [{"square": 9}, {"square": 16}]
 
 
+async def test_result_that_json_does_not_have_is_told(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, keep_results=SECOND * 60)
+    async def handle(_: Message) -> float:
+        return float("nan")
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert "is nan, which JSON does not have" in (dead.error or "")
+
+
 async def test_handlers_use_the_worker_s_connection(
     lane: Connection, address: str, queue: str
 ) -> None:

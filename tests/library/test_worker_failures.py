@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import sys
+import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Never
 
@@ -121,6 +123,78 @@ async def test_function_that_leaves_its_thread_or_process_has_failed(
     assert reasons[0].startswith("CancelledError")
     assert reasons[1].startswith("RuntimeError: the handler raised StopIteration")
     assert reasons[2] == "SystemExit: 3"
+
+
+class Two(Exception):
+    """Cannot be unpickled: it is made of two things, and keeps one."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code} {text}")
+        self.lock = threading.Lock()
+
+
+class Told(Exception):
+    """Unpickled, it would say something else."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"told: {text}")
+
+
+class Late(Snooze):
+    def __init__(self, why: str, seconds: int) -> None:
+        super().__init__(timedelta(seconds=seconds))
+        self.why = why
+
+
+_SNOOZED: set[str] = set()
+
+
+def fail_in_process(message: Message) -> object:
+    class Local(Exception):
+        pass
+
+    match message.payload:
+        case "two":
+            raise Two(5, "not now")
+        case "told":
+            raise Told("no")
+        case "local":
+            raise Local("here only")
+        case "result":
+            return lambda: None
+        case "snooze" | "late" as way if way not in _SNOOZED:
+            _SNOOZED.add(way)
+            raise Snooze(timedelta(0)) if way == "snooze" else Late("busy", 0)
+    return message.attempt
+
+
+async def test_whatever_is_raised_in_a_process_is_known_outside(place: Place, queue: str) -> None:
+    app = make_app(place.dsn)
+    retry = Retry(backoff=timedelta(0), max_attempts=2, on=(Two, Told))
+    app.handler(
+        queue, executor="process", concurrency=1, retry=retry, keep_results=timedelta(minutes=1)
+    )(fail_in_process)
+    async with app.connect() as lane, running(app):
+        producer = lane.producer(queue)
+        snoozed = await producer.batch_enqueue(["snooze", "late"])
+        await producer.batch_enqueue(["two", "told", "local", "result"])
+        dead = await until(lambda: listed(lane, queue, Status.DEAD, 4))
+        await until(lambda: settled(lane, queue, 2))
+        assert [await lane.job_result(message) for message in snoozed] == [1, 1]
+    found = {item.body: (item.attempt, str(item.error)) for item in dead}
+    assert found['"two"'] == (2, "Two: 5 not now")
+    assert found['"told"'] == (2, "Told: told: no")
+    assert found['"local"'] == (1, "Local: here only")
+    assert "pickle" in found['"result"'][1]
+
+
+def test_what_a_handler_raises_on_purpose_can_be_copied() -> None:
+    snooze = copy.copy(Snooze(timedelta(seconds=3)))
+    assert (str(snooze), snooze.delay) == ("again in 0:00:03", timedelta(seconds=3))
+    reasons: dict[str, str | BaseException] = {"1-2-3": Two(5, "now"), "1-2-4": "so"}
+    failure = copy.copy(PartialFailure(reasons))
+    assert str(failure) == "2 of the batch failed"
+    assert failure.failures == {"1-2-3": "Two: 5 now", "1-2-4": "so"}
 
 
 class Broken(Retry):

@@ -112,6 +112,31 @@ async def test_message_with_a_short_lock_of_its_own_is_held(
     assert attempts == [1]
 
 
+async def test_locks_are_extended_in_time_after_their_queue_s_lease_was_lowered(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address, worker=WorkerSettings())
+    attempts: list[int] = []
+
+    async def extended(message: Message) -> bool:
+        held = await lane.admin.messages(queue, Status.PROCESSING)
+        return any(item.until and item.until > message.locked_until for item in held)
+
+    @app.handler(queue)
+    async def handle(message: Message) -> None:
+        if message.payload == "slow":
+            attempts.append(message.attempt)
+            await until(lambda: extended(message))
+
+    async with running(app):
+        await lane.producer(queue).enqueue("quick")
+        await until(lambda: settled(lane, queue, 1))
+        await lane.admin.update_queue(queue, {"lease": SECOND * 4})
+        await lane.producer(queue).enqueue("slow")
+        await until(lambda: settled(lane, queue, 2))
+    assert attempts == [1]
+
+
 async def test_message_with_a_short_lock_is_not_kept_waiting(
     lane: Connection, address: str, queue: str
 ) -> None:
@@ -163,6 +188,29 @@ async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, addres
         await app.worker().run()
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"headers": [1]}, "the headers are a list: give a mapping"),
+        ({"payload": object()}, "cannot be written as JSON"),
+        ({"payload": [float("nan")]}, "is nan, which JSON does not have"),
+        ({"priority": -5}, "it goes from 0 to 32767"),
+        ({"priority": "high"}, "give a whole number"),
+        ({"partition": 5}, "partition is 5: give a text"),
+        ({"expression": 5}, "expression is 5: give a text"),
+        ({"queue": None}, "the queue's name is None: give a text"),
+        ({"name": ["clean"]}, "its name is .*: give a text"),
+    ],
+)
+def test_schedule_without_sense_is_refused(options: dict[str, Any], words: str) -> None:
+    app = make_app("postgresql://nowhere/x")
+    with pytest.raises(InvalidSetting, match=f"schedule .*{words}"):
+        app.schedule(**{"name": "clean", "expression": "0 3 * * *", "queue": "jobs"} | options)
+    app.schedule("clean", "0 3 * * *", queue="jobs", headers={"a": 1}, payload={"at": "night"})
+    with pytest.raises(InvalidSetting, match="two schedules called 'clean'"):
+        app.schedule("clean", "0 3 * * *", queue="jobs")
+
+
 async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
     del lane
     app = make_app(address)
@@ -185,6 +233,13 @@ async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
         {"batch": 2, "keep_results": SECOND},
         {"timeout": timedelta(0)},
         {"lock_time": -SECOND},
+        {"timeout": 30},
+        {"keep_results": "1 day"},
+        {"concurrency": 2.5},
+        {"concurrency": True},
+        {"prefetch": "many"},
+        {"group": 5},
+        {"partition": 5},
     ],
 )
 def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
@@ -193,12 +248,40 @@ def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
     async def handle(_: Message) -> None:
         pass
 
-    with pytest.raises(InvalidSetting):
+    with pytest.raises(InvalidSetting, match="handler "):
         app.handler("jobs", **options)(handle)
 
 
+def test_handler_is_a_function() -> None:
+    with pytest.raises(InvalidSetting, match="handler 5 is no function"):
+        make_app("postgresql://nowhere/x").handler("jobs")(5)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("executor", ["proces", "", 5])
+def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
+    with pytest.raises(
+        InvalidSetting, match=r"executor is .*: choose one of loop, thread, process"
+    ):
+        make_app("postgresql://nowhere/x").handler("jobs", executor=executor)(print)
+
+
 @pytest.mark.parametrize(
-    "options", [{"max_attempts": 0}, {"backoff": -SECOND}, {"factor": 0.5}, {"jitter": 2.0}]
+    "options",
+    [
+        {"max_attempts": 0},
+        {"max_attempts": 2.5},
+        {"backoff": -SECOND},
+        {"backoff": 2},
+        {"limit": None},
+        {"factor": 0.5},
+        {"factor": float("nan")},
+        {"jitter": 2.0},
+        {"jitter": "some"},
+        {"on": "x"},
+        {"on": (ValueError, "x")},
+        {"on": [ValueError]},
+        {"on": (int,)},
+    ],
 )
 def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
@@ -215,6 +298,7 @@ def test_waits_grow_up_to_the_limit() -> None:
         SECOND * 20,
         SECOND * 20,
     ]
+    assert Retry(factor=1e308, limit=SECOND * 20, jitter=0).wait(9) == SECOND * 20
     spread = {Retry(backoff=SECOND, jitter=0.5).wait(1) for _ in range(50)}
     assert len(spread) > 10
     assert min(spread) >= SECOND / 2
@@ -227,6 +311,8 @@ def test_waits_grow_up_to_the_limit() -> None:
         {"heartbeat": timedelta(0)},
         {"drain": -SECOND},
         {"heartbeat": SECOND, "timeout": SECOND},
+        {"heartbeat": 2},
+        {"timeout": None},
     ],
 )
 def test_worker_settings_without_sense_are_refused(options: dict[str, Any]) -> None:

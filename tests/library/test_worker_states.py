@@ -13,6 +13,7 @@ import pytest
 from laneway import WorkerSettings
 from laneway.domain.errors import WorkerBusy
 from laneway.domain.workers import WorkerState
+from tests.library.relay import Relay
 from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
@@ -106,3 +107,34 @@ async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, q
     again = await lane.consumer(queue).dequeue_many(2, wait=SECOND * 10)
     assert [message.attempt for message in again] == [1, 1]
     stubborn.set()
+
+
+@pytest.mark.parametrize(
+    ("way", "told"), [("gone", "once"), ("gone", "twice"), ("silent", "twice")]
+)
+async def test_stop_does_not_wait_for_a_database_that_is_away(
+    lane: Connection, address: str, queue: str, way: str, told: str
+) -> None:
+    drain = SECOND * 600 if told == "twice" else timedelta(seconds=0.3)
+    settings = WorkerSettings(heartbeat=QUICK.heartbeat, drain=drain)
+    async with Relay(address) as relay:
+        app = make_app(relay.address, worker=settings)
+        begun = asyncio.Event()
+
+        @app.handler(queue, concurrency=1, prefetch=5, lock_time=SECOND * 600)
+        async def handle(_: Message) -> None:
+            begun.set()
+            await asyncio.sleep(600)
+
+        await lane.producer(queue).batch_enqueue(range(3))
+        worker = app.worker()
+        task = asyncio.create_task(worker.run())
+        await begun.wait()
+        await relay.cut(silently=way == "silent")
+        worker.stop()
+        if told == "twice":
+            # Not before it drains.
+            await asyncio.sleep(0.1)
+            worker.stop()
+        async with asyncio.timeout(60):
+            await task

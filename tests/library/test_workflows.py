@@ -15,6 +15,8 @@ import laneway
 from laneway import QueueSettings, Retry, step
 from laneway.domain.errors import (
     Conflict,
+    InvalidPayload,
+    InvalidRequest,
     InvalidSetting,
     InvalidStateTransition,
     QueueExists,
@@ -22,10 +24,11 @@ from laneway.domain.errors import (
     RunCancelled,
     RunFailed,
     RunNotFound,
+    Unavailable,
 )
 from laneway.domain.runs import RunStatus
 from tests.library.conftest import QUIET
-from tests.library.workers import look, make_app, program, running, until
+from tests.library.workers import look, make_app, program, running, settled, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +66,46 @@ async def test_result_of_a_run(lane: Connection, address: str) -> None:
     assert run.run_id in [item.run_id for item in await lane.admin.list_runs()]
     info = await lane.run(run.run_id).info()
     assert (info.name, info.input, info.steps) == (name, "[10,[1,2,3]]", 3)
+
+
+async def test_what_json_does_not_have_is_told_and_not_changed(
+    lane: Connection, address: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def divide(kind: str) -> list[float | None]:
+        return [None, float("inf" if kind == "step" else 1)]
+
+    @app.workflow(name=name)
+    async def flow(kind: str) -> dict[str, float | None]:
+        await divide(kind)
+        return {"share": float("nan") if kind == "run" else None}
+
+    with pytest.raises(InvalidPayload, match=r"\$\[1\]\.n is nan, which JSON does not have"):
+        await lane.start(name, "fine", {"n": float("nan")})
+    async with running(app):
+        assert await (await lane.start(name, "fine")).result(LONG) == {"share": None}
+        for kind, words in (("step", r"\$\[1\] is inf"), ("run", r"\$\.share is nan")):
+            with pytest.raises(RunFailed, match=f"{words}, which JSON does not have"):
+                await (await lane.start(name, kind)).result(LONG)
+
+
+async def test_wait_that_is_no_time_fails_the_run_in_plain_words(
+    lane: Connection, address: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        await laneway.sleep(5)  # type: ignore[arg-type]
+
+    async with running(app):
+        run = await lane.start(name)
+        with pytest.raises(RunFailed, match="duration is 5: give a timedelta"):
+            await run.result(LONG)
+    with pytest.raises(InvalidRequest, match="timeout is 5: give a timedelta"):
+        await run.result(5)  # type: ignore[arg-type]
 
 
 async def test_transient_errors_are_retried_by_policy_and_others_fail_the_run(
@@ -132,6 +175,89 @@ async def test_paused_run_stops_at_its_next_step_and_goes_on(
     assert log == [1, 2, 3]
 
 
+async def test_run_paused_and_resumed_in_a_step_is_driven_by_one(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    @step
+    async def part(label: str) -> None:
+        log.append(label)
+        if label == "first":
+            reached.set()
+            await go.wait()
+
+    @app.workflow(name=name, queue=queue)
+    async def flow(label: str) -> str:
+        await part(label)
+        await part(f"{label}, then")
+        return label
+
+    async with running(app):
+        run = await lane.start(name, "first", queue=queue)
+        await reached.wait()
+        for _ in range(3):
+            await run.pause()
+            await run.resume()
+        # What was pushed before it is handed out before it.
+        other = await lane.start(name, "other", queue=queue)
+        assert await other.result(LONG) == "other"
+        assert log.count("first") == 1
+        go.set()
+        assert await run.result(LONG) == "first"
+    assert sorted(log) == ["first", "first, then", "other", "other, then"]
+
+
+async def test_run_paused_and_resumed_in_its_sleep_is_driven_by_one(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> None:
+        await laneway.sleep(timedelta(hours=1))
+
+    async with running(app):
+        run = await lane.start(name, queue=queue)
+        await until(lambda: asleep(lane, queue))
+        for _ in range(4):
+            await run.pause()
+            await run.resume()
+        assert (await lane.admin.queue_metrics(queue)).total == 1
+        await run.cancel()
+
+
+async def test_run_whose_sleep_ended_while_it_was_paused_goes_on_when_resumed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def part() -> None:
+        log.append(1)
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> str:
+        await laneway.sleep(timedelta(seconds=1.2))
+        await part()
+        return "done"
+
+    async with running(app):
+        run = await lane.start(name, queue=queue)
+        await until(lambda: asleep(lane, queue))
+        await run.pause()
+        await until(lambda: settled(lane, queue, 1))
+        assert log == []
+        await run.resume()
+        assert await run.result(LONG) == "done"
+    assert log == [1]
+
+
+async def asleep(lane: Connection, queue: str) -> bool:
+    return (await lane.admin.queue_metrics(queue)).delayed == 1
+
+
 async def test_cancelled_run_ends_at_its_next_step(lane: Connection, address: str) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
     reached, go = asyncio.Event(), asyncio.Event()
@@ -181,6 +307,135 @@ async def test_timer_holds_no_worker_and_does_not_begin_anew(
         assert await long.result(LONG) == "long"
     assert log.index("short awake") < log.index("long awake")
     assert log.count("long awake") == 1
+
+
+async def test_timer_beside_a_step_leaves_the_step_alone(lane: Connection, address: str) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    @step
+    async def part() -> str:
+        log.append(1)
+        reached.set()
+        await go.wait()
+        return "part"
+
+    @app.workflow(name=name)
+    async def flow() -> tuple[str, None]:
+        return await asyncio.gather(part(), laneway.sleep(timedelta(seconds=1.2)))
+
+    async with running(app):
+        run = await lane.start(name)
+        await reached.wait()
+        await until(lambda: woken(run))
+        go.set()
+        assert await run.result(LONG) == ["part", None]
+    assert log == [1]
+
+
+async def woken(run: laneway.Run) -> bool:
+    """Tell whether the run's timer is over."""
+    return any(item.remaining == timedelta(0) for item in await run.steps())
+
+
+async def test_timer_is_no_error_to_the_function_around_it(lane: Connection, address: str) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def part() -> str:
+        log.append(1)
+        return "part"
+
+    async def branch() -> str:
+        return await part()
+
+    @app.workflow(name=name)
+    async def flow() -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(branch())
+            group.create_task(laneway.sleep(timedelta(seconds=1.2)))
+        try:
+            await laneway.sleep(timedelta(seconds=1.2))
+        except Exception as error:  # noqa: BLE001 - that is the question
+            return [repr(error)]
+        return [task.result()]
+
+    async with running(app):
+        run = await lane.start(name)
+        assert await run.result(LONG) == ["part"]
+        assert all(not item.remaining for item in await run.steps())
+    assert log == [1]
+
+
+async def test_run_wakes_for_the_first_of_its_timers(lane: Connection, address: str) -> None:
+    app, name, reached = make_app(address), f"flow-{uuid4().hex[:8]}", asyncio.Event()
+
+    @step
+    async def part() -> None:
+        reached.set()
+
+    async def short() -> None:
+        await laneway.sleep(timedelta(seconds=1.2))
+        await part()
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        await asyncio.gather(laneway.sleep(timedelta(hours=1)), short())
+
+    async with running(app):
+        run = await lane.start(name)
+        async with asyncio.timeout(30):
+            await reached.wait()
+        await run.cancel()
+
+
+async def test_run_ends_when_no_step_of_it_is_left(lane: Connection, address: str) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+    failed, go, well = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @step
+    async def slow() -> None:
+        log.append("slow")
+        await go.wait()
+
+    @step
+    async def broken() -> None:
+        if not well.is_set():
+            failed.set()
+            raise ValueError("broken")
+
+    @app.workflow(name=name)
+    async def flow() -> str:
+        await asyncio.gather(slow(), broken())
+        return "done"
+
+    async with running(app):
+        run = await lane.start(name)
+        await failed.wait()
+        with pytest.raises(TimeoutError):
+            await run.result(timedelta(milliseconds=300))
+        go.set()
+        with pytest.raises(RunFailed, match="ValueError: broken"):
+            await run.result(LONG)
+        well.set()
+        await run.resume()
+        assert await run.result(LONG) == "done"
+    assert log == ["slow"]
+
+
+async def test_error_of_ours_that_leaves_a_workflow_fails_its_run(
+    lane: Connection, address: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        raise Unavailable("another database")
+
+    async with running(app):
+        run = await lane.start(name)
+        with pytest.raises(RunFailed, match="Unavailable: another database"):
+            await run.result(LONG)
 
 
 async def test_steps_in_parallel_keep_their_results_apart(lane: Connection, address: str) -> None:

@@ -53,15 +53,50 @@ def test_clock_changes_neither_double_nor_drop_a_day() -> None:
     for _ in range(4):
         now = cron.next_after(now)
         seen.append(now)
-    # On the 29th, 02:30 does not exist; it fires an hour after 01:30.
+    # On the 29th, 02:30 does not exist: it fires at 02:00, which is 03:00.
     assert [moment.strftime("%d %H:%M") for moment in seen] == [
         "28 01:30",
-        "29 01:30",
+        "29 01:00",
         "30 00:30",
         "31 00:30",
     ]
     now = cron.next_after(at("2026-10-24 12:00:00"))
     assert (now, cron.next_after(now)) == (at("2026-10-25 00:30:00"), at("2026-10-26 01:30:00"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "times"),
+    [
+        ("*/20 * * * *", 3 * 5),
+        ("*/20 */2 * * *", 3 * 3),  # 0, twice 2
+        ("*/20 2 * * *", 3),
+        ("*/20 0-3 * * *", 3 * 4),
+        ("15 * * * *", 5),
+    ],
+)
+def test_an_hour_that_comes_twice_has_its_times_twice_where_every_hour_does(
+    expression: str, times: int
+) -> None:
+    """Also for one that begins to look in the middle of it."""
+    cron = Cron(expression, "Europe/Berlin")
+    now, seen = at("2026-10-24 21:59:59"), []
+    while (now := cron.next_after(now)) < at("2026-10-25 03:00:00"):
+        seen.append(now)
+    assert len(set(seen)) == len(seen) == times
+    for minute in range(5 * 60):
+        moment = at("2026-10-24 22:00:00") + timedelta(minutes=minute)
+        later = [each for each in seen if each > moment]
+        if later:
+            assert cron.next_after(moment) == later[0]
+
+
+def test_times_that_are_jumped_over_fire_once_at_the_jump() -> None:
+    cron = Cron("*/20 * * * *", "Europe/Berlin")
+    now, seen = at("2026-03-29 00:30:00"), []
+    for _ in range(3):
+        now = cron.next_after(now)
+        seen.append(now.strftime("%H:%M"))
+    assert seen == ["00:40", "01:00", "01:20"]
 
 
 @pytest.mark.parametrize(

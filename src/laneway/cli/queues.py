@@ -9,6 +9,7 @@ import typer
 
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
+from laneway.cli.settings import LONGEST
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
@@ -47,12 +48,14 @@ async def create(
     kind: Annotated[QueueKind, typer.Option(help="What kind of queue.")] = "standard",
     ordered: Annotated[bool, typer.Option("--ordered", help="Strictly in order by lane.")] = False,
     lock_time: Annotated[
-        float, typer.Option(min=0.001, help="How long a lock lasts, in seconds.")
+        float, typer.Option(min=0.001, max=LONGEST, help="How long a lock lasts, in seconds.")
     ] = 30,
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries until a message is dead; 0: without end.")
     ] = 3,
-    backoff: Annotated[float, typer.Option(min=0, help="Wait after a failure, in seconds.")] = 0,
+    backoff: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Wait after a failure, in seconds.")
+    ] = 0,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
 ) -> None:
     """Make a queue; exits 4 if there is one of that name."""

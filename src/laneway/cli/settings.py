@@ -36,7 +36,7 @@ HIDDEN = "********"
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-_LONGEST = 10 * 365 * 24 * 3600
+LONGEST = 10 * 365 * 24 * 3600
 
 
 def _is_part(name: str) -> bool:
@@ -118,7 +118,7 @@ SETTINGS = (
     Setting("postgres_pool_size", int, 10, "Connections per process.", 2, 1000),
     Setting("queue_name", str, "default", "The queue meant when a request names none."),
     Setting(
-        "ack_timeout_seconds", float, 30, "How long a lock lasts, for new queues.", 0.001, _LONGEST
+        "ack_timeout_seconds", float, 30, "How long a lock lasts, for new queues.", 0.001, LONGEST
     ),
     Setting(
         "max_attempts", int, 3, "Deliveries until a message is dead, for new queues.", 1, 32767

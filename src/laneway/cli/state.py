@@ -9,6 +9,7 @@ import typer
 
 from laneway.cli.lanes import with_lane, with_raw_lane
 from laneway.cli.output import Output
+from laneway.cli.settings import LONGEST
 from laneway.library.connection import Connection
 
 admin = typer.Typer(
@@ -51,7 +52,8 @@ async def reclaim(
     ] = None,
     *,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds of silence; each one's own without it.")
+        float | None,
+        typer.Option(min=0, max=LONGEST, help="Seconds of silence; each one's own without it."),
     ] = None,
 ) -> None:
     """Take from workers that died what they have in hand, so that others get it."""

@@ -10,6 +10,7 @@ import typer
 
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
+from laneway.cli.settings import LONGEST
 from laneway.domain.workers import WorkerState
 from laneway.library.connection import Connection
 
@@ -19,7 +20,9 @@ async def top(
     lane: Connection,
     output: Output,
     *,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=LONGEST, help="Seconds between two looks.")
+    ] = 1,
     looks: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
 ) -> None:
     """Show queues, rates, the oldest message's age, and workers, until Ctrl-C.

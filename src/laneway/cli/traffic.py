@@ -12,6 +12,7 @@ import typer
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
 from laneway.cli.payloads import cut, find_payloads
+from laneway.cli.settings import LONGEST
 from laneway.cli.streams import OutputLost, tell
 from laneway.domain.errors import InvalidRequest, LockLost
 from laneway.library.connection import Connection
@@ -41,7 +42,9 @@ async def enqueue(
     batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="So many at once.")] = 50,
     priority: Annotated[int, typer.Option(min=0, help="Their priority.")] = 0,
     partition: Annotated[str, typer.Option("--partition", "--type", help="Their partition.")] = "",
-    delay: Annotated[float, typer.Option(min=0, help="Handed out in so many seconds.")] = 0,
+    delay: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Handed out in so many seconds.")
+    ] = 0,
     stream: Annotated[
         bool, typer.Option("--stream", help="With -: push lines as they come, not once all are.")
     ] = False,
@@ -87,9 +90,11 @@ async def dequeue(
     *,
     queue: QueueOption = "default",
     count: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 10,
-    timeout: Annotated[float, typer.Option(min=0, help="Wait so many seconds for one.")] = 30,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for one.")
+    ] = 30,
     ack_timeout: Annotated[
-        float, typer.Option(min=0.001, help="How long they are locked, in seconds.")
+        float, typer.Option(min=0.001, max=LONGEST, help="How long they are locked, in seconds.")
     ] = 30,
     consumer: Annotated[str | None, typer.Option(help="Who takes them.")] = None,
     ack: Annotated[bool, typer.Option("--ack", help="Settle them once they are printed.")] = False,
@@ -123,7 +128,9 @@ async def tail(
     output: Output,
     queue: Annotated[str, typer.Argument(help="The queue.")],
     *,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, max=LONGEST, help="Stop after so long.")
+    ] = None,
 ) -> None:
     """Print what happens in a queue, as it happens, until Ctrl-C."""
     loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from laneway.cli.execution import reporting
 from laneway.cli.flags import with_database
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
-from laneway.cli.settings import Settings
+from laneway.cli.settings import LONGEST, Settings
 from laneway.domain.errors import InvalidRequest
 from laneway.domain.escapes import escape
 from laneway.domain.workers import WorkerInfo
@@ -146,7 +146,9 @@ async def purge(
     lane: Connection,
     output: Output,
     *,
-    older_than: Annotated[float, typer.Option(min=0, help="Stopped so many hours ago.")] = 24,
+    older_than: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Stopped so many hours ago.")
+    ] = 24,
 ) -> None:
     """Forget workers that stopped long ago."""
     purged = await lane.admin.purge_old_workers(timedelta(hours=older_than))
@@ -160,7 +162,8 @@ async def health(
     output: Output,
     *,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds of silence; each one's own without it.")
+        float | None,
+        typer.Option(min=0, max=LONGEST, help="Seconds of silence; each one's own without it."),
     ] = None,
 ) -> None:
     """Tell which workers were heard of in time; exits 1 if one was not."""

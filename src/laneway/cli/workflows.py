@@ -11,6 +11,7 @@ import typer
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
 from laneway.cli.payloads import read_json
+from laneway.cli.settings import LONGEST
 from laneway.domain.runs import RunInfo, RunStatus
 from laneway.library.connection import Connection
 
@@ -34,7 +35,7 @@ async def start(
     queue: Annotated[str, typer.Option(help="The workflow's queue.")] = "workflows",
     run_id: Annotated[str | None, typer.Option(help="An id of one's own choice.")] = None,
     wait: Annotated[
-        float | None, typer.Option(min=0, help="Wait so many seconds for the result.")
+        float | None, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for the result.")
     ] = None,
 ) -> None:
     """Begin a run; with --wait, print its result."""
@@ -102,7 +103,9 @@ async def purge(
     lane: Connection,
     output: Output,
     *,
-    older_than: Annotated[float, typer.Option(min=0, help="Ended so many hours ago.")] = 24 * 7,
+    older_than: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Ended so many hours ago.")
+    ] = 24 * 7,
 ) -> None:
     """Forget runs that ended long ago."""
     purged = await lane.admin.purge_runs(timedelta(hours=older_than))

@@ -17,6 +17,11 @@ class RunStatus(StrEnum):
 
 ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
+# How a run stands for one who drives it; superseded: another does.
+DriveStatus: TypeAlias = Literal[
+    "running", "paused", "completed", "failed", "cancelled", "superseded"
+]
+
 RunAsk: TypeAlias = Literal["pause", "resume", "cancel"]
 
 RUN_ASKS: dict[RunAsk, tuple[frozenset[RunStatus], RunStatus]] = {
@@ -50,9 +55,9 @@ class StepInfo(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is kept of a step, and how its run stands now; superseded: another drives it."""
+    """What is kept of a step, and how its run stands now."""
 
-    status: Literal["running", "paused", "completed", "failed", "cancelled", "superseded"]
+    status: DriveStatus
     result: str | None
     remaining: timedelta | None
 
@@ -60,7 +65,7 @@ class Stored(NamedTuple):
 class Drive(NamedTuple):
     """A run as its driver finds it: its arguments as JSON text."""
 
-    status: RunStatus
+    status: DriveStatus
     arguments: str
 
 

@@ -48,10 +48,13 @@ class Runs:
         async with self._core.pool.lend() as connection:
             return await procedures.load_steps(connection, run_id)
 
-    async def drive_run(self, run_id: str, driver: str) -> Drive:
-        """Take a run over from whoever drove it before; return how it stands."""
+    async def drive_run(self, run_id: str, driver: str, *, again: bool = False) -> Drive:
+        """Take a run over from whoever drove it before with this message; return how it stands.
+
+        again: only go on with it. Of a run that is not running, the message is let go.
+        """
         async with self._core.pool.lend() as connection:
-            return await procedures.drive_workflow(connection, run_id, driver)
+            return await procedures.drive_workflow(connection, run_id, driver, again=again)
 
     async def store_step(
         self,

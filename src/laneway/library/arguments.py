@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,7 +18,7 @@ from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from enum import StrEnum
 
 E = TypeVar("E", bound="StrEnum")
@@ -22,6 +26,15 @@ E = TypeVar("E", bound="StrEnum")
 _LARGEST_COUNT = 2**31 - 1
 _LONGEST_SHOWN = 60
 _NOTHING = timedelta(0)
+
+
+@contextmanager
+def settings_of(owner: str) -> Iterator[None]:
+    """Tell what the checks find as InvalidSetting, and whose setting it is."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise InvalidSetting(f"{owner}: {error}") from None
 
 
 def check_text(value: object, what: str) -> str:
@@ -59,6 +72,19 @@ def check_count(value: object, what: str) -> int:
     return value
 
 
+def check_least(value: object, what: str, least: int) -> int:
+    number = check_count(value, what)
+    if number < least:
+        raise InvalidRequest(f"{what} is {number}: set {least} or more")
+    return number
+
+
+def check_number(value: object, what: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise InvalidRequest(f"{what} is {_show(value)}: give a number")
+    return value
+
+
 def check_page(value: object, what: str) -> int:
     """Return how many to list, or to pass over."""
     number = check_count(value, what)
@@ -75,6 +101,12 @@ def check_duration(value: object, what: str) -> timedelta:
 
 def check_optional_duration(value: object, what: str) -> timedelta | None:
     return None if value is None else check_duration(value, what)
+
+
+def check_many(value: object, what: str) -> Iterable[object]:
+    if not isinstance(value, Iterable):
+        raise InvalidRequest(f"{what} are {_show(value)}: give a list of them")
+    return value
 
 
 def check_lock(value: object, what: str) -> timedelta:
@@ -131,9 +163,14 @@ def check_changes(value: QueueChanges) -> QueueChanges:
 
 def _check_kinds(values: Mapping[str, Any], kind: type) -> None:
     """Hold settings against their types, as the server would."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidSetting(f'setting "{name}" is {value}: give a number')
     try:
         msgspec.convert(values, kind)
+        # Only what both ways of sending it write, and alike.
         msgspec.json.encode(values.get("options"))
+        json.dumps(values.get("options"), allow_nan=False)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise InvalidSetting(f"a setting is of the wrong kind: {error}") from None
 

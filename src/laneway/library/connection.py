@@ -12,9 +12,10 @@ from laneway.domain.settings import EngineSettings
 from laneway.library.admin import Admin
 from laneway.library.arguments import check_text, read_id
 from laneway.library.consumer import Consumer
-from laneway.library.messages import decode_payload, encode_payload
+from laneway.library.messages import decode_payload
 from laneway.library.producer import Producer
 from laneway.library.runs import Run
+from laneway.library.validation import encode_result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -196,7 +197,7 @@ class Connection:
             run.run_id,
             name=check_text(workflow, "the workflow's name"),
             queue=check_text(queue, "the queue's name"),
-            arguments=encode_payload(list(arguments)),
+            arguments=encode_result(list(arguments)),
         )
         return run
 

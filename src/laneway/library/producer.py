@@ -8,13 +8,13 @@ from laneway.domain.errors import LanewayError
 from laneway.domain.messages import OutgoingMessage
 from laneway.library.arguments import (
     check_lock,
+    check_many,
     check_optional_duration,
     check_optional_text,
     check_priority,
     check_text,
     read_id,
 )
-from laneway.library.messages import encode_payload
 from laneway.library.rate_limit import TokenBucket
 from laneway.library.transactions import Push, push_in
 from laneway.library.validation import PayloadRules
@@ -157,7 +157,7 @@ class Producer:
         headers: Mapping[str, Any] | None,
     ) -> OutgoingMessage:
         options = self._read_options(priority, delay, dedup_key, partition, headers)
-        return OutgoingMessage._make((self._write(payload, None), *options))
+        return OutgoingMessage._make((self._rules.write(payload), *options))
 
     def _make_all(
         self,
@@ -170,8 +170,8 @@ class Producer:
     ) -> list[OutgoingMessage]:
         options = self._read_options(priority, delay, None, partition, headers)
         return [
-            OutgoingMessage._make((self._write(payload, index), *options))
-            for index, payload in enumerate(payloads)
+            OutgoingMessage._make((self._rules.write(payload, index=index), *options))
+            for index, payload in enumerate(check_many(payloads, "the payloads"))
         ]
 
     def _read_options(
@@ -192,12 +192,6 @@ class Producer:
             None,
             None,
         )
-
-    def _write(self, payload: object, index: int | None) -> str:
-        self._rules.check(payload, index=index)
-        body = encode_payload(payload, index=index)
-        self._rules.check_size(body, index=index)
-        return body
 
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
         self._take(len(messages))

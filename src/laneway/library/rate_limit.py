@@ -8,9 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import InvalidSetting, RateLimited
+from laneway.library.arguments import check_least, check_number, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# In seconds: as long as it matters, and no longer than a timedelta holds.
+LONGEST_WAIT = 1e13
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,11 @@ class RateLimit:
     burst: int
 
     def __post_init__(self) -> None:
-        if not self.per_second > 0:
+        with settings_of("a rate limit"):
+            check_least(self.burst, "burst", 1)
+            check_number(self.per_second, "per_second")
+        if self.per_second <= 0:
             raise InvalidSetting(f"per_second is {self.per_second}: set more than 0")
-        if self.burst < 1:
-            raise InvalidSetting(f"burst is {self.burst}: set 1 or more")
 
 
 class RateLimitStatus(NamedTuple):
@@ -51,7 +56,7 @@ class TokenBucket:
         needed = min(n, self._limit.burst)
         # What arithmetic leaves over must not cost another wait.
         if self._tokens < needed - 1e-9:
-            wait = timedelta(seconds=(needed - self._tokens) / self._limit.per_second)
+            wait = self._time_for(needed - self._tokens)
             # Rounded up to what a timedelta can say, so that waiting it is always enough.
             wait += timedelta(microseconds=1)
             raise RateLimited(
@@ -73,8 +78,11 @@ class TokenBucket:
             self._limit.per_second,
             self._limit.burst,
             max(int(self._tokens + 1e-9), 0),
-            timedelta(seconds=missing / self._limit.per_second),
+            self._time_for(missing),
         )
+
+    def _time_for(self, tokens: float) -> timedelta:
+        return timedelta(seconds=min(tokens / self._limit.per_second, LONGEST_WAIT))
 
     def _refill(self) -> None:
         now = self._clock()

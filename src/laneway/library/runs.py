@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import RunCancelled, RunFailed
 from laneway.domain.runs import RunStatus
+from laneway.library.arguments import check_optional_duration
 from laneway.library.messages import decode_payload
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class Run:
 
         RunFailed and RunCancelled tell of another end, TimeoutError of none in time.
         """
-        async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+        limit = check_optional_duration(timeout, "timeout")
+        async with asyncio.timeout(None if limit is None else limit.total_seconds()):
             pause = _FIRST_PAUSE
             while True:
                 run = await self._backend.load_run(self.run_id)

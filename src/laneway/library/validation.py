@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ MIB = 1_048_576
 
 # JSON's own kinds, which are looked at as they are.
 _PLAIN = (str, int, float, dict, list, tuple, type(None))
+_TEXTS = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +45,28 @@ class PayloadRules:
 
     def __post_init__(self) -> None:
         for name in ("max_bytes", "max_header_bytes", "max_depth", "max_string"):
-            if getattr(self, name) < 1:
-                raise InvalidSetting(f"{name} is {getattr(self, name)}: set 1 or more")
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < 1:
+                raise InvalidSetting(f"{name} is {size!r}: set 1 or more")
+        for name in ("forbidden_keys", "required_keys"):
+            keys = getattr(self, name)
+            # A text is a set of its letters, which would forbid nothing.
+            if not isinstance(keys, set | frozenset) or not all(
+                isinstance(key, str) for key in keys
+            ):
+                raise InvalidSetting(f'{name} are {keys!r}: give a frozenset, as {{"password"}}')
+
+    def write(self, payload: object, *, index: int | None = None) -> str:
+        """Return a payload as JSON text."""
+        self.check(payload, index=index)
+        body = encode_payload(payload, index=index)
+        self.check_size(body, index=index)
+        return body
 
     def check(self, payload: object, *, index: int | None = None) -> None:
         """Raise InvalidPayload for the first rule that the payload breaks."""
         if self.required_keys:
-            plain = payload if isinstance(payload, dict) else _simplify(payload)
+            plain = _spell(payload) if isinstance(payload, dict) else _simplify(payload)
             missing = self.required_keys - (plain.keys() if isinstance(plain, dict) else set())
             if missing:
                 raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
@@ -97,6 +114,8 @@ class PayloadRules:
                 yield f"is nested more than {self.max_depth} deep", place
                 return
             elif isinstance(value, dict):
+                if forbidden:
+                    value = _spell(value)
                 for key in value.keys() & forbidden:
                     yield "has a forbidden key", f"{place}.{key}"
                 stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
@@ -113,6 +132,19 @@ class PayloadRules:
         return None
 
 
+# For what is no producer's: all that JSON has.
+_ANYTHING = PayloadRules(max_depth=sys.maxsize, max_string=sys.maxsize)
+
+
+def encode_result(value: object) -> str:
+    """Return JSON text of what is kept as it is: a result, or a workflow's arguments."""
+    text = encode_payload(value)
+    # As which NaN and infinity are written.
+    if "null" in text:
+        _ANYTHING.check(value)
+    return text
+
+
 def _measure(text: str, most: int) -> int | None:
     """Return how many bytes a text has, where that is too many."""
     # A character takes at most four bytes.
@@ -122,10 +154,22 @@ def _measure(text: str, most: int) -> int | None:
     return size if size > most else None
 
 
+def _spell(value: dict[Any, Any]) -> dict[Any, Any]:
+    """Return an object with its keys as they will be in the JSON, where an enum or a number is a text."""
+    return value if _TEXTS.issuperset(map(type, value)) else _simplify(value) or {}
+
+
 def _simplify(value: object) -> Any:
     """Return as JSON's own kinds what is something else, such as a dataclass, a set or a date."""
     try:
-        return msgspec.to_builtins(value, str_keys=True)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_read_raw)
     except (TypeError, ValueError, RecursionError):
         # What cannot be written is told when it is.
         return None
+
+
+def _read_raw(value: object) -> object:
+    """Return what JSON says that is written already."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
+    raise TypeError

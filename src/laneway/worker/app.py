@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
+from laneway.library.arguments import check_text, settings_of
 from laneway.library.connection import Connection, Target
 from laneway.worker.cron import Cron
 from laneway.worker.handlers import Handler, choose_executor, name_of
@@ -127,9 +128,10 @@ class App:
 
         expression: five fields, or six with seconds first. payload None: the name and the time.
         """
-        if name in self._schedules:
-            raise InvalidSetting(f"there are two schedules called {name!r}: names tell them apart")
-        self._schedules[name] = Schedule(
+        with settings_of(f"schedule {name!r}"):
+            check_text(expression, "expression")
+            check_text(timezone, "timezone")
+        schedule = Schedule(
             name=name,
             cron=Cron(expression, timezone),
             queue=queue,
@@ -138,6 +140,9 @@ class App:
             partition=partition,
             headers=headers,
         )
+        if name in self._schedules:
+            raise InvalidSetting(f"there are two schedules called {name!r}: names tell them apart")
+        self._schedules[name] = schedule
 
     def cron(
         self, expression: str, *, queue: str, timezone: str = "UTC", **options: Any

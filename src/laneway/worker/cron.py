@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from laneway.domain.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -23,9 +27,16 @@ _FIELDS = 6
 # A leap day that falls on a weekday comes at most every 40 years.
 _HORIZON = timedelta(days=366 * 41)
 
+# No clock is put back by more.
+_NEAR = timedelta(hours=3)
+
 
 class Cron:
-    """Times of day are those of `timezone`; one that a clock change skips fires at the change."""
+    """Times of day are those of `timezone`; one that a clock change skips fires at the change.
+
+    In an hour that comes twice, a job for every hour (*) or every so many fires in both, any other
+    in the first.
+    """
 
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
         self.expression = expression
@@ -40,28 +51,49 @@ class Cron:
         self._seconds, self._minutes, self._hours = sorted(seconds), sorted(minutes), sorted(hours)
         self._days, self._months = days, months
         self._weekdays = {day % 7 for day in weekdays}
+        self._folds = (0, 1) if parts[2].startswith("*") else (0,)
         # As cron has it: where both name days, either will do.
         self._either = not (parts[3].startswith("*") or parts[5].startswith("*"))
         try:
             self._zone = ZoneInfo(timezone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
             raise InvalidSetting(f"there is no time zone {timezone!r}") from error
         # Better now than when a worker waits for it.
         self.next_after(datetime.now(UTC))
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first time after the moment, in UTC."""
-        local = moment.astimezone(self._zone).replace(tzinfo=None, microsecond=0)
-        start = local + timedelta(seconds=1)
-        day = start.replace(hour=0, minute=0, second=0)
-        while day < start + _HORIZON:
-            if self._has_day(day):
-                for found in self._list_times(day, start):
-                    due = found.replace(tzinfo=self._zone).astimezone(UTC)
-                    if due > moment:
-                        return due
-            day += timedelta(days=1)
-        raise InvalidSetting(f"{self.expression!r} never comes")
+        local = self._show(moment).replace(microsecond=0)
+        if self._show(moment - _NEAR) + _NEAR * 2 == self._show(moment + _NEAR):
+            at = next(self._list_times(local + timedelta(seconds=1)), None)
+            due = None if at is None else self._place(at, fold=0)
+        else:
+            # The clock changes: what it showed a while ago may come again.
+            due = None
+            for at in self._list_times(local - _NEAR):
+                if due is not None and at > local + _NEAR:
+                    break
+                found = (self._place(at, fold=fold) for fold in self._folds)
+                due = min((each for each in (due, *found) if each and each > moment), default=None)
+        if due is None:
+            raise InvalidSetting(f"{self.expression!r} never comes")
+        return due
+
+    def _show(self, moment: datetime) -> datetime:
+        """Return what the clock shows."""
+        return moment.astimezone(self._zone).replace(tzinfo=None)
+
+    def _place(self, at: datetime, *, fold: int) -> datetime:
+        """Return when the clock shows a time, or jumps over it, in UTC."""
+        found = at.replace(tzinfo=self._zone, fold=fold).astimezone(UTC)
+        if self._show(found) == at:
+            return found
+        # Between what it would have been by the time before the change and by that after it.
+        early, late = (at.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (1, 0))
+        while late - early > timedelta(seconds=1):
+            middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
+            early, late = (early, middle) if self._show(middle) > at else (middle, late)
+        return late
 
     def _has_day(self, day: datetime) -> bool:
         if day.month not in self._months:
@@ -70,23 +102,21 @@ class Cron:
         by_weekday = day.isoweekday() % 7 in self._weekdays
         return by_date or by_weekday if self._either else by_date and by_weekday
 
-    def _list_times(self, day: datetime, start: datetime) -> list[datetime]:
-        """Return the times of one day from the start on, as far as its first hour with any."""
-        times: list[datetime] = []
-        for hour in self._hours:
-            for minute in self._minutes:
-                at = day.replace(hour=hour, minute=minute)
-                if at + timedelta(minutes=1) <= start:
-                    continue
-                times += [
-                    found
-                    for second in self._seconds
-                    if (found := at.replace(second=second)) >= start
-                ]
-                if len(times) > 1:
-                    # The second, in case a clock change puts the first before the moment.
-                    return times
-        return times
+    def _list_times(self, start: datetime) -> Iterator[datetime]:
+        """Yield the times from the start on that a clock could show."""
+        day = start.replace(hour=0, minute=0, second=0)
+        while day < start + _HORIZON:
+            if self._has_day(day):
+                for hour in self._hours:
+                    for minute in self._minutes:
+                        at = day.replace(hour=hour, minute=minute)
+                        if at + timedelta(minutes=1) <= start:
+                            continue
+                        for second in self._seconds:
+                            found = at.replace(second=second)
+                            if found >= start:
+                                yield found
+            day += timedelta(days=1)
 
     def _parse(self, text: str, number: int) -> set[int]:
         low, high = _RANGES[number]

@@ -66,6 +66,7 @@ class Guard:
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
         self._ended = threading.Event()
+        self._gone = asyncio.Event()
         self._thread = threading.Thread(target=self._live, name="laneway guard", daemon=True)
 
     def start(self) -> None:
@@ -76,10 +77,15 @@ class Guard:
         if self._pace(lease):
             self._wake()
 
-    async def stop(self) -> None:
+    def end(self) -> None:
+        """Have it end, as soon as the database answers or is known to be away."""
         self._ended.set()
         self._wake()
-        await asyncio.to_thread(self._thread.join, 5)
+
+    async def stop(self) -> None:
+        self.end()
+        # Not joined: that would keep the program for as long as the database does not answer.
+        await self._gone.wait()
 
     def _pace(self, lease: float) -> bool:
         pause = lease / (2 * PART)
@@ -99,6 +105,8 @@ class Guard:
             if not self._ended.is_set():
                 logger.exception("heartbeats ended unexpectedly")
                 self._tell(self._on_fault, f"heartbeats ended unexpectedly: {describe(error)}")
+        finally:
+            self._tell(self._gone.set)
 
     async def _run(self) -> None:
         self._own_loop = asyncio.get_running_loop()

@@ -6,10 +6,17 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
+from laneway.library.arguments import (
+    check_least,
+    check_optional_duration,
+    check_optional_text,
+    check_text,
+    settings_of,
+)
 from laneway.worker.policies import Retry
 
 if TYPE_CHECKING:
@@ -44,18 +51,15 @@ class Handler:
 
     def __post_init__(self) -> None:
         name = name_of(self.function)
-        for setting in ("concurrency", "batch"):
-            value = getattr(self, setting)
-            if value is not None and value < 1:
-                raise InvalidSetting(f"handler {name}: {setting} is {value}: set 1 or more")
-        if self.prefetch is not None and self.prefetch < 0:
-            raise InvalidSetting(f"handler {name}: prefetch is {self.prefetch}: set 0 or more")
-        for setting in ("timeout", "lock_time", "keep_results"):
-            length = getattr(self, setting)
-            if length is not None and length <= timedelta(0):
-                raise InvalidSetting(
-                    f"handler {name}: {setting} is {length}: set more than nothing"
-                )
+        if not callable(self.function):
+            raise InvalidSetting(f"handler {name} is no function")
+        with settings_of(f"handler {name}"):
+            self._check_kinds()
+        if self.executor not in get_args(Executor):
+            raise InvalidSetting(
+                f"handler {name}: executor is {self.executor!r}: choose one of "
+                + ", ".join(get_args(Executor))
+            )
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: give a laneway.Retry")
         if self.executor == "loop" and not inspect.iscoroutinefunction(self.function):
@@ -64,6 +68,20 @@ class Handler:
             raise InvalidSetting(f"handler {name} is asynchronous: it runs on the loop only")
         if self.batch is not None and self.keep_results is not None:
             raise InvalidSetting(f"handler {name}: a batch has no results of single messages")
+
+    def _check_kinds(self) -> None:
+        check_text(self.queue, "the queue's name")
+        check_text(self.group, "group")
+        check_optional_text(self.partition, "partition")
+        check_least(self.concurrency, "concurrency", 1)
+        if self.batch is not None:
+            check_least(self.batch, "batch", 1)
+        if self.prefetch is not None:
+            check_least(self.prefetch, "prefetch", 0)
+        for setting in ("timeout", "lock_time", "keep_results"):
+            length = check_optional_duration(getattr(self, setting), setting)
+            if length is not None and length <= timedelta(0):
+                raise InvalidSetting(f"{setting} is {length}: set more than nothing")
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -20,6 +20,7 @@ class Overseer:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._owner = asyncio.current_task()
         self._report = report
+        self._running: set[asyncio.Task[None]] = set()
 
     @property
     def is_ending(self) -> bool:
@@ -29,10 +30,12 @@ class Overseer:
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run what may return, but neither fail nor be cancelled other than by `end`."""
         task = asyncio.create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         task.add_done_callback(self._notice)
         return task
 
-    async def end(self, *tasks: asyncio.Task[None] | None, patience: float | None = None) -> None:
+    async def end(self, *tasks: asyncio.Task[Any] | None, patience: float | None = None) -> None:
         """Cancel tasks and wait; one that has not ended after so many seconds is left behind."""
         given = [task for task in tasks if task is not None]
         for task in given:
@@ -43,6 +46,12 @@ class Overseer:
             for task in done:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     logger.warning("%s failed at its end: %s", task.get_name(), describe(error))
+
+    def abandon(self) -> None:
+        """Cancel all that still run, and wait for none."""
+        for task in self._running:
+            task.remove_done_callback(self._notice)
+            task.cancel()
 
     def _notice(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() and self.is_ending:

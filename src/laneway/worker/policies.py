@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidSetting
+from laneway.library.arguments import check_duration, check_least, check_number, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,9 @@ class Snooze(Exception):
         super().__init__(f"again in {delay}")
         self.delay = delay
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.delay,)
+
 
 class PartialFailure(Exception):
     """Raised by a batch handler: only these messages failed, each with its reason.
@@ -49,6 +53,10 @@ class PartialFailure(Exception):
     def __init__(self, failures: Failures) -> None:
         super().__init__(f"{len(failures)} of the batch failed")
         self.failures = failures
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The reasons as texts, which is all that is kept of them: an error may not be picklable.
+        return type(self), ({key: explain(reason) for key, reason in self.failures.items()},)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +77,17 @@ class Retry:
     on: tuple[type[BaseException], ...] = (BaseException,)
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and self.max_attempts < 1:
-            raise InvalidSetting(f"max_attempts is {self.max_attempts}: set 1 or more, or None")
+        with settings_of("a retry"):
+            if self.max_attempts is not None:
+                check_least(self.max_attempts, "max_attempts", 1)
+            check_duration(self.backoff, "backoff")
+            check_duration(self.limit, "limit")
+            check_number(self.factor, "factor")
+            check_number(self.jitter, "jitter")
+        on: Any = self.on
+        kinds = on if isinstance(on, tuple) else (on,)
+        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+            raise InvalidSetting(f"on is {on!r}: give errors, as (ConnectionError,)")
         if self.backoff < timedelta(0) or self.limit < timedelta(0) or self.factor < 1:
             raise InvalidSetting("a retry waits no negative time, and its factor is 1 or more")
         if not 0 <= self.jitter <= 1:
@@ -78,13 +95,14 @@ class Retry:
 
     def wait(self, attempt: int) -> timedelta:
         """Return how long to wait after so many attempts."""
-        wait = self.backoff
+        # In numbers, which grow beyond what a timedelta holds.
+        wait, limit = self.backoff.total_seconds(), self.limit.total_seconds()
         for _ in range(attempt - 1):
             wait *= self.factor
-            if wait >= self.limit:
+            if wait >= limit:
                 break
-        wait = min(wait, self.limit)
-        return wait * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load
+        wait = min(wait, limit)
+        return timedelta(seconds=wait) * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load
 
     def judge(self, attempt: int, error: BaseException | None) -> bool | None:
         """Tell whether a message is dead after this error, or any (None); None: the queue says."""
@@ -101,7 +119,7 @@ class Retry:
 
 def describe(error: BaseException) -> str:
     """Return the reason that a failed message keeps."""
-    text = _read(error)
+    text = read_text(error)
     if isinstance(error, Reject):
         return trim(text or "rejected")
     name = type(error).__name__
@@ -110,10 +128,10 @@ def describe(error: BaseException) -> str:
 
 def explain(reason: object) -> str:
     """Return the reason that was given for a message's failure, as it keeps it."""
-    return describe(reason) if isinstance(reason, BaseException) else trim(_read(reason))
+    return describe(reason) if isinstance(reason, BaseException) else trim(read_text(reason))
 
 
-def _read(source: object) -> str:
+def read_text(source: object) -> str:
     try:
         return str(source)
     except BaseException:  # noqa: BLE001 - whatever a handler's own kind of error does

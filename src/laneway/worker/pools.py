@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import pickle
 import queue
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+
+from laneway.worker.failures import Failure, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,9 +149,11 @@ class ProcessPool:
             raise
         else:
             self._free.append(executor)
-            return answer
         finally:
             self._busy.discard(executor)
+        if isinstance(answer, Failure):
+            raise unpack(answer)
+        return pickle.loads(answer)  # noqa: S301 - of our own process
 
     def close(self) -> None:
         for executor in (*self._free, *self._busy):
@@ -156,12 +161,12 @@ class ProcessPool:
         self._free.clear()
 
 
-def _call(function: Callable[[Any], Any], work: Any) -> Any:
-    """Run a function in a process of its own."""
+def _call(function: Callable[[Any], Any], work: Any) -> bytes | Failure:
+    """Run a function in a process of its own; what it returns or raises goes back as it can be read."""
     try:
-        return function(work)
-    except StopIteration as error:
-        raise _wrap_stop(error) from error
+        return pickle.dumps(function(work))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
+        return pack(_wrap_stop(error))
 
 
 def _make_process() -> ProcessPoolExecutor:

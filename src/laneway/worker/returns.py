@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidId, Retryable
 from laneway.domain.messages import Nack
-from laneway.library.messages import encode_payload
+from laneway.library.validation import encode_result
 from laneway.worker.pauses import wait_after
 from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain
 
@@ -48,7 +48,7 @@ class Returns:
     async def keep(self, message: Message, result: Any, keep: timedelta) -> None:
         """Settle a message and keep its result, if that can be written as JSON."""
         try:
-            text = encode_payload(result)
+            text = encode_result(result)
         except Exception as error:  # noqa: BLE001 - a result of the handler's own kind may raise any
             await self._nack([message], error, dead=True)
         else:
@@ -127,13 +127,22 @@ class Returns:
             return None, None
         return wait, over
 
-    async def release(self, receipts: Sequence[Receipt], *, delay: timedelta | None = None) -> None:
+    async def release(
+        self,
+        receipts: Sequence[Receipt],
+        *,
+        delay: timedelta | None = None,
+        patience: float | None = None,
+    ) -> None:
+        """Give messages back; patience: for how many seconds to try, if not for a lock's time."""
         if receipts:
-            await self._persist(lambda: self._backend.release(receipts, delay=delay))
+            await self._persist(lambda: self._backend.release(receipts, delay=delay), patience)
 
-    async def _persist(self, send: Callable[[], Awaitable[Any]]) -> None:
+    async def _persist(
+        self, send: Callable[[], Awaitable[Any]], patience: float | None = None
+    ) -> None:
         """Send again while the database is away, for as long as the lock may last."""
-        end = monotonic() + self._lease
+        end = monotonic() + (self._lease if patience is None else patience)
         while True:
             try:
                 await send()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from contextlib import suppress
 from datetime import timedelta
@@ -35,7 +36,8 @@ LONG_POLL = timedelta(seconds=30)
 AHEAD = 0.1
 MOST_AHEAD = 1000
 
-# How long handlers that are given up have to end, in seconds; one that does not is left behind.
+# How long handlers that are given up have to end, in seconds; one that does not is left behind. So
+# long too giving back is tried at the end, where the database is away.
 PATIENCE = 1.0
 
 # A slot lets others have the loop at least so often.
@@ -77,6 +79,8 @@ class Runner:
         self._counters = counters
         self._consumer = consumer
         self._lease = lease.total_seconds()
+        # By how much the database's clock is ahead of ours: not known yet.
+        self._skew = math.inf
         self._overseer = overseer
         self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
@@ -109,14 +113,14 @@ class Runner:
 
     async def suspend(self) -> None:
         """Take nothing more, and give back what was taken and not begun."""
-        self._taking = False
-        # The watch first: it begins claiming anew.
-        await self._overseer.end(self._watch)
-        await self._overseer.end(self._claimer)
-        self._claimer = self._watch = None
-        waiting = [item[0].receipt for item in self._waiting]
+        await self._take_no_more()
+        waiting = list(self._waiting)
         self._waiting.clear()
-        await self._returns.release(waiting)
+        try:
+            await self._returns.release([item[0].receipt for item in waiting])
+        except asyncio.CancelledError:
+            self._waiting.extend(waiting)
+            raise
 
     async def finish(self) -> None:
         """Return once no handler runs."""
@@ -129,12 +133,23 @@ class Runner:
         left = [message.receipt for slot in self.slots for message in slot.messages]
         for slot in self.slots:
             slot.given_up = True
-        await self._overseer.end(*(slot.task for slot in self.slots), patience=PATIENCE)
-        if self._pool is not None:
-            self._pool.close()
+        try:
+            await self._overseer.end(*(slot.task for slot in self.slots), patience=PATIENCE)
+        finally:
+            if self._pool is not None:
+                self._pool.close()
+        await self._take_no_more()
         if left:
             logger.warning("%d handlers did not end in time: their messages come again", len(left))
-        await self._returns.release(left)
+        waiting = [item[0].receipt for item in self._waiting]
+        await self._returns.release(left + waiting, patience=PATIENCE)
+
+    async def _take_no_more(self) -> None:
+        self._taking = False
+        # The watch first: it begins claiming anew.
+        await self._overseer.end(self._watch)
+        await self._overseer.end(self._claimer)
+        self._claimer = self._watch = None
 
     def _make_call(self) -> Proceed:
         """Return what runs the handler's function on a message, or on a list of them."""
@@ -195,21 +210,54 @@ class Runner:
                 logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
                 await asyncio.sleep(1)
                 continue
-            self._line_up(deliveries)
+            since = monotonic()
+            try:
+                since = await self._date(deliveries, since)
+            finally:
+                # Also when cancelled: whoever ends the claiming gives them back.
+                self._line_up(deliveries, since)
 
-    def _line_up(self, deliveries: Sequence[Delivery]) -> None:
-        queue, now, lease = self.handler.queue, monotonic(), self._lease
+    async def _date(self, deliveries: Sequence[Delivery], now: float) -> float:
+        """Return since when messages are locked: now, unless their locks do not end as expected.
+
+        Then the queue's locks last for another time than before, or this loop was held up.
+        """
+        if self.handler.lock_time is not None:
+            return now
+        until = next((item.until.timestamp() for item in deliveries if item.lease is None), None)
+        if until is None or abs(until - self._skew - self._lease - now) < self._lease / 4:
+            return now
+        try:
+            await self._look_up()
+        except LanewayError as error:
+            logger.info("the lease of %r cannot be looked up: %s", self.handler.queue, error)
+            return now
+        return min(now, until - self._skew - self._lease)
+
+    async def _look_up(self) -> None:
+        asked = monotonic()
+        self._skew = (await self._backend.ping()).timestamp() - asked
+        lease = (await self._backend.get_queue(self.handler.queue)).settings.lease
+        self._lease = lease.total_seconds()
+        self._hurry(self._lease)
+        self._watch_for(self._lease)
+
+    def _line_up(self, deliveries: Sequence[Delivery], since: float) -> None:
+        queue, lease = self.handler.queue, self._lease
         if self.handler.lock_time is not None or not any(item.lease for item in deliveries):
-            stale = now + lease / 2
+            stale = since + lease / 2
             self._waiting.extend([(Message(queue, item), stale, lease) for item in deliveries])
         else:
             for item in deliveries:
                 own = lease if item.lease is None else item.lease.total_seconds()
-                self._waiting.append((Message(queue, item), now + own / 2, own))
-                if own / 4 < self._patience:
-                    self._patience = own / 4
-                    self._impatient.set()
+                self._waiting.append((Message(queue, item), since + own / 2, own))
+                self._watch_for(own)
         self._rouse(len(deliveries))
+
+    def _watch_for(self, lease: float) -> None:
+        if lease / 4 < self._patience:
+            self._patience = lease / 4
+            self._impatient.set()
 
     def _look_ahead(self) -> int:
         if self._stuck:

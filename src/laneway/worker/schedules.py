@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.domain.messages import OutgoingMessage
-from laneway.library.messages import encode_payload
+from laneway.library.arguments import check_priority, check_text, settings_of
+from laneway.library.validation import PayloadRules
 from laneway.worker.pauses import wait_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from laneway.domain.backend import Backend
     from laneway.worker.cron import Cron
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 # The database's clock is asked for at least so often: the two may drift apart.
 LONGEST_SLEEP = timedelta(minutes=1)
+
+RULES = PayloadRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +40,21 @@ class Schedule:
     partition: str = ""
     headers: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        with settings_of(f"schedule {self.name!r}"):
+            check_text(self.name, "its name")
+            check_text(self.queue, "the queue's name")
+            check_text(self.partition, "partition")
+            check_priority(self.priority)
+            # What cannot be written is told here, and not in the middle of the night.
+            self.make_message(datetime.now(UTC))
+
     def make_message(self, due: datetime) -> OutgoingMessage:
         payload = self.payload
         if payload is None:
             payload = {"schedule": self.name, "due": due.isoformat()}
-        headers = None if self.headers is None else encode_payload(dict(self.headers))
-        return OutgoingMessage(
-            encode_payload(payload), self.partition, self.priority, headers=headers
-        )
+        headers = RULES.write_headers(self.headers)
+        return OutgoingMessage(RULES.write(payload), self.partition, self.priority, headers=headers)
 
 
 async def keep_firing(schedule: Schedule, backend: Backend) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long to wait before a call is tried again that failed while the database was away.
-
 
 class Settler:
     """lost: how many acknowledgements came too late, for messages that others have by now."""

@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from uuid import uuid4
 
 from laneway.domain.errors import (
@@ -23,14 +23,15 @@ from laneway.domain.errors import (
 )
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
+from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.guard import Guard
 from laneway.worker.oversight import Overseer
-from laneway.worker.runner import Counters, Runner
+from laneway.worker.runner import PATIENCE, Counters, Runner
 from laneway.worker.schedules import keep_firing
 from laneway.worker.settling import Settler
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from laneway.domain.backend import Backend
     from laneway.domain.workers import WorkerOrder
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from laneway.worker.slots import Slot
 
 logger = logging.getLogger(__name__)
+
+# How long giving back and saying goodbye may take, after handlers were waited for.
+GRACE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,9 @@ class WorkerSettings:
     drain: timedelta = timedelta(seconds=30)
 
     def __post_init__(self) -> None:
+        with settings_of("a worker"):
+            for setting in ("heartbeat", "timeout", "drain"):
+                check_duration(getattr(self, setting), setting)
         if self.heartbeat <= timedelta(0) or self.drain < timedelta(0):
             raise InvalidSetting(
                 "a worker's heartbeat takes some time, and its drain no negative one"
@@ -126,11 +133,13 @@ class Worker:
                 await self._stopping.wait()
                 await self._drain(settler)
             finally:
-                await overseer.end(*self._schedules, *self._changes)
-                await asyncio.gather(*(runner.stop() for runner in self._runners))
-                await overseer.end(settling)
-                await guard.stop()
-                await self._step(backend, WorkerState.STOPPED)
+                # Told again meanwhile, it ends at once.
+                told = asyncio.Event() if self._abandoned.is_set() else self._abandoned
+                try:
+                    await self._try(self._leave(backend, guard, settling), told, GRACE)
+                finally:
+                    guard.end()
+                    overseer.abandon()
         if self._fault is not None:
             raise InternalError(f'worker "{self.worker_id}" gave up: {self._fault}')
 
@@ -309,25 +318,37 @@ class Worker:
     async def _drain(self, settler: Settler) -> None:
         """Take nothing more and finish what is in hand, for as long as the settings allow."""
         self.running.clear()
-        for runner in self._runners:
-            await runner.suspend()
-        ended = asyncio.ensure_future(self._abandoned.wait())
-        finished = asyncio.ensure_future(self._finish(settler))
-        try:
-            await asyncio.wait(
-                {ended, finished},
-                timeout=self._settings.drain.total_seconds(),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            for task in (ended, finished):
-                task.cancel()
-            await asyncio.gather(ended, finished, return_exceptions=True)
+        await self._try(self._finish(settler), self._abandoned, self._settings.drain)
 
     async def _finish(self, settler: Settler) -> None:
+        await asyncio.gather(*(runner.suspend() for runner in self._runners))
         for runner in self._runners:
             await runner.finish()
         await settler.drain()
+
+    async def _leave(self, backend: Backend, guard: Guard, settling: asyncio.Task[None]) -> None:
+        await asyncio.gather(
+            self._overseer.end(*self._schedules, *self._changes),
+            *(runner.stop() for runner in self._runners),
+        )
+        await self._overseer.end(settling)
+        await guard.stop()
+        await self._step(backend, WorkerState.STOPPED)
+
+    async def _try(
+        self, work: Coroutine[Any, Any, None], told: asyncio.Event, limit: timedelta
+    ) -> None:
+        """Do what may wait for handlers or the database, until told to end or its time is over."""
+        doing = asyncio.create_task(work)
+        waiting = asyncio.create_task(told.wait())
+        try:
+            await asyncio.wait(
+                {doing, waiting},
+                timeout=limit.total_seconds(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            await self._overseer.end(doing, waiting, patience=PATIENCE)
 
     async def _step(self, backend: Backend, to: WorkerState) -> bool:
         """Tell the database what the worker does now; return whether it may."""

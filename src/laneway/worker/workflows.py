@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections import Counter
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from laneway.domain.errors import BrokerClosed, InvalidSetting, Retryable, RunNotFound
 from laneway.domain.runs import RunStatus
-from laneway.library.messages import decode_payload, encode_payload
+from laneway.library.arguments import check_duration
+from laneway.library.messages import decode_payload
+from laneway.library.validation import encode_result
 from laneway.worker.handlers import name_of
 from laneway.worker.policies import Reject, Retry, Snooze, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from laneway.domain.backend import Backend
-    from laneway.domain.runs import StepInfo, Stored
+    from laneway.domain.runs import DriveStatus, StepInfo, Stored
     from laneway.library.messages import Message
 
 P = ParamSpec("P")
@@ -29,8 +34,13 @@ T = TypeVar("T")
 
 _current: ContextVar[_Progress] = ContextVar("laneway workflow")
 
-# A timer with less to go is waited for by the worker itself.
-SHORT = timedelta(seconds=1)
+logger = logging.getLogger(__name__)
+
+# A timer with less to go is waited for by the worker itself, in seconds.
+SHORT = 1.0
+
+# How long a timer lets other branches go first, in seconds.
+MOMENT = 0.01
 
 PAUSE = timedelta(seconds=1)
 
@@ -38,7 +48,7 @@ NO_RETRY = Retry(max_attempts=1)
 
 
 class _Halt(BaseException):
-    """Ends a run's function at a step: it was paused, cancelled, or another drives it."""
+    """Ends a run's function at a step; no error, which it might handle. `_Progress.halt` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,7 @@ def step(
 
 async def sleep(duration: timedelta) -> None:
     """Wait in a workflow, however long: no worker is held up, and a restart does not begin anew."""
+    check_duration(duration, "duration")
     progress = _current.get(None)
     if progress is None:
         await asyncio.sleep(duration.total_seconds())
@@ -102,86 +113,183 @@ async def sleep(duration: timedelta) -> None:
 
 
 class _Progress:
-    """One run on its way: which steps are finished, and which comes next."""
+    """One run on its way: which steps are finished, and which comes next.
+
+    halt: why its function ends before its time, if it does: how the run stands, or when it goes on.
+    Then no step begins, whatever the function makes of it.
+    """
 
     def __init__(
         self, backend: Backend, run_id: str, driver: str, finished: list[StepInfo]
     ) -> None:
+        self.halt: DriveStatus | timedelta | None = None
         self._backend = backend
         self._run_id = run_id
         self._driver = driver
         self._finished = {item.step: item for item in finished}
         self._calls: Counter[str] = Counter()
+        self._began = monotonic()
+        self._over = False
+        # What is under way, and the tasks that do it: a workflow may have branches.
+        self._work: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
+        self._timers: list[float] = []
 
     async def run_step(
         self, label: str, call: Callable[[], Awaitable[Any]], *, retry: Retry
     ) -> Any:
         key = self._number(label)
-        done = self._finished.get(key)
-        if done is not None:
-            return None if done.result is None else decode_payload(done.result)
-        result = await _try(call, retry)
-        # As it will be read again: a tuple comes back as a list from the first time on.
-        text = encode_payload(result)
-        stored = await self._backend.store_step(self._run_id, self._driver, key, result=text)
-        self._obey(stored)
-        return None if stored.result is None else decode_payload(stored.result)
+        done: StepInfo | Stored | None = self._finished.get(key)
+        if done is None:
+            with self._at_work():
+                # As it will be read again: a tuple comes back as a list from the first time on.
+                text = encode_result(await _try(call, retry))
+                done = await self._store(key, result=text)
+        return None if done.result is None else decode_payload(done.result)
 
     async def run_timer(self, duration: timedelta) -> None:
         key = self._number("sleep")
-        done = self._finished.get(key)
+        done: StepInfo | Stored | None = self._finished.get(key)
+        since = self._began
         if done is None:
-            stored = await self._backend.store_step(self._run_id, self._driver, key, timer=duration)
-            self._obey(stored)
-            remaining = stored.remaining
-        else:
-            remaining = done.remaining
-        if not remaining:
+            with self._at_work():
+                done = await self._store(key, timer=duration)
+                since = monotonic()
+        if not done.remaining:
             return
-        if remaining > SHORT:
-            raise Snooze(remaining)
-        await asyncio.sleep(remaining.total_seconds())
+        end = since + done.remaining.total_seconds()
+        self._timers.append(end)
+        try:
+            while end - monotonic() > SHORT:
+                await self._wait_aside(end)
+            with self._at_work():
+                await asyncio.sleep(max(end - monotonic(), 0))
+        finally:
+            self._timers.remove(end)
+
+    async def finish(self) -> None:
+        """Have no more steps begin, and return once those of branches left behind are done."""
+        self._over = True
+        while self._work:
+            await asyncio.wait(list(self._work))
+
+    async def cancel(self) -> None:
+        """End the branches that are in the middle of a step."""
+        for task in self._work.values():
+            if task is not None:
+                task.cancel()
+        await self.finish()
+
+    async def _wait_aside(self, end: float) -> None:
+        """Wait for the other branches; where none has anything to do, the run goes on later."""
+        # One that stands before a step begins it first, and one whose step is done goes on.
+        await asyncio.sleep(MOMENT)
+        own = asyncio.current_task()
+        others = [work for work, task in self._work.items() if task is not own]
+        if not others:
+            self._stop(timedelta(seconds=max(min(self._timers) - monotonic(), 0)))
+        await asyncio.wait(
+            others,
+            timeout=max(end - monotonic() - SHORT, 0),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        if self._over or self.halt is not None:
+            raise _Halt
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._work[done] = asyncio.current_task()
+        try:
+            yield
+        finally:
+            del self._work[done]
+            done.set_result(None)
+
+    async def _store(
+        self, key: str, *, result: str | None = None, timer: timedelta | None = None
+    ) -> Stored:
+        try:
+            stored = await self._backend.store_step(
+                self._run_id, self._driver, key, result=result, timer=timer
+            )
+        except (Retryable, BrokerClosed) as error:
+            # Not the workflow's doing, and not for it to see.
+            logger.warning("run %s goes on later: %s", self._run_id, error)
+            self._stop(PAUSE)
+        if stored.status != "running":
+            self._stop(stored.status)
+        return stored
+
+    def _stop(self, why: DriveStatus | timedelta) -> NoReturn:
+        if isinstance(why, timedelta) and self.halt is not None:
+            why = min(why, self.halt) if isinstance(self.halt, timedelta) else self.halt
+        self.halt = why
+        raise _Halt
 
     def _number(self, label: str) -> str:
         self._calls[label] += 1
         return f"{label}#{self._calls[label]}"
 
-    def _obey(self, stored: Stored) -> None:
-        if stored.status != "running":
-            raise _Halt(stored.status)
-
 
 async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
     """Go on with the run that a message stands for, from its last finished step."""
-    run_id = str(message.payload["run"])
-    driver = f"{message.delivery.token}/{message.delivery.id}"
     try:
-        run = await backend.drive_run(run_id, driver)
-    except RunNotFound:
-        return
-    if run.status is not RunStatus.RUNNING:
-        return
-    progress = _Progress(backend, run_id, driver, await backend.load_steps(run_id))
-    mark = _current.set(progress)
-    try:
-        result = await workflow.function(*decode_payload(run.arguments))
-        text = encode_payload(result)
-    except _Halt:
-        return
-    except Snooze:
-        raise
+        await _drive(workflow, backend, message)
     except (Retryable, BrokerClosed) as error:
         # Not the workflow's doing: the message comes again, and goes on from there.
         raise Snooze(PAUSE) from error
-    except BaseException as error:
-        if _is_ended(error):
-            raise
-        # Whatever else it is, it is the run's result.
-        await backend.end_run(run_id, driver, RunStatus.FAILED, error=describe(error))
-    else:
-        await backend.end_run(run_id, driver, RunStatus.COMPLETED, result=text)
+
+
+async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None:
+    run_id = str(message.payload["run"])
+    driver = f"{message.delivery.token}/{message.delivery.id}"
+    again = False
+    while True:
+        try:
+            run = await backend.drive_run(run_id, driver, again=again)
+        except RunNotFound:
+            return
+        if run.status != "running":
+            return
+        progress = _Progress(backend, run_id, driver, await backend.load_steps(run_id))
+        status, result, error = await _run(workflow, progress, run.arguments)
+        match progress.halt:
+            case None:
+                await backend.end_run(run_id, driver, status, result=result, error=error)
+                return
+            case timedelta() as wait:
+                raise Snooze(wait)
+            case "superseded":
+                return
+            case _:
+                # It may have been resumed since: it is let go only where it was not.
+                again = True
+
+
+async def _run(
+    workflow: Workflow, progress: _Progress, arguments: str
+) -> tuple[RunStatus, str | None, str | None]:
+    """Call the function; return how it ended, which counts where it was not halted."""
+    mark = _current.set(progress)
+    result, failure = None, None
+    try:
+        try:
+            result = encode_result(await workflow.function(*decode_payload(arguments)))
+        except Snooze as error:
+            if progress.halt is None:
+                progress.halt = error.delay
+        except BaseException as error:
+            if _is_ended(error):
+                raise
+            # Whatever else it is, it is the run's result.
+            failure = describe(error)
+        await progress.finish()
+    except BaseException:
+        await progress.cancel()
+        raise
     finally:
         _current.reset(mark)
+    return RunStatus.COMPLETED if failure is None else RunStatus.FAILED, result, failure
 
 
 async def _try(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:

@@ -51,11 +51,16 @@ async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     return [StepInfo(*row) for row in rows]
 
 
-async def drive_workflow(connection: Connection, run_id: str, driver: str) -> Drive:
+async def drive_workflow(connection: Connection, run_id: str, driver: str, *, again: bool) -> Drive:
     (row,) = await fetch(
-        connection, "select * from laneway.drive_workflow($1, $2)", run_id, driver, means=_RUN
+        connection,
+        "select * from laneway.drive_workflow($1, $2, $3)",
+        run_id,
+        driver,
+        again,
+        means=_RUN,
     )
-    return Drive(RunStatus(row[0]), row[1])
+    return Drive(*row)
 
 
 async def store_step(

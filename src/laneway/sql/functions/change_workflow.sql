@@ -1,6 +1,6 @@
--- Brings a run from one of the states p_from to p_to, with its result or error; a run that goes on running is pushed
--- again. Answers the state it was in: where that is not one of p_from, or p_driver is given and drives it no more,
--- nothing changed.
+-- Brings a run from one of the states p_from to p_to, with its result or error. A run that goes on is pushed again, unless its message is
+-- in hand or still to come: then it goes on with that. Answers the state it was in: where that is not one of p_from, or
+-- p_driver is given and drives it no more, nothing changed; a driver who ends the run drives it no more.
 -- Locks: the run's row, then those of push_many. Errors: LW404 no such run.
 create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null) returns text
 language plpgsql set search_path = '' as $$
@@ -12,9 +12,10 @@ begin
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
   if v_run.status = any (p_from) and (p_driver is null or p_driver = v_run.driver) then
-    update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end
+    update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end,
+           driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
-    if p_to = 'running' then
+    if p_to = 'running' and (v_run.driver is null or not laneway.is_driven(v_run.driver)) then
       perform laneway.drive_on(p_run_id);
     end if;
   end if;

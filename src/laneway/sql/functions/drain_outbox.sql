@@ -1,5 +1,5 @@
 -- Moves what has been committed to the outbox into its lanes, oldest first, at most p_limit messages. Answers the
--- queues that got some. One that cannot be pushed stays, with its error, and is passed by. Locks: the rows, and those of push_many. Errors: none of its own.
+-- queues that got some. One that cannot be pushed stays, with its error, is told by a warning, and is passed by from then on. Locks: the rows, and those of push_many. Errors: none of its own.
 create or replace function laneway.drain_outbox(p_limit int default 1000) returns setof int
 language plpgsql set search_path = '' as $$
 declare
@@ -28,6 +28,7 @@ begin
               insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body, error)
               values (v_rows.queues[i], v_rows.partitions[i], v_rows.priorities[i], v_rows.delays[i], v_rows.leases[i], v_rows.max_attempts[i], v_rows.keys[i],
                       v_rows.headers[i], v_rows.bodies[i], sqlerrm);
+              raise warning 'outbox: a message for queue "%" cannot be pushed and stays in laneway.outbox: %', (select q.name from laneway.queue q where q.queue_id = v_rows.queues[i]), sqlerrm;
           end;
         end loop;
     end;

@@ -136,6 +136,27 @@ async def test_outbox_message_that_notified_nobody_is_found(
         assert not told
 
 
+async def test_outbox_message_that_cannot_be_moved_is_told_once(
+    database: str, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
+    own = await connect()
+    async with Broker(database, looking) as broker:
+        await broker.create_queue("jobs")
+        async with own.transaction():
+            await own.execute("select laneway.outbox_push('jobs', '1')")
+            await own.execute("update laneway.outbox set delay = '999999 years'")
+        for n in ("2", "3"):
+            await own.execute("select laneway.outbox_push('jobs', $1)", n)
+            [delivery] = await broker.claim("jobs", wait=MINUTE)
+            assert delivery.body == n
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+    [told] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert 'queue "jobs" cannot be pushed' in told.message
+    assert "timestamp out of range" in told.message
+
+
 async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.create_queue("jobs")

@@ -14,6 +14,7 @@ from laneway.domain.errors import (
     InvalidRequest,
     MessageTooLarge,
     Overloaded,
+    QueueChanged,
     TransientConflict,
 )
 from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt
@@ -137,6 +138,26 @@ async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
     assert isinstance(results[1], InvalidMessage)
     assert isinstance(results[3], MessageTooLarge)
     assert [delivery.body for delivery in await broker.claim("jobs", 10)] == ["1", "3", "4"]
+
+
+async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Broker) -> None:
+    options = {"queen": {"encryptionEnabled": True}}
+    await broker.create_queue("sealed", QueueSettings(options=options))
+    pushes = [
+        broker.push("sealed", [message(0)], guards=1),
+        broker.push("sealed", [message(1)], guards=0),
+        broker.push("sealed", [message(2)]),
+        broker.push_each([("sealed", message(3)), ("jobs", message(4))], guards=[1, 0]),
+        broker.push_each([("sealed", message(5)), ("jobs", message(6))], guards=[0, 0]),
+        broker.push("jobs", [message(7), message(8)], guards=0),
+    ]
+    answers = await asyncio.gather(*pushes, return_exceptions=True)
+    refused = [n for n, answer in enumerate(answers) if isinstance(answer, QueueChanged)]
+    assert refused == [1, 4]
+    sealed = await broker.claim("sealed", 10)
+    jobs = await broker.claim("jobs", 10)
+    assert sorted(delivery.body for delivery in sealed) == ["0", "2", "3"]
+    assert sorted(delivery.body for delivery in jobs) == ["4", "7", "8"]
 
 
 async def test_queue_deleted_under_the_flush_harms_only_its_own(

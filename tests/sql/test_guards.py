@@ -100,7 +100,8 @@ async def test_no_state_is_not_a_state(session: Session, queue: Queue) -> None:
 async def test_one_that_cannot_be_pushed_does_not_stop_the_outbox(
     session: Session, queue: Queue
 ) -> None:
-    await session.execute("select laneway.outbox_push('work', '1', p_delay => '999999 years')")
+    await session.execute("select laneway.outbox_push('work', '1')")
+    await session.execute("update laneway.outbox set delay = '999999 years'")
     await session.execute("select laneway.outbox_push('work', '2')")
     await session.execute("select laneway.drain_outbox()")
     assert [each.body for each in await claim(session, queue, 10)] == ["2"]

@@ -31,7 +31,7 @@ async def fill(session: Session) -> None:
         insert into laneway.consumer_activity select q.queue_id, 'me', 1, now() from laneway.queue q;
         insert into laneway.move_task (queue_id, total) select q.queue_id, 1 from laneway.queue q;
         insert into laneway.receive_attempt
-        select q.queue_id, 'x', '{}', '{}', '{}', '{}', now() from laneway.queue q;
+        select q.queue_id, 'x', '{}', '{}', '{}', '{}', now(), 0 from laneway.queue q;
         insert into laneway.stream_trace (lane_id, key, group_name, event_type, names, data)
         select l.lane_id, 'x', 'g', 'e', '{}', '{}' from laneway.lane l limit 1;
         insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt)

@@ -31,6 +31,17 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
     from tests.sql.calls import Session
 
+INTERVALS = (
+    "lease",
+    "backoff",
+    "backoff_limit",
+    "delay",
+    "dedup_window",
+    "retention",
+    "retention_step",
+    "message_ttl",
+)
+
 
 async def update(session: Session, name: str, **settings: Any) -> None:
     await session.execute("select laneway.update_queue($1, $2)", name, json.dumps(settings))
@@ -116,6 +127,7 @@ async def test_taken_name_is_refused(session: Session, connect: Connect) -> None
         {"backoff_factor": 0.5},
         {"dedup_scope": "planet"},
         {"max_bytes": "many"},
+        *({name: length} for name in INTERVALS for length in ("infinity", "365251 days")),
     ],
 )
 async def test_bad_setting_is_refused_and_nothing_made(
@@ -129,6 +141,16 @@ async def test_bad_setting_is_refused_and_nothing_made(
     with pytest.raises(asyncpg.PostgresError) as caught:
         await update(session, "good", **settings)
     assert sqlstate(caught.value) == "LW422"
+
+
+async def test_longest_settings_stop_nothing(session: Session) -> None:
+    queue = await create_queue(
+        session, **dict.fromkeys(set(INTERVALS) - {"delay", "retention_step"}, "365250 days")
+    )
+    await push(session, queue, ["1"], keys=["once"])
+    await nack(session, await claim(session, queue, 1))
+    await retain(session)
+    assert (await count(session, queue)).queued == 1
 
 
 async def test_empty_name_is_refused(session: Session) -> None:

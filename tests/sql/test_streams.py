@@ -172,8 +172,76 @@ async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
         assert caught.value.sqlstate == "LW410"
     assert await session.fetchval("select count(*) from laneway.lane") == 1
     rows = await transact([held["token"]], "1")
-    assert [row["pushed"] for row in rows] == [False, True]
+    assert [row["pushed"] for row in rows] == [True, False]
     assert await session.fetchval("select count(*) from laneway.lane") == 2
+
+
+async def transact_in(
+    session: asyncpg.Connection, queue: int, held: Any, key: str, pushed: str
+) -> list[Any]:
+    """Ack the message `key` in hand and push another to partition a, by `pushed` as its key."""
+    rows: list[Any] = await session.fetch(
+        "select * from laneway.transact_stream(array[$1::uuid], array[$2::int], array[$3], null, null,"
+        " array['default'], array[$1::uuid], array['ack'], null, array[$4::int], array['1'::json],"
+        " array['a'], array[$5])",
+        held["token"],
+        held["lane_id"],
+        key,
+        queue,
+        pushed,
+    )
+    return rows
+
+
+@pytest.mark.parametrize("other", ["hold", "delete"])
+async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
+    connect: Connect, other: str
+) -> None:
+    """Else it and whoever has the lane and wants its readers would wait for each other."""
+    session, pushing, looker = await connect(), await connect(), await connect()
+    queue = await make_stream(session, windowBuffer=3600)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1")
+    held = await claim(session, group)
+    async with pushing.transaction():
+        await push(pushing, queue, "a", "2")
+        waiting = asyncio.ensure_future(transact_in(session, queue, held, "1", "3"))
+        while not await looker.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+        ):
+            await asyncio.sleep(0.01)
+        if other == "hold":
+            await pushing.execute("select laneway.hold_back(array[$1::int])", held["lane_id"])
+        else:
+            await pushing.execute("select laneway.delete_queue('stream', true)")
+    if other == "hold":
+        assert len(await waiting) == 2
+    else:
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await waiting
+        assert caught.value.sqlstate == "LW410"
+
+
+async def test_a_transaction_makes_the_room_that_it_needs(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session, maxSize=2)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", "1", "2")
+    held = await claim(session, group)
+    assert len(await transact_in(session, queue, held, "1", "3")) == 2
+    again = await session.fetch(
+        "select * from laneway.transact_stream(null, null, null, null, null, null, null, null, null,"
+        " array[$1::int], array['1'::json], array['a'], array['3'])",
+        queue,
+    )
+    assert [row["duplicate"] for row in again] == [True]
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await session.fetch(
+            "select * from laneway.transact_stream(null, null, null, null, null, null, null, null, null,"
+            " array[$1::int], array['1'::json], array['a'], array['4'])",
+            queue,
+        )
+    assert caught.value.sqlstate == "LW409"
 
 
 async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(

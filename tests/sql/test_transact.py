@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
+import string
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
     from tests.postgres import Connect
     from tests.sql.calls import Delivery, Place, Queue, Session
+
+# Which no compression makes shorter.
+NOISE = "".join(random.Random(0).choices(string.ascii_letters + string.digits, k=10_000))  # noqa: S311 - no secret
 
 
 @pytest.fixture
@@ -108,6 +115,27 @@ async def test_two_transactions_settle_one_message_once(
     assert sqlstate(lost) in ("LW410", "LW503")
     assert await count(session, queue) == Counts(acknowledged=1)
     assert await count(session, output) == Counts(queued=1)
+
+
+async def test_a_transaction_waits_for_a_lane_with_no_claim_in_hand(
+    session: Session, connect: Connect
+) -> None:
+    """Else it and the deletion of the queue, which has the lanes first, would wait for each other."""
+    queue = await create_queue(session, "loop", ordered=True)
+    await push(session, queue, ["1"])
+    got = await claim(session, queue, 1)
+    deleting, looker = await connect(), await connect()
+    async with deleting.transaction():
+        await push(deleting, queue, ["2"])
+        waiting = asyncio.ensure_future(transact(session, got, queue, ["3"]))
+        while not await looker.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+        ):
+            await asyncio.sleep(0.01)
+        await deleting.execute("select laneway.delete_queue('loop', true)")
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await waiting
+    assert sqlstate(caught.value) == "LW410"
 
 
 async def put(session: Session, queue: str, body: str, **arguments: Any) -> int:
@@ -195,6 +223,48 @@ async def test_outbox_refuses_what_a_push_would(session: Session) -> None:
         with pytest.raises(asyncpg.PostgresError) as caught:
             await put(session, queue, body)
         assert sqlstate(caught.value) == state
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"delay": timedelta.max},
+        {"delay": timedelta.min},
+        {"lease": timedelta(0)},
+        {"max_attempts": 0},
+        {"partition": NOISE[:2700]},
+        {"key": NOISE},
+        {"partition": NOISE[:1400], "key": NOISE[:1400]},
+    ],
+)
+async def test_outbox_refuses_what_no_drain_could_move(
+    session: Session, arguments: dict[str, Any]
+) -> None:
+    await create_queue(session, dedup_scope="partition")
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await put(session, "work", "1", **arguments)
+    assert sqlstate(caught.value) == "LW422"
+    assert await session.fetchval("select count(*) from laneway.outbox") == 0
+
+
+@pytest.mark.parametrize("body", ["1", json.dumps(NOISE)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"delay": timedelta(days=365_000)},
+        {"partition": NOISE[:2600]},
+        {"key": NOISE[:2600]},
+        {"partition": NOISE[:1300], "key": NOISE[:1300]},
+        {"partition": "long" * 10_000, "key": "long" * 10_000},
+    ],
+)
+async def test_outbox_takes_the_long_names_that_a_push_takes(
+    session: Session, arguments: dict[str, Any], body: str
+) -> None:
+    queue = await create_queue(session, dedup_scope="partition")
+    await put(session, "work", body, **arguments)
+    assert await drain(session) == [queue.queue_id]
+    assert await session.fetchval("select count(*) from laneway.outbox") == 0
 
 
 async def test_message_that_no_longer_fits_does_not_stop_the_outbox(session: Session) -> None:

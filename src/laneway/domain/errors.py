@@ -16,6 +16,7 @@ LanewayError
 │   ├── Conflict
 │   │   ├── QueueExists
 │   │   ├── QueueNotEmpty
+│   │   ├── QueueChanged     is not as the call reckons with
 │   │   ├── GroupExists
 │   │   ├── InvalidStateTransition
 │   │   └── WorkerBusy
@@ -114,6 +115,10 @@ class QueueExists(Conflict):
 
 
 class QueueNotEmpty(Conflict):
+    pass
+
+
+class QueueChanged(Conflict):
     pass
 
 

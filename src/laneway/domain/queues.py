@@ -24,12 +24,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
+    """guards: which of its options a push over streams has to heed; see laneway.domain.streams."""
+
     queue_id: int
     name: str
     settings: QueueSettings
     groups: Mapping[str, Group]
     created_at: datetime
     updated_at: datetime
+    guards: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

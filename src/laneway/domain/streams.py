@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Handout, Pushed, Token
 
+# What a queue may have to be heeded by every push, as bits of Queue.guards; see laneway.queue.
+ENCRYPTED = 1
+FULL_AT_SOME_SIZE = 2
+RESTS_AFTER_PUSH = 4
+
 Action: TypeAlias = Literal["ack", "retry", "dead"]
 
 

@@ -192,27 +192,39 @@ class Broker(
             settle_calls=self._settlements.calls,
         )
 
-    async def push(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[Pushed]:
-        """Return where each message is, once all are committed; all are pushed, or none."""
+    async def push(
+        self, queue: str, messages: Sequence[OutgoingMessage], *, guards: int | None = None
+    ) -> list[Pushed]:
+        """Return where each message is, once all are committed; all are pushed, or none.
+
+        QueueChanged where the queue has other guards than those given.
+        """
         if not messages:
             return []
 
         async def push() -> list[Pushed]:
             found = self._core.catalog.peek(queue) or await self._core.catalog.find(queue)
             delayed = found.settings.delay is not None
-            return await self._pushes.push(PushLoad((found.queue_id,), messages, delayed))
+            expected = None if guards is None else (guards,)
+            return await self._pushes.push(PushLoad((found.queue_id,), messages, delayed, expected))
 
         return await self._with_catalog((queue,), push)
 
-    async def push_each(self, items: Sequence[tuple[str, OutgoingMessage]]) -> list[Pushed]:
-        """Push messages each to the queue named with it; all are pushed, or none."""
+    async def push_each(
+        self, items: Sequence[tuple[str, OutgoingMessage]], *, guards: Sequence[int] | None = None
+    ) -> list[Pushed]:
+        """Push messages each to the queue named with it; all are pushed, or none.
+
+        guards: of each message's queue, as for `push`.
+        """
         if not items:
             return []
         names, messages = zip(*items, strict=True)
 
         async def push() -> list[Pushed]:
             queues, delayed = await self._find_queues(names)
-            return await self._pushes.push(PushLoad(queues, messages, delayed))
+            expected = None if guards is None else squeeze(guards)
+            return await self._pushes.push(PushLoad(queues, messages, delayed, expected))
 
         return await self._with_catalog(names, push)
 
@@ -292,6 +304,10 @@ class Broker(
     async def ack_runs(self, runs: Runs) -> list[LostRun]:
         """Settle runs of messages; return what was not settled of them."""
         return await self._settlements.ack_runs(runs)
+
+    async def ack_whole(self, runs: Runs) -> None:
+        """Settle all of these messages; LockLost: none of them, as one is not held in time."""
+        await self._settlements.ack_whole(runs)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         """Give messages back after a failure: the attempt is spent."""

@@ -15,6 +15,7 @@ from laneway.domain.errors import (
     MessageTooLarge,
     Misconfigured,
     NotFound,
+    QueueChanged,
     TransientConflict,
     Unavailable,
 )
@@ -31,6 +32,7 @@ OWN: Meanings = {
     "LW404": NotFound,
     "LW409": Conflict,
     "LW410": LockLost,
+    "LW412": QueueChanged,
     "LW413": MessageTooLarge,
     "LW422": InvalidRequest,
     "LW503": TransientConflict,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -25,17 +26,18 @@ from laneway.engine.handouts import deal
 from laneway.engine.lanes import LanePlace
 from laneway.engine.procedures import inspection, listing
 from laneway.engine.procedures import streams as procedures
+from laneway.engine.procedures.administration import encode_json
 from laneway.engine.pumps.conflicts import persist
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import timedelta
 
     from laneway.domain.listings import MessageFilter
     from laneway.domain.messages import Handout, OutgoingMessage, Pushed, Status, Token
     from laneway.domain.queues import Counts, Group
-    from laneway.domain.settings import Start
+    from laneway.domain.settings import QueueSettings, Start
     from laneway.domain.streams import Settlement
     from laneway.engine.lanes import Lanes
 
@@ -118,25 +120,22 @@ class Streams(Administration):
         pushes: Sequence[tuple[str, OutgoingMessage]],
         *,
         required: Sequence[Token] = (),
+        guards: Mapping[str, int],
+        new: Mapping[str, QueueSettings],
     ) -> Transacted:
-        """Settle and push, all or nothing; LockLost where a lease is gone or one cannot be settled."""
-        found = {name: await self._core.catalog.find(name) for name in {name for name, _ in pushes}}
-        ids = [found[name].queue_id for name, _ in pushes]
-        columns = turn_messages([message for _, message in pushes])
+        """Settle and push, all or nothing; LockLost where a lease is gone or one cannot be settled.
+
+        guards and new: as for `push_guarded`; Conflict where a queue is full.
+        """
+        columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
             rows = await persist(
                 lambda: procedures.transact_stream(
-                    connection,
-                    required=required,
-                    settlements=settlements,
-                    queues=(squeeze(ids) or ids) if ids else (),
-                    columns=columns,
+                    connection, required=required, settlements=settlements, pushes=columns
                 )
             )
         self._free(settlements)
-        for queue in found.values():
-            # Some of it may be due later only.
-            self._core.wakeups.wake(queue.queue_id, delayed=True)
+        self._announce(columns)
         return Transacted(
             [Verdict(Fate(row["outcome"]), row["released"]) for row in rows if not row["pushed"]],
             expand_places(
@@ -163,27 +162,30 @@ class Streams(Administration):
 
     async def push_guarded(
         self,
-        queue: str,
-        messages: Sequence[OutgoingMessage],
+        pushes: Sequence[tuple[str, OutgoingMessage]],
         *,
-        room: int | None,
-        window: timedelta | None,
-    ) -> list[Pushed]:
-        """Return where the messages are that the queue had room for: the first of them, or all."""
-        found = await self._core.catalog.find(queue)
-        columns = turn_messages(messages)
+        guards: Mapping[str, int],
+        new: Mapping[str, QueueSettings],
+    ) -> list[Pushed | None]:
+        """Return where the messages are, None where a queue had no room; all that fit, or nothing.
+
+        new: queues that are made with it, or not if it fails. QueueChanged where a queue has other
+        guards than those given, or is there though it is to be new.
+        """
+        columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
-            rows = await persist(
-                lambda: procedures.push_guarded(
-                    connection,
-                    queue_id=found.queue_id,
-                    room=room,
-                    window=window,
-                    columns=columns,
-                )
-            )
-        self._core.wakeups.wake(found.queue_id, delayed=True)
-        return expand_places(rows)
+            rows = await persist(lambda: procedures.push_guarded(connection, columns))
+        self._announce(columns)
+        pushed: list[Pushed | None] = [None] * len(pushes)
+        for row in rows:
+            places = expand_places([row])
+            pushed[row["idx"] : row["idx"] + len(places)] = places
+        return pushed
+
+    def forget_queues(self, names: Iterable[str]) -> None:
+        """Ask for these queues anew when they are next needed."""
+        for name in names:
+            self._core.catalog.forget(name)
 
     async def list_places(
         self,
@@ -357,6 +359,38 @@ class Streams(Administration):
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_trace_names(connection, limit=limit, offset=offset)
         return [TraceName._make(row) for row in rows]
+
+    async def _address(
+        self,
+        pushes: Sequence[tuple[str, OutgoingMessage]],
+        guards: Mapping[str, int],
+        new: Mapping[str, QueueSettings],
+    ) -> procedures.GuardedColumns:
+        names = sorted(new)
+        ids = {name: -number for number, name in enumerate(names, 1)}
+        for name in {name for name, _ in pushes} - new.keys():
+            ids[name] = (await self._core.catalog.find(name)).queue_id
+        queues = [ids[name] for name, _ in pushes]
+        expected = [guards[name] for name, _ in pushes]
+        columns = turn_messages([message for _, message in pushes])
+        return procedures.GuardedColumns(
+            (squeeze(queues) or queues) if queues else (),
+            columns.bodies,
+            columns.partitions,
+            columns.keys,
+            columns.headers,
+            squeeze(expected) if expected else None,
+            names,
+            [encode_json(asdict(new[name])) for name in names],
+        )
+
+    def _announce(self, pushed: procedures.GuardedColumns) -> None:
+        if pushed.new:
+            self._core.announce_change()
+        for queue_id in set(pushed.queues):
+            if queue_id > 0:
+                # Some of it may be due later only.
+                self._core.wakeups.wake(queue_id, delayed=True)
 
     def _free(self, settlements: Sequence[Settlement]) -> None:
         requeued = any(settlement.action != "ack" for settlement in settlements)

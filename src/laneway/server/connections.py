@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from httptools import parse_url
 from uvicorn.protocols.http.httptools_impl import (
@@ -14,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from laneway.server.calls import CONNECTION
+from laneway.server.routing import read_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -198,7 +198,7 @@ class GuardedProtocol(HttpToolsProtocol):
             scope["http_version"] = version
         url = parse_url(self.url)
         path = url.path.decode("ascii")
-        scope["path"] = unquote(path) if "%" in path else path
+        scope["path"] = read_path(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
         scope[CONNECTION] = self  # type: ignore[literal-required]  # beside ASGI's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -72,6 +73,9 @@ class Router:
                     self._asking[route.path, method] = marker
                 else:
                     self._whole.setdefault(route.path, {})[method] = Found(route, _NOTHING)
+        # Where nobody else has the path, they answer for it without that parameter too.
+        for (path, method), (_, found) in self._asking.items():
+            self._whole.setdefault(path, {}).setdefault(method, found)
         for pattern, methods in patterns.items():
             self._patterns.append((re.compile(pattern), methods))
 
@@ -111,11 +115,23 @@ class Router:
         for pattern, methods in self._patterns:
             match = pattern.fullmatch(bare)
             if match is not None and method in methods:
-                return Found(methods[method], match.groupdict())
+                names = match.groupdict()
+                if "%" in bare:
+                    names = {name: unquote(value) for name, value in names.items()}
+                return Found(methods[method], names)
         allowed = self.list_methods(path)
         if allowed:
             raise MethodNotAllowed(method, allowed)
         raise NoSuchRoute(path)
+
+
+def read_path(sent: str) -> str:
+    """Return a path decoded but for slashes (and so percents) within its parts.
+
+    A name may have slashes in it: they are decoded when it is known where it begins and ends.
+    """
+    parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in sent.split("/"))
+    return "/".join(parts)
 
 
 def _make_pattern(route: Route) -> str:

@@ -96,7 +96,10 @@ class Tokens:
         """Return whom the claims name; without a role that is known, somebody who may only look."""
         said = claims.get(self._settings.roles_claim)
         names = said if isinstance(said, list) else [said]
-        role = max((ROLES[name] for name in names if name in ROLES), default=Role.READ)
+        role = max(
+            (ROLES[name] for name in names if isinstance(name, str) and name in ROLES),
+            default=Role.READ,
+        )
         subject = claims.get("sub")
         name = subject if isinstance(subject, str) else "token"
         return Identity(name, role, subject=name if isinstance(subject, str) else None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from tests.protocol.queen.calls import ack, data_of, pop, push
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ async def test_queues_are_shown_with_their_numbers(queen: Queen, name: str) -> N
     assert shown["messages"] == messages
     detail = await queen.admin.get_queue(queue)
     assert {item["partition"]: item["pending"] for item in detail["partitionList"]} == {
-        "a": 2,
+        "a": 1,
         "b": 2,
     }
     depth = await queen.admin.get_queue_depth(queue)
@@ -160,3 +162,17 @@ async def test_errors_have_words_codes_and_a_status_of_their_own(
         assert answer.json()["error"]
     answer = await http.post("/push", content=b"{")
     assert answer.status_code == 400
+
+
+async def test_headers_that_others_wrote_are_theirs(
+    queen: Queen, name: str, shared: Shared
+) -> None:
+    await push(queen, name, [1])
+    connection = await asyncpg.connect(shared.dsn)
+    await connection.execute(
+        "select laneway.push_many(array[q.queue_id], array['2'::json], array['Default'],"
+        """ p_headers => array['{"traceId": "abc"}'::json]) from laneway.queue q where q.name = $1""",
+        name,
+    )
+    await connection.close()
+    assert data_of(await pop(queen, name)) == [1, 2]

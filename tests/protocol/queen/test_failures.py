@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.protocol.queen.calls import ack, data_of, pop, push, until
+from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
     import httpx
     from queen import Queen
+
+    from tests.protocol.conftest import Shared
 
 
 async def test_after_its_retries_a_message_is_a_dead_letter_and_its_partition_goes_on(
@@ -104,6 +108,57 @@ async def test_a_foreign_lease_changes_nothing_of_its_whole_bundle(queen: Queen,
     assert all("lease" in verdict["error"] for verdict in answer["results"])
     assert (await ack(queen, mine))["success"]
     assert (await ack(queen, theirs))["success"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_lease_that_lost_one_partition_settles_nothing_of_the_others(
+    queen: Queen, name: str, http: httpx.AsyncClient, order: int
+) -> None:
+    for partition in "ab":
+        await push(queen, name, range(2), partition=partition)
+    messages = await queen.queue(name).batch(4).partitions(2).wait(False).pop()
+    assert len(messages) == 4
+    path = f"/consumer-groups/__QUEUE_MODE__/queues/{name}/partitions/a/seek"
+    await http.post(path, json={"timestamp": "2020-01-01T00:00:00Z"})
+    # Whether they come in the order they were handed out in or in another.
+    answer = await queen.ack(messages[::order])
+    assert {verdict["success"] for verdict in answer["results"]} == {False}
+    assert all("lease" in verdict["error"] for verdict in answer["results"])
+    kept = [message for message in messages if message["partition"] == "b"]
+    assert (await ack(queen, kept))["success"]
+    assert data_of(await pop(queen, name, 2, partition="a")) == [0, 1]
+
+
+async def test_what_another_process_gave_back_has_the_rest_of_its_bundle_refused(
+    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
+) -> None:
+    await push(queen, name, range(4))
+    messages = await pop(queen, name, 4)
+    failed = {key: messages[2][key] for key in ("transactionId", "partitionId", "leaseId")}
+    async with run_laneway(shared.dsn) as other:
+        body = {**failed, "status": "failed"}
+        [verdict] = (await http.post(f"{other.url}/api/v1/ack", json=body)).json()
+        assert verdict["success"]
+    # The last went back with it; the first two are held still, and asked for alone they are settled.
+    answer = await queen.ack([*messages[:2], messages[3]])
+    assert [result["success"] for result in answer["results"]] == [False] * 3
+    assert (await ack(queen, messages[:2]))["success"]
+
+
+async def test_many_bundles_at_once_harm_each_other_in_nothing(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    partitions = [f"p{n}" for n in range(6)]
+    for partition in partitions:
+        await push(queen, name, range(2), partition=partition)
+    bundles = [await pop(queen, name, 2, partition=partition) for partition in partitions]
+    for partition in partitions[::2]:
+        path = f"/consumer-groups/__QUEUE_MODE__/queues/{name}/partitions/{partition}/seek"
+        await http.post(path, json={"toEnd": True})
+    answers = await asyncio.gather(*(queen.ack(bundle) for bundle in bundles))
+    assert [answer["success"] for answer in answers[1::2]] == [True] * 3
+    # Their group has passed them, at a word from elsewhere.
+    assert [result["noop"] for a in answers[::2] for result in a["results"]] == [True] * 6
 
 
 async def test_an_expired_lease_counts_as_an_attempt_and_acknowledges_nothing(

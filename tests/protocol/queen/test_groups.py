@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -25,6 +26,45 @@ async def test_each_group_reads_everything_at_its_own_place(queen: Queen, name: 
     assert (await ack(queen, slow, group="slow"))["success"]
     assert data_of(await pop(queen, name, 9, group="slow")) == [1, 2, 3]
     assert data_of(await pop(queen, name, 9)) == [0, 1, 2, 3]
+
+
+async def test_a_group_named_default_is_one_like_any_other(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await push(queen, name, [1, 2])
+    own = await pop(queen, name, 1)
+    messages = await pop(queen, name, 2, group="default")
+    assert (data_of(own), data_of(messages)) == ([1], [1, 2])
+    assert {message["consumerGroup"] for message in messages} == {"default"}
+    shown = (await http.get("/consumer-groups/default")).json()
+    assert [queue["processing"] for queue in shown["queues"] if queue["queueName"] == name] == [2]
+    listed = (await http.get(f"/resources/queues/{name}")).json()["consumerGroups"]
+    assert sorted(listed) == ["__QUEUE_MODE__", "default"]
+    assert (await ack(queen, messages[0], group="default"))["success"]
+    assert (await ack(queen, messages[1], "dlq", group="default"))["dlq"]
+    assert (await queen.queue(name).dlq("default").get())["total"] == 1
+    gone = await http.delete(f"/consumer-groups/default/queues/{name}")
+    assert gone.json() == {"success": True, "consumerGroup": "default", "queues": [name]}
+    assert (await ack(queen, own))["success"]
+
+
+async def test_names_with_slashes_are_meant_where_they_are_encoded(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    queue, group, partition = f"{name}/partition/p", f"{name}/100%", "a/seek"
+    await push(queen, queue, ["x"], partition=partition)
+    path = "/".join(quote(part, safe="") for part in ("pop", "queue", queue))
+    place = f"/consumer-groups/{quote(group, safe='')}/queues/{quote(queue, safe='')}"
+    for where in (path, f"{path}/partition/{quote(partition, safe='')}"):
+        [message] = (await http.get(where, params={"consumerGroup": group})).json()["messages"]
+        assert (message["queue"], message["consumerGroup"]) == (queue, group)
+        earlier = {"timestamp": "2020-01-01"}
+        for seek in ("/seek", f"/partitions/{quote(partition, safe='')}/seek"):
+            answer = await http.post(f"{place}{seek}", json=earlier)
+            assert (answer.status_code, answer.json()["partitions"]) == (200, 1)
+    shown = (await http.get(f"/consumer-groups/{quote(group, safe='')}")).json()
+    assert (shown["name"], [item["queueName"] for item in shown["queues"]]) == (group, [queue])
+    assert (await http.delete(place)).json()["queues"] == [queue]
 
 
 @pytest.mark.parametrize("mode", ["new", "new-only"])
@@ -74,6 +114,8 @@ async def test_a_group_is_put_elsewhere(queen: Queen, name: str, http: httpx.Asy
     assert await pop(queen, name, group="g") == []
     for wrong in ({}, {"toEnd": True, "timestamp": moment}, {"timestamp": "soon"}):
         assert (await http.post(path, json=wrong)).status_code == 400
+    nowhere = f"/consumer-groups/g/queues/{name}/partitions/c/seek"
+    assert (await http.post(nowhere, json={"toEnd": True})).status_code == 404
 
 
 async def test_lag_is_told_in_messages_and_in_time(
@@ -85,6 +127,12 @@ async def test_lag_is_told_in_messages_and_in_time(
     groups = {group["name"]: group for group in listed}
     [lag] = [queue for queue in groups["behind"]["queues"] if queue["queueName"] == name]
     assert (lag["pending"], lag["processing"]) == (3, 2)
+    shown = await queen.admin.get_consumer_group("behind")
+    [queue] = [queue for queue in shown["queues"] if queue["queueName"] == name]
+    for part in (queue, *queue["partitions"]):
+        assert (part["pending"], part["processing"]) == (3, 2)
+    # What is in hand is not done either.
+    assert (await queen.admin.get_queue_depth(name, "behind"))["pending"] == 5
     await ack(queen, messages, group="behind")
     shown = await queen.admin.get_consumer_group("behind")
     [partition] = [p for q in shown["queues"] if q["queueName"] == name for p in q["partitions"]]

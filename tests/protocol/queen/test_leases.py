@@ -39,6 +39,34 @@ async def test_one_lease_spans_partitions_within_one_budget(queen: Queen, name: 
     assert len(left) + len(messages) + len(rest) == 12
 
 
+async def test_a_lease_ends_with_its_batch_though_two_messages_have_one_transaction_id(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).config({"dedupWindowSeconds": 0.1}).create()
+
+    async def push_again(key: str, data: str) -> bool:
+        item = {"queue": name, "transactionId": key, "payload": data}
+        [pushed] = (await http.post("/push", json={"items": [item]})).json()
+        return bool(pushed["status"] == "queued")
+
+    assert await push_again("same", "first")
+    await until(lambda: push_again("same", "again"))
+    assert await push_again("other", "last")
+    messages = await pop(queen, name, 3)
+    assert data_of(messages) == ["first", "again", "last"]
+    answer = await queen.ack(messages)
+    assert [result["leaseReleased"] for result in answer["results"]] == [True] * 3
+    # Nobody holds the partition any more, also where they are settled one by one.
+    for data in ("next", "after that"):
+        assert await push_again(data, data)
+    await until(lambda: push_again("next", "end"))
+    following = await pop(queen, name, 3)
+    assert data_of(following) == ["next", "after that", "end"]
+    for message in following:
+        assert (await ack(queen, message))["success"]
+    assert not (await http.post(f"/lease/{following[0]['leaseId']}/extend")).json()[0]["success"]
+
+
 async def test_one_renewal_extends_every_partition_of_a_lease(queen: Queen, name: str) -> None:
     for partition in "abc":
         await push(queen, name, [partition], partition=partition)

@@ -11,7 +11,6 @@ import pytest
 
 from laneway.server.queen.options import DEFAULTS
 from tests.protocol.queen.calls import ack, data_of, pop, push, until
-from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
     import httpx
@@ -123,6 +122,44 @@ async def test_max_size(queen: Queen, name: str, http: httpx.AsyncClient) -> Non
     assert statuses.count("queued") == 3
 
 
+async def test_a_duplicate_into_a_full_queue_is_a_duplicate(
+    name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, maxSize=2)
+    [known, same, more] = [
+        {"queue": name, "payload": 1, "transactionId": key} for key in ("known", "same", "more")
+    ]
+    [first] = (await http.post("/push", json={"items": [known]})).json()
+    answer = await http.post("/push", json={"items": [known, same, known, more]})
+    results = answer.json()
+    assert [result["status"] for result in results] == [
+        "duplicate",
+        "queued",
+        "duplicate",
+        "failed",
+    ]
+    assert {results[0]["message_id"], results[2]["message_id"]} == {first["message_id"]}
+    operations = [{"type": "push", "items": [known]}]
+    answer = await http.post("/transaction", json={"operations": operations})
+    assert answer.status_code == 200
+    [result] = answer.json()["results"]
+    assert (result["status"], result["message_id"]) == ("duplicate", first["message_id"])
+
+
+async def test_a_transaction_into_a_full_queue_is_refused_as_transactions_are(
+    name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, maxSize=1)
+    items = [{"queue": name, "payload": n} for n in range(2)]
+    answer = await http.post(
+        "/transaction", json={"operations": [{"type": "push", "items": items}]}
+    )
+    body = answer.json()
+    assert (answer.status_code, body["success"], body["results"]) == (409, False, [])
+    assert body["transactionId"]
+    assert "full" in body["error"]
+
+
 async def test_ttl(queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient) -> None:
     await configure(http, name, ttl=0.05)
     await push(queen, name, ["stale"])
@@ -223,6 +260,29 @@ async def test_window_buffer_hides_a_partition_until_it_is_quiet(
         assert data_of(await pop(queen, name, wait=True)) == ["by transaction"]
 
 
+async def test_window_buffer_hides_a_partition_from_whoever_comes_or_goes_back(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await push(queen, name, ["before"])
+    [held] = await pop(queen, name, group="failing")
+    await configure(http, name, windowBuffer=60, retryDelay=0)
+    await push(queen, name, ["in the window"])
+    assert await pop(queen, name, group="new") == []
+    await http.post(f"/consumer-groups/new/queues/{name}/seek", json={"timestamp": "2020-01-01"})
+    assert await pop(queen, name, group="new") == []
+    assert (await ack(queen, held, False, group="failing"))["success"]
+    assert await pop(queen, name, group="failing") == []
+
+
+async def test_a_group_made_in_a_window_gets_what_was_hidden(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await configure(http, name, windowBuffer=1)
+    await push(queen, name, ["hidden"])
+    async with asyncio.timeout(20):
+        assert data_of(await pop(queen, name, group="new", wait=True)) == ["hidden"]
+
+
 async def test_max_wait_time_makes_dead_letters_of_what_waited_too_long(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
@@ -284,46 +344,6 @@ async def test_a_transaction_id_counts_once_within_its_window_and_partition(
     await asyncio.sleep(0.35)
     [later] = await queen.queue(name).push(once)
     assert later["status"] == "queued"
-
-
-async def test_encrypted_queues_store_nothing_that_can_be_read(
-    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
-) -> None:
-    await configure(http, name, encryptionEnabled=True, retryLimit=0)
-    secret = {"word": "open sesame"}
-    await push(queen, name, [secret, "next"])
-    connection = await asyncpg.connect(shared.dsn)
-    stored = await connection.fetchval(
-        "select string_agg(m.body::text, '') from laneway.message m join laneway.lane l using (lane_id) "
-        "join laneway.queue q using (queue_id) where q.name = $1",
-        name,
-    )
-    await connection.close()
-    assert "sesame" not in stored
-    assert "authTag" in stored
-    messages = await pop(queen, name, 2)
-    assert data_of(messages) == [secret, "next"]
-    await ack(queen, messages[0], False)
-    assert data_of((await queen.queue(name).dlq().get())["messages"]) == [secret]
-    listed = (await queen.admin.list_messages(queue=name, status="pending"))["messages"]
-    assert data_of(listed) == ["next"]
-
-
-async def test_without_a_key_nothing_is_encrypted_and_nothing_stored(
-    queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
-) -> None:
-    await configure(http, f"{name}-sealed", encryptionEnabled=True)
-    async with run_laneway(shared.dsn) as keyless:
-        url = f"{keyless.url}/api/v1"
-        body: dict[str, Any] = {"queue": name, "options": {"encryptionEnabled": True}}
-        answer = await http.post(f"{url}/configure", json=body)
-        assert answer.status_code == 400
-        assert "QUEEN_ENCRYPTION_KEY" in answer.json()["error"]
-        item = {"queue": f"{name}-sealed", "payload": "plain"}
-        answer = await http.post(f"{url}/push", json={"items": [item]})
-        assert answer.status_code == 503
-        assert "QUEEN_ENCRYPTION_KEY" in answer.json()["error"]
-    assert await pop(queen, f"{name}-sealed") == []
 
 
 async def retain(shared: Shared) -> None:

@@ -71,6 +71,15 @@ async def test_roles_say_what_a_token_may_do(guarded: Guarded, name: str) -> Non
         assert found == codes, role
 
 
+async def test_a_role_that_is_no_text_lets_a_token_only_read(guarded: Guarded, name: str) -> None:
+    push = {"items": [{"queue": name, "payload": 1}]}
+    role: Any
+    for role in ({"name": "admin"}, [{"name": "admin"}], [["admin"]], 7):
+        async with guarded.client(sign(role)) as client:
+            assert (await client.get("/resources/queues")).status_code == 200
+            assert (await client.post("/push", json=push)).status_code == 403
+
+
 async def test_the_producer_is_whom_the_token_names_whatever_the_message_says(
     guarded: Guarded, name: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,10 +12,13 @@ from laneway.engine.procedures.maintenance import drain_outbox
 if TYPE_CHECKING:
     import asyncio
 
+    import asyncpg
+
     from laneway.domain.settings import MaintenanceSettings
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
 
+logger = logging.getLogger(__name__)
 
 # Who pushes while others do notifies nobody (see outbox_push): so it is looked for, this often and for so long.
 BUSY = timedelta(milliseconds=20)
@@ -38,9 +42,16 @@ class Outbox:
         return BUSY if monotonic() < self._busy_until else self._idle
 
     async def run(self, connection: Connection) -> bool:
+        connection.add_log_listener(_tell)  # once on each connection, however often it is added
         queues = await drain_outbox(connection, limit=self._limit)
         if queues:
             self._busy_until = monotonic() + AFTERWARDS.total_seconds()
         for queue_id in queues:
             self._wakeups.wake(queue_id, delayed=True)
         return bool(queues)
+
+
+def _tell(_: object, notice: asyncpg.PostgresLogMessage) -> None:
+    """Log what the database warns of: a message that cannot be moved, once for each."""
+    if notice.severity_en == "WARNING":
+        logger.warning("%s", notice.message)

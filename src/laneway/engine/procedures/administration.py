@@ -175,4 +175,5 @@ def _read_queue(row: asyncpg.Record) -> Queue:
         },
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        guards=row["guards"],
     )

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _QUEUE = {"LW404": QueueNotFound}
 _GROUP = {"LW404": GroupNotFound}
 
-_PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-_PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+_PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 _PUSH_TELLING = (
-    "select p.*, (select laneway.carry_notice($11))"
-    " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) p"
+    "select p.*, (select laneway.carry_notice($12))"
+    " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
 )
 _PUSH_MIXED_TELLING = (
-    "select p.*, (select laneway.carry_notice($11))"
-    " from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) p"
+    "select p.*, (select laneway.carry_notice($12))"
+    " from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
 )
 
 
@@ -38,6 +38,7 @@ async def push_many(
     queues: Sequence[int],
     columns: MessageColumns,
     ride: str | None = None,
+    guards: Sequence[int | None] | None = None,
 ) -> list[asyncpg.Record]:
     """Return runs: (idx, run, segment, lane_id, seq, duplicate)."""
     return await fetch(
@@ -46,6 +47,7 @@ async def push_many(
         queues,
         *columns,
         ride,
+        guards,
         means=_QUEUE,
     )
 
@@ -56,6 +58,7 @@ async def push_telling(
     queues: Sequence[int],
     columns: MessageColumns,
     ride: str | None = None,
+    guards: Sequence[int | None] | None = None,
     notice: str,
 ) -> tuple[list[asyncpg.Record], bool]:
     """Return runs as push_many does, and whether the commit told other processes."""
@@ -65,6 +68,7 @@ async def push_telling(
         queues,
         *columns,
         ride,
+        guards,
         notice,
         means=_QUEUE,
     )
@@ -131,6 +135,26 @@ async def ack_many(
     return await fetch(
         connection,
         "select * from laneway.ack_many($1, $2, $3, $4, $5)",
+        tokens,
+        lanes,
+        first,
+        last,
+        len(set(zip(tokens, lanes, strict=True))) < len(tokens),
+    )
+
+
+async def ack_whole(
+    connection: Connection,
+    *,
+    tokens: Sequence[Token],
+    lanes: Sequence[int],
+    first: Sequence[int],
+    last: Sequence[int],
+) -> None:
+    """Settle as ack_many does, all or nothing: LockLost where one is not held."""
+    await fetch(
+        connection,
+        "select laneway.refuse_lost(a.first_seq) from laneway.ack_many($1, $2, $3, $4, $5) a",
         tokens,
         lanes,
         first,

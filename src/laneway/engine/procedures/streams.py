@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import GroupNotFound, InvalidSetting, LockLost, QueueNotFound
 from laneway.engine.procedures.call import fetch, fetch_value
@@ -15,11 +15,22 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Token
     from laneway.domain.streams import Settlement
-    from laneway.engine.columns import MessageColumns
     from laneway.engine.procedures.call import Connection
 
-_QUEUE = {"LW404": QueueNotFound}
 _NOTHING: tuple[tuple[()], ...] = ((),) * 8
+
+
+class GuardedColumns(NamedTuple):
+    """Messages as push_guarded takes them; queues: -1, -2, … are those of `new`, with `settings`."""
+
+    queues: Sequence[int]
+    bodies: Sequence[str]
+    partitions: Sequence[str] | None
+    keys: Sequence[str | None] | None
+    headers: Sequence[str | None] | None
+    guards: Sequence[int] | None
+    new: Sequence[str]
+    settings: Sequence[str]
 
 
 async def subscribe(
@@ -101,20 +112,15 @@ async def transact_stream(
     *,
     required: Sequence[Token],
     settlements: Sequence[Settlement],
-    queues: Sequence[int],
-    columns: MessageColumns,
+    pushes: GuardedColumns,
 ) -> list[asyncpg.Record]:
     return await fetch(
         connection,
         "select * from laneway.transact_stream"
-        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
         required,
         *(zip(*settlements, strict=True) if settlements else _NOTHING),
-        queues,
-        columns.bodies,
-        columns.partitions,
-        columns.keys,
-        columns.headers,
+        *pushes,
         means={"LW404": QueueNotFound, "LW410": LockLost},
     )
 
@@ -126,26 +132,13 @@ async def extend_leases(
     return await fetch(connection, "select * from laneway.extend_leases($1, $2)", leases, durations)
 
 
-async def push_guarded(
-    connection: Connection,
-    *,
-    queue_id: int,
-    room: int | None,
-    window: timedelta | None,
-    columns: MessageColumns,
-) -> list[asyncpg.Record]:
+async def push_guarded(connection: Connection, pushes: GuardedColumns) -> list[asyncpg.Record]:
     """Return runs as push_many does, of those that fitted."""
     return await fetch(
         connection,
-        "select * from laneway.push_guarded($1, $2, $3, $4, $5, $6, $7)",
-        queue_id,
-        room,
-        window,
-        columns.bodies,
-        columns.partitions,
-        columns.keys,
-        columns.headers,
-        means=_QUEUE,
+        "select * from laneway.push_guarded($1, $2, $3, $4, $5, $6, $7, $8)",
+        *pushes,
+        means={"LW404": QueueNotFound},
     )
 
 

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 
 class PushLoad(NamedTuple):
-    """queues: one id for all messages, or one each. delayed: the queue itself delays."""
+    """queues: one id for all messages, or one each. delayed: the queue itself delays.
+
+    guards: what the messages reckon with of their queues, as `queues`; None: nothing.
+    """
 
     queues: Sequence[int]
     messages: Sequence[OutgoingMessage]
     delayed: bool
+    guards: Sequence[int] | None = None
 
 
 class PushPump:
@@ -58,7 +62,7 @@ class PushPump:
 
     async def push(self, load: PushLoad) -> list[Pushed]:
         """Return where each message is; all of them are pushed, or none."""
-        queues, messages, _ = load
+        queues, messages, _, _ = load
         return await self._pump.submit(
             load,
             count=len(messages),
@@ -70,16 +74,23 @@ class PushPump:
         queues, messages = _join(loads)
         columns = turn_messages(messages)
         delayed = columns.delays is not None or any(load.delayed for load in loads)
-        ride = _tell(loads)
+        ride, guards = _tell(loads), _join_guards(loads)
         notice = (
             self._wakeups.write_notice(queues[0], delayed=delayed) if len(queues) == 1 else None
         )
         if notice is None:
-            rows = await push_many(connection, queues=queues, columns=columns, ride=ride)
+            rows = await push_many(
+                connection, queues=queues, columns=columns, ride=ride, guards=guards
+            )
             told = False
         else:
             rows, told = await push_telling(
-                connection, queues=queues, columns=columns, ride=ride, notice=notice
+                connection,
+                queues=queues,
+                columns=columns,
+                ride=ride,
+                guards=guards,
+                notice=notice,
             )
         pushed = expand_places(rows)
         self.announce(queues, columns, delayed=delayed, told=told)
@@ -134,3 +145,16 @@ def _join(loads: Sequence[PushLoad]) -> tuple[Sequence[int], Sequence[OutgoingMe
         messages += load.messages
         queues += load.queues if len(load.queues) > 1 else [load.queues[0]] * len(load.messages)
     return squeeze(queues) or queues, messages
+
+
+def _join_guards(loads: Sequence[PushLoad]) -> Sequence[int | None] | None:
+    first = loads[0].guards
+    if len(loads) == 1:
+        return first
+    if (first is None or len(first) == 1) and all(load.guards == first for load in loads):
+        return first
+    joined: list[int | None] = []
+    for load in loads:
+        guards: Sequence[int | None] = load.guards or (None,)
+        joined += guards if len(guards) > 1 else [guards[0]] * len(load.messages)
+    return joined

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from laneway.domain.messages import Outcome
 from laneway.engine.columns import LostRun, Runs, make_runs, squeeze
-from laneway.engine.procedures.delivery import ack_many, extend_many, nack_many, release_many
+from laneway.engine.procedures.delivery import (
+    ack_many,
+    ack_whole,
+    extend_many,
+    nack_many,
+    release_many,
+)
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.pump import Pump
 
@@ -46,6 +52,9 @@ class SettlePump:
         self._acks: Pump[Runs, list[LostRun]] = Pump(
             "ack", self._ack, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
         )
+        self._bundles: Pump[Runs, None] = Pump(
+            "ack", self._ack_whole, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
+        )
         self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
             "nack", self._nack, pool=pool, tasks=tasks, settings=settings
         )
@@ -57,6 +66,7 @@ class SettlePump:
         )
         self._pumps: tuple[Pump[Any, Any], ...] = (
             self._acks,
+            self._bundles,
             self._nacks,
             self._releases,
             self._extensions,
@@ -85,6 +95,10 @@ class SettlePump:
     async def ack_runs(self, runs: Runs) -> list[LostRun]:
         """Return what was not settled; the rest is."""
         return await self._acks.submit(runs, count=runs.messages, key=runs.tokens[0])
+
+    async def ack_whole(self, runs: Runs) -> None:
+        """Settle all of it; LockLost: nothing of it, as one of them is not held."""
+        await self._bundles.submit(runs, count=runs.messages, key=runs.tokens[0])
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         return await self._nacks.submit(nacks, count=len(nacks))
@@ -128,11 +142,7 @@ class SettlePump:
         self, connection: Connection, loads: Sequence[Runs]
     ) -> list[list[LostRun]]:
         """Settle loads of which no two name the same message."""
-        runs = Runs([], [], [], [])
-        starts = []
-        for load in loads:
-            starts.append(len(runs.tokens))
-            runs.join(load)
+        runs, starts = _join(loads)
         rows = await ack_many(connection, **runs._asdict())
         self._lanes.settle(runs, lost={row[0] for row in rows})
         lost: list[list[LostRun]] = [[] for _ in loads]
@@ -140,6 +150,13 @@ class SettlePump:
             number = bisect_right(starts, run) - 1
             lost[number].append(LostRun(run - starts[number], first, last))
         return lost
+
+    async def _ack_whole(self, connection: Connection, loads: Sequence[Runs]) -> list[None]:
+        """Settle all loads; where one cannot be, the pump calls again for each by itself."""
+        runs, _ = _join(loads)
+        await ack_whole(connection, **runs._asdict())
+        self._lanes.settle(runs, lost=())
+        return [None] * len(loads)
 
     async def _nack(
         self, connection: Connection, loads: Sequence[Sequence[Nack]]
@@ -182,6 +199,16 @@ class SettlePump:
         for position, until in rows:
             untils[position] = until
         return _deal(untils, [len(load.receipts) for load in loads])
+
+
+def _join(loads: Sequence[Runs]) -> tuple[Runs, list[int]]:
+    """Return the runs of all, and where those of each begin."""
+    runs = Runs([], [], [], [])
+    starts = []
+    for load in loads:
+        starts.append(len(runs.tokens))
+        runs.join(load)
+    return runs, starts
 
 
 def _part(loads: Sequence[Runs]) -> tuple[list[int], list[int]]:

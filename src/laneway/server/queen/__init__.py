@@ -34,7 +34,7 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
             prefix="/api/v1",
             operations=(
                 *pushing.operations,
-                *Popping(delivering).operations,
+                *Popping(delivering, vault).operations,
                 *Acknowledging(leases).operations,
                 *Transacting(pushing, leases).operations,
                 *Configuring(vault).operations,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from laneway.domain.errors import LockLost
 from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
-from laneway.engine.columns import Runs
+from laneway.engine.columns import Runs, make_runs
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role, no_queue
@@ -103,10 +104,9 @@ class Extended(msgspec.Struct, kw_only=True):
 class Part:
     """Acknowledgements, one after the other, of what this process handed out of one lane.
 
-    at: the first one's place among all that were sent; where: queue and partition, in JSON.
+    where: queue and partition, in JSON.
     """
 
-    at: int
     lease_id: str
     lane: str
     token: Token
@@ -148,14 +148,10 @@ class Acknowledging:
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> Answer:
         """Settle what this process handed out at once; ask the database about the rest."""
-        shown = [""] * len(acks)
         parts = self._recall(acks, default)
-        if parts is not None:
-            rest = await self._settle_known(call, parts, shown)
-        else:
-            rest = list(range(len(acks)))
-        if rest:
-            await self._settle_rest(call, acks, default, rest, shown)
+        shown = None if parts is None else await self._settle_known(call, parts)
+        if shown is None:
+            shown = await self._settle_looked_up(call, acks, default)
         return Answer(200, f"[{','.join(shown)}]".encode())
 
     def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Part] | None:
@@ -165,7 +161,7 @@ class Acknowledging:
         seqs: dict[str, int] = {}
         part: Part | None = None
         usual = read_group(default)
-        for at, ack in enumerate(acks):
+        for ack in acks:
             if ack.status not in _SETTLED or ack.lease_id is None:
                 return None
             if part is None or ack.partition_id != lane or ack.lease_id != lease_id:
@@ -177,7 +173,7 @@ class Acknowledging:
                 group, seqs = lease.group, run.seqs
                 queue, partition = quote_all([lease.queue, lease.partitions[lane]])
                 where = f'"queueName":{queue},"partitionName":{partition}'
-                part = Part(at, lease_id, lane, run.token, where)
+                part = Part(lease_id, lane, run.token, where)
                 parts.append(part)
             given = ack.consumer_group
             seq = seqs.get(ack.transaction_id)
@@ -187,66 +183,42 @@ class Acknowledging:
             part.seqs.append(seq)
         return parts
 
-    async def _settle_known(
-        self, call: Call[Any, Any], parts: Sequence[Part], shown: list[str]
-    ) -> list[int]:
-        """Return the places of those whose lease did not hold them: they are looked at again."""
-        rest = await self._ack(call, parts)
-        missed = set(rest)
+    async def _settle_known(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[str] | None:
+        """Return None where something is not held: nothing was settled, and all is looked up."""
+        runs = _list_runs(parts)
+        try:
+            await call.service.broker.ack_whole(runs)
+        except LockLost:
+            return None
+        call.service.metrics.count_messages(Traffic.ACKED, runs.messages)
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
-            keys = part.keys
-            if missed:
-                keys = [key for at, key in enumerate(keys, part.at) if at not in missed]
             held = (part.lease_id, part.lane)
-            released[held] = self._leases.settle(*held, keys) or released.get(held, False)
+            released[held] = self._leases.settle(*held, part.keys) or released.get(held, False)
+        shown: list[str] = []
         for part in parts:
             tail = f'"success":true,"error":null,{part.where},"leaseReleased":'
             tail += "true" if released[part.lease_id, part.lane] else "false"
-            for at, key in enumerate(quote_all(part.keys), part.at):
-                shown[at] = f'{{"index":{at},"transactionId":{key},{tail},"dlq":false}}'
-            if missed and not missed.isdisjoint(range(part.at, part.at + len(part.keys))):
-                self._leases.forget(part.lease_id)
-        return rest
+            shown += [
+                f'{{"index":{at},"transactionId":{key},{tail},"dlq":false}}'
+                for at, key in enumerate(quote_all(part.keys), len(shown))
+            ]
+        return shown
 
-    async def _ack(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[int]:
-        """Return the places of those that were lost."""
-        runs = _list_runs(parts)
-        if runs is not None:
-            lost_runs = await call.service.broker.ack_runs(runs)
-            places = runs.find_positions(lost_runs)
-            call.service.metrics.count_messages(Traffic.ACKED, runs.messages - len(places))
-            return places
-        receipts = [
-            Receipt(part.token, lane, seq)
-            for part in parts
-            for lane in (int(part.lane),)
-            for seq in part.seqs
-        ]
-        unique = list(dict.fromkeys(receipts))
-        lost = await call.service.broker.ack(unique)
-        call.service.metrics.count_messages(Traffic.ACKED, len(unique) - len(lost))
-        gone = {unique[position] for position in lost}
-        return [at for at, receipt in enumerate(receipts) if receipt in gone] if gone else []
-
-    async def _settle_rest(
-        self,
-        call: Call[Any, Any],
-        acks: Sequence[Ack],
-        default: str | None,
-        rest: Sequence[int],
-        shown: list[str],
-    ) -> None:
-        settlements = [read_settlement(acks[index], default) for index in rest]
+    async def _settle_looked_up(
+        self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
+    ) -> list[str]:
+        settlements = [read_settlement(ack, default) for ack in acks]
         verdicts = await call.broker.settle(settlements)
         places = await call.broker.name_lanes([item.lane for item in settlements])
         count_verdicts(call, verdicts)
-        for index, settlement, verdict in zip(rest, settlements, verdicts, strict=True):
-            ack = acks[index]
+        shown: list[str] = []
+        for ack, settlement, verdict in zip(acks, settlements, verdicts, strict=True):
             if ack.lease_id is not None:
                 self._leases.forget(ack.lease_id)
             queue, partition = places.get(settlement.lane, (None, None))
-            shown[index] = encode(show_verdict(index, ack, verdict, queue, partition)).decode()
+            shown.append(encode(show_verdict(len(shown), ack, verdict, queue, partition)).decode())
+        return shown
 
     @property
     def operations(self) -> tuple[Operation[Any, Any], ...]:
@@ -290,13 +262,14 @@ class Acknowledging:
         )
 
 
-def _list_runs(parts: Sequence[Part]) -> Runs | None:
-    """Return a run for each part where all come in order, and none twice."""
+def _list_runs(parts: Sequence[Part]) -> Runs:
+    """Return a run for each part where all come in order, and none twice; else as many as it takes."""
     runs = Runs([], [], [], [])
     for part in parts:
         first, last = part.seqs[0], part.seqs[-1]
         if part.seqs != list(range(first, last + 1)) or part.token in runs.tokens:
-            return None
+            receipts = (Receipt(p.token, int(p.lane), seq) for p in parts for seq in p.seqs)
+            return make_runs(list(dict.fromkeys(receipts)))
         runs.begin(part.token, int(part.lane), first)
         runs.last[-1] = last
     return runs

@@ -13,7 +13,7 @@ from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status, StoredMessage
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
-from laneway.server.queen.delivering import NO_HEADERS, read_headers
+from laneway.server.queen.delivering import read_stored_body
 from laneway.server.queen.options import read_stored
 from laneway.server.queen.registry import list_stream_queues
 from laneway.server.queen.wire import (
@@ -95,6 +95,8 @@ class ByKey(msgspec.Struct, kw_only=True):
 
 
 class MessageShown(msgspec.Struct, kw_only=True):
+    """sealed: it is encrypted and this server has not the key; then data is null."""
+
     id: str
     transaction_id: str = msgspec.field(name="transactionId")
     partition_id: str = msgspec.field(name="partitionId")
@@ -106,6 +108,7 @@ class MessageShown(msgspec.Struct, kw_only=True):
     trace_id: str | None = msgspec.field(name="traceId")
     producer_sub: str | None = msgspec.field(name="producerSub")
     data: Raw
+    sealed: bool
     error_message: str | None = msgspec.field(name="errorMessage")
     retry_count: int = msgspec.field(name="retryCount")
     consumer_group: str = msgspec.field(name="consumerGroup")
@@ -173,10 +176,7 @@ class Browsing:
         return await _move(call, (Status.QUEUED, Status.PROCESSING), Status.DEAD)
 
     def show(self, message: StoredMessage, queue: Queue | None) -> MessageShown:
-        headers = read_headers(message.headers) if message.headers is not None else NO_HEADERS
-        body = message.body
-        if headers.sealed:
-            body = self._vault.open(body, queue=message.queue)
+        headers, body = read_stored_body(message, self._vault)
         stored = read_stored(queue) if queue is not None else {}
         address = show_address(message.segment, message.lane, message.seq)
         status = Status(message.status)
@@ -191,7 +191,8 @@ class Browsing:
             status=NAMES[status],
             trace_id=str(headers.trace_id) if headers.trace_id else None,
             producer_sub=headers.sub,
-            data=Raw(body.encode()),
+            data=Raw((body or "null").encode()),
+            sealed=body is None,
             error_message=message.error,
             retry_count=show_retries(message),
             consumer_group=show_group(message.group),

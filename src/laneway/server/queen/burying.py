@@ -12,7 +12,7 @@ from laneway.domain.messages import Status
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.browsing import Filters, choose_queues, queue_if_named, show_retries
-from laneway.server.queen.delivering import NO_HEADERS, read_headers
+from laneway.server.queen.delivering import read_stored_body
 from laneway.server.queen.options import read_stored
 from laneway.server.queen.wire import (
     Failure,
@@ -50,6 +50,8 @@ class Some(OfGroup, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
+    """sealed: it is encrypted and this server has not the key; then data is null."""
+
     id: str
     message_id: str = msgspec.field(name="messageId")
     partition_id: str = msgspec.field(name="partitionId")
@@ -68,6 +70,7 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     trace_id: str | None = msgspec.field(name="traceId")
     producer_sub: str | None = msgspec.field(name="producerSub")
     data: Raw
+    sealed: bool
 
 
 class Pagination(msgspec.Struct, kw_only=True):
@@ -145,10 +148,7 @@ class Burying:
         return answer_json(200, Counted(success=True, queue=wanted.queue, count=count))
 
     def _show(self, message: StoredMessage, queue: Queue) -> DeadLetter:
-        headers = read_headers(message.headers) if message.headers is not None else NO_HEADERS
-        body = message.body
-        if headers.sealed:
-            body = self._vault.open(body, queue=message.queue)
+        headers, body = read_stored_body(message, self._vault)
         address = show_address(message.segment, message.lane, message.seq)
         stored = read_stored(queue)
         return DeadLetter(
@@ -169,7 +169,8 @@ class Burying:
             task=stored.get("task"),
             trace_id=str(headers.trace_id) if headers.trace_id else None,
             producer_sub=headers.sub,
-            data=Raw(body.encode()),
+            data=Raw((body or "null").encode()),
+            sealed=body is None,
         )
 
     @property

@@ -16,14 +16,33 @@ from laneway.server.queen.wire import quote_all, show_group, show_lane_address
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import Handout, StoredMessage
     from laneway.server.queen.leases import Leases
     from laneway.server.queen.vault import Vault
 
-read_headers = msgspec.json.Decoder(Headers).decode
 NO_HEADERS = Headers()
 # Nobody's trace, and no producer known.
 _NO_MARKS: Iterable[tuple[str, str]] = repeat(("null", "null"))
+
+_decode_headers = msgspec.json.Decoder(Headers).decode
+
+
+def read_headers(text: str) -> Headers:
+    """Return what of the headers is ours; where other protocols wrote otherwise there, nothing is."""
+    try:
+        return _decode_headers(text)
+    except msgspec.DecodeError:
+        return NO_HEADERS
+
+
+def read_stored_body(message: StoredMessage, vault: Vault) -> tuple[Headers, str | None]:
+    """Return a message's headers and body, None where it is encrypted and the key is not here."""
+    if message.headers is None:
+        return NO_HEADERS, message.body
+    headers = read_headers(message.headers)
+    if not headers.sealed:
+        return headers, message.body
+    return headers, vault.try_open(message.body, queue=message.queue)
 
 
 class Delivering:
@@ -46,13 +65,13 @@ class Delivering:
         tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
         known = Lease(queue, group, {}, {})
         messages = arrange(handouts, [self._show(known, handout, tail) for handout in handouts])
-        if lease is not None:
+        if lease is not None and known.runs:
             self._leases.remember(lease, known)
         first = handouts[0]
         return (
             f'{{"success":true,"queue":{shown_queue},"partition":{encode(first.partition).decode()},'
             f'"partitionId":"{first.lane}","leaseId":{lease_id},"consumerGroup":{shown_group},'
-            f'"partitionsClaimed":{len(known.runs)}{extra},"messages":[{",".join(messages)}]}}'
+            f'"partitionsClaimed":{len(known.partitions)}{extra},"messages":[{",".join(messages)}]}}'
         ).encode()
 
     def _show(self, known: Lease, handout: Handout, tail: str) -> list[str]:
@@ -66,7 +85,9 @@ class Delivering:
         if handout.keys:
             names = [key or own for key, own in zip(handout.keys, addresses, strict=True)]
         seqs = dict(zip(names, range(first, first + count), strict=True))
-        known.runs[str(lane)] = Run(handout.token, seqs)
+        if len(seqs) == count:
+            # Where two are called alike, the database tells them apart.
+            known.runs[str(lane)] = Run(handout.token, seqs)
         known.partitions[str(lane)] = partition
         tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'
         times = encode(handout.created_at).decode()[1:-1].split(",")

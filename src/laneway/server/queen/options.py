@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -69,32 +69,10 @@ DEFAULTS: Stored = {
 }
 
 
-class Guards(NamedTuple):
-    """What of a queue's options every push has to heed; None and False: nothing."""
-
-    room: int | None
-    window: timedelta | None
-    encrypted: bool
-
-
-OPEN = Guards(None, None, encrypted=False)
-
-
 def read_stored(queue: Queue) -> Stored:
     """Return what the queue was configured with: options that were named, namespace and task."""
     stored: Stored = queue.settings.options.get(KEY, {})
     return stored
-
-
-def read_guards(queue: Queue) -> Guards:
-    stored = queue.settings.options.get(KEY)
-    if not stored:
-        return OPEN
-    room, window = stored.get("maxSize"), stored.get("windowBuffer")
-    encrypted = bool(stored.get("encryptionEnabled"))
-    if not (room or window or encrypted):
-        return OPEN
-    return Guards(room or None, timedelta(seconds=window) if window else None, encrypted)
 
 
 def merge_options(stored: Stored, options: Options) -> dict[str, Any]:

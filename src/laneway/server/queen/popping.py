@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.domain.streams import ENCRYPTED
 from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
 from laneway.server.metrics import Traffic
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.messages import Handout
+    from laneway.domain.queues import Queue
     from laneway.domain.settings import Start
     from laneway.engine import Broker
     from laneway.server.calls import Call
     from laneway.server.queen.delivering import Delivering
+    from laneway.server.queen.vault import Vault
 
 NOTHING = Answer(204)
 NO_WAIT = timedelta(0)
@@ -117,8 +120,9 @@ class Taken(NamedTuple):
 
 
 class Popping:
-    def __init__(self, delivering: Delivering) -> None:
+    def __init__(self, delivering: Delivering, vault: Vault) -> None:
         self._delivering = delivering
+        self._vault = vault
 
     async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
         queue = call.parameters.queue
@@ -167,18 +171,23 @@ class Popping:
         if call.is_gone():
             await broker.release(list_receipts(handouts))
             call.leave()
-        count = count_messages(handouts)
-        call.service.metrics.count_messages(Traffic.DELIVERED, count)
         extra = ""
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
-        shown = self._delivering.show(
-            taken.queue,
-            group,
-            handouts,
-            lease=None if wanted.auto_ack else lease,
-            extra=extra,
-        )
+        try:
+            shown = self._delivering.show(
+                taken.queue,
+                group,
+                handouts,
+                lease=None if wanted.auto_ack else lease,
+                extra=extra,
+            )
+        except Exception:
+            # What cannot be shown was not handed out.
+            await broker.release(list_receipts(handouts))
+            raise
+        count = count_messages(handouts)
+        call.service.metrics.count_messages(Traffic.DELIVERED, count)
         if wanted.auto_ack:
             await broker.ack(list_receipts(handouts))
             call.service.metrics.count_messages(Traffic.ACKED, count)
@@ -191,6 +200,8 @@ class Popping:
         began = loop.time()
         start = _read_start(wanted)
         try:
+            if not self._vault.usable:
+                self._require_key(await broker.find_queue(queue))
             handouts = await _claim(
                 broker,
                 queue,
@@ -225,7 +236,10 @@ class Popping:
         while True:
             changed = broker.next_change()
             queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
-            names = [queue.name for queue in queues if call.identity.may_use(queue.name)]
+            queues = [queue for queue in queues if call.identity.may_use(queue.name)]
+            for queue in queues:
+                self._require_key(queue)
+            names = [queue.name for queue in queues]
             for name in names:
                 handouts = await _claim_if_there(
                     broker, name, wanted=wanted, wait=NO_WAIT, start=start
@@ -247,6 +261,11 @@ class Popping:
             )
             if taken is not None:
                 return taken
+
+    def _require_key(self, queue: Queue) -> None:
+        """Refuse before anything is claimed that could not be opened."""
+        if queue.guards & ENCRYPTED:
+            self._vault.require_key(queue.name)
 
     @property
     def operations(self) -> tuple[Operation[Any, Any], ...]:
@@ -317,7 +336,10 @@ async def _claim(
         return await claim()
     except GroupNotFound:
         await broker.subscribe(queue, group, start=start)
+    try:
         return await claim()
+    except GroupNotFound:
+        return []  # deleted again meanwhile
 
 
 async def _claim_if_there(

@@ -8,13 +8,15 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Raw
 
+from laneway.domain.errors import QueueNotFound
 from laneway.domain.messages import OutgoingMessage
+from laneway.domain.streams import ENCRYPTED
 from laneway.server.answers import Answer, encode
 from laneway.server.errors import MalformedBody
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
-from laneway.server.queen.options import OPEN, Guards, read_guards
-from laneway.server.queen.registry import find_or_make_queue
+from laneway.server.queen.options import make_settings, name_parts
+from laneway.server.queen.registry import go_by_what_is
 from laneway.server.queen.wire import (
     DEFAULT_PARTITION,
     KeyText,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.messages import Pushed
+    from laneway.domain.settings import QueueSettings
     from laneway.server.calls import Call
     from laneway.server.queen.vault import Vault
 
@@ -67,11 +70,16 @@ class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}
 
 
 class Outgoing(NamedTuple):
-    """Messages of one queue, with their places among all that were sent."""
+    """Messages in the order they were sent; what they reckon with of their queues; queues to make."""
 
-    guards: Guards
-    places: list[int]
-    messages: list[OutgoingMessage]
+    messages: list[tuple[str, OutgoingMessage]]
+    guards: dict[str, int]
+    new: dict[str, QueueSettings]
+
+    @property
+    def guarded(self) -> bool:
+        """Tell whether a push has to count, to wait or to make something first."""
+        return bool(self.new) or any(guards & ~ENCRYPTED for guards in self.guards.values())
 
 
 class Pushing:
@@ -80,22 +88,7 @@ class Pushing:
 
     async def push(self, call: Call[None, Items]) -> Answer:
         items = call.body.items
-        pushed: list[Pushed | None] = [None] * len(items)
-        by_queue = await self.prepare(call, items)
-        plain = {name: out for name, out in by_queue.items() if not _guarded(out.guards)}
-        if len(plain) == 1:
-            [(name, out)] = plain.items()
-            _place(pushed, out.places, await call.service.broker.push(name, out.messages))
-        elif plain:
-            each = [(name, message) for name, out in plain.items() for message in out.messages]
-            places = [place for out in plain.values() for place in out.places]
-            _place(pushed, places, await call.service.broker.push_each(each))
-        for name, out in by_queue.items():
-            if _guarded(out.guards):
-                fitted = await call.service.broker.push_guarded(
-                    name, out.messages, room=out.guards.room, window=out.guards.window
-                )
-                _place(pushed, out.places, fitted)
+        pushed = await go_by_what_is(call.broker, items, lambda: self._push(call, items))
         call.service.metrics.count_messages(Traffic.PUSHED, len(items) - pushed.count(None))
         return Answer(
             201,
@@ -108,24 +101,46 @@ class Pushing:
             ),
         )
 
-    async def prepare(self, call: Call[Any, Any], items: Sequence[Item]) -> dict[str, Outgoing]:
-        """Return the messages by queue; queues that are new are made."""
-        prepared: dict[str, Outgoing] = {}
-        for place, item in enumerate(items):
-            out = prepared.get(item.queue)
-            if out is None:
-                queue = await find_or_make_queue(call, item.queue)
-                out = prepared[item.queue] = Outgoing(read_guards(queue), [], [])
-            out.places.append(place)
-            out.messages.append(self._read(item, out.guards, call.identity.subject))
-        return prepared
+    async def _push(self, call: Call[Any, Any], items: Sequence[Item]) -> Sequence[Pushed | None]:
+        messages, guards, new = out = await self.prepare(call, items)
+        broker = call.service.broker
+        if out.guarded:
+            return await broker.push_guarded(messages, guards=guards, new=new)
+        if len(guards) == 1:
+            [(name, expected)] = guards.items()
+            return await broker.push(name, [message for _, message in messages], guards=expected)
+        return await broker.push_each(messages, guards=[guards[name] for name, _ in messages])
 
-    def _read(self, item: Item, guards: Guards, subject: str | None) -> OutgoingMessage:
-        headers = None
-        if item.trace_id is not None or subject is not None or guards.encrypted:
-            headers = encode(Headers(item.trace_id, subject, guards.encrypted)).decode()
+    async def prepare(self, call: Call[Any, Any], items: Sequence[Item]) -> Outgoing:
+        """Return the messages, and the queues that are to be made with them."""
+        out = Outgoing([], {}, {})
+        subject = call.identity.subject
+        for item in items:
+            name = item.queue
+            guards = out.guards.get(name)
+            if guards is None:
+                guards = out.guards[name] = await self._find_guards(call, name, out.new)
+            out.messages.append((name, self._read(item, guards, subject)))
+        return out
+
+    async def _find_guards(
+        self, call: Call[Any, Any], name: str, new: dict[str, QueueSettings]
+    ) -> int:
         try:
-            if guards.encrypted:
+            return (await call.broker.find_queue(name)).guards
+        except QueueNotFound:
+            new[name] = make_settings(
+                name_parts(name), record_events=call.settings.activity.enabled
+            )
+            return 0
+
+    def _read(self, item: Item, guards: int, subject: str | None) -> OutgoingMessage:
+        headers = None
+        encrypted = guards & ENCRYPTED > 0
+        if item.trace_id is not None or subject is not None or encrypted:
+            headers = encode(Headers(item.trace_id, subject, encrypted)).decode()
+        try:
+            if encrypted:
                 body = self._vault.seal(bytes(item.payload), queue=item.queue)
             else:
                 body = str(item.payload, "utf-8")
@@ -178,16 +193,6 @@ def show_pushed(index: int, item: Item, place: Pushed | None) -> bytes:
             encode(item.queue),
         )
     )
-
-
-def _guarded(guards: Guards) -> bool:
-    return guards is not OPEN and (guards.room is not None or guards.window is not None)
-
-
-def _place(pushed: list[Pushed | None], places: Sequence[int], fitted: Sequence[Pushed]) -> None:
-    # What did not fit is at the end.
-    for place, found in zip(places, fitted, strict=False):
-        pushed[place] = found
 
 
 async def _queues_of_items(call: Call[Any, Any], /) -> Sequence[str]:

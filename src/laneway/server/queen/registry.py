@@ -1,36 +1,37 @@
-"""Queues and groups that appear when they are first named."""
+"""Queues and groups that appear when they are first named, and change under whoever names them."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from laneway.domain.errors import QueueExists, QueueNotFound
-from laneway.server.queen.options import make_settings, name_parts, read_stored
+from laneway.domain.errors import QueueChanged, QueueNotFound, TransientConflict
+from laneway.server.queen.options import read_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.queues import Queue
     from laneway.domain.settings import Start
     from laneway.engine import Broker
-    from laneway.server.calls import Call
+    from laneway.server.queen.pushing import Item
+
+T = TypeVar("T")
+
+# Whoever changes a queue during each of so many tries does nothing else.
+TRIES = 10
 
 
-async def find_or_make_queue(call: Call[Any, Any], name: str) -> Queue:
-    """Return the queue as it is remembered; one that is new is made with the defaults."""
-    try:
-        return await call.broker.find_queue(name)
-    except QueueNotFound:
-        settings = make_settings(name_parts(name), record_events=call.settings.activity.enabled)
+async def go_by_what_is(
+    broker: Broker, items: Sequence[Item], call: Callable[[], Awaitable[T]]
+) -> T:
+    """Make the call again where it went by what is remembered of queues and that is no longer so."""
+    for _ in range(TRIES):
         try:
-            return await call.broker.create_queue(name, settings)
-        except QueueExists:
-            return await call.broker.get_queue(name)
-
-
-async def find_or_make_queues(call: Call[Any, Any], names: Iterable[str]) -> dict[str, Queue]:
-    return {name: await find_or_make_queue(call, name) for name in names}
+            return await call()
+        except (QueueChanged, QueueNotFound):
+            broker.forget_queues({item.queue for item in items})
+    raise TransientConflict("the queues came, went or changed during every try: call again")
 
 
 async def wait_for_queue(broker: Broker, name: str) -> None:

@@ -98,7 +98,7 @@ class Pending(msgspec.Struct, kw_only=True):
 
 
 class Depth(msgspec.Struct, kw_only=True):
-    """pending: of the group or, where none is named, of the one that is furthest behind."""
+    """pending, in hand or not: of the group or, where none is named, of the one furthest behind."""
 
     queue: str
     group: str | None
@@ -161,7 +161,8 @@ async def show_depth(call: Call[ByQueueAndGroup, None]) -> Answer:
     await call.broker.find_queue(name)
     worst: dict[str, int] = {}
     for place in await call.broker.list_places(name, group=chosen, limit=100_000):
-        worst[place.partition] = max(worst.get(place.partition, 0), place.pending)
+        depth = place.pending + place.processing
+        worst[place.partition] = max(worst.get(place.partition, 0), depth)
     partitions = [Pending(partition=key, pending=value) for key, value in worst.items() if value]
     pending = sum(item.pending for item in partitions)
     return answer_json(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from laneway.domain.errors import GroupNotFound
+from laneway.domain.errors import GroupNotFound, NotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, every_queue
@@ -108,12 +108,12 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
     name = _read_own(call.parameters.group)
     queues = [count.queue for count in await call.broker.counts() if count.group == name]
     if not queues:
-        raise GroupNotFound(f'there is no group "{name}"')
+        raise GroupNotFound(f'there is no group "{call.parameters.group}"')
     for queue in queues:
         await call.broker.delete_group(queue, name)
     if call.parameters.delete_metadata:
         await call.broker.forget_subscription(name)
-    return answer_json(200, Done(success=True, consumer_group=name, queues=queues))
+    return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=queues))
 
 
 async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
@@ -122,7 +122,7 @@ async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
     await call.broker.delete_group(queue, name)
     if call.parameters.delete_metadata:
         await call.broker.forget_subscription(name, queue_id=found.queue_id)
-    return answer_json(200, Done(success=True, consumer_group=name, queues=[queue]))
+    return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=[queue]))
 
 
 async def set_subscription(call: Call[ByGroup, Subscribing]) -> Answer:
@@ -143,6 +143,8 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
         target = read_moment(body.timestamp, "timestamp")
     partition = getattr(wanted, "partition", None)
     moved = await call.broker.seek(wanted.queue, target, group=name, partition=partition)
+    if partition is not None and not moved:
+        raise NotFound(f'queue "{wanted.queue}" has no partition "{partition}"')
     return answer_json(
         200,
         Sought(

@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from laneway.domain.errors import LockLost
+from laneway.domain.errors import Conflict, LockLost
 from laneway.domain.streams import Fate
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
@@ -21,6 +21,7 @@ from laneway.server.queen.acknowledging import (
     read_settlement,
 )
 from laneway.server.queen.pushing import Item, show_pushed
+from laneway.server.queen.registry import go_by_what_is
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,
@@ -33,6 +34,7 @@ from laneway.server.queen.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from laneway.domain.streams import Transacted as Done
     from laneway.domain.streams import Verdict
     from laneway.server.calls import Call
     from laneway.server.queen.leases import Leases
@@ -93,12 +95,17 @@ class Transacting:
             raise refuse("operations", f"more than {LARGEST_BATCH} messages")
         name = str(uuid4())
         required = [lease for text in wanted.required_leases or () if (lease := read_lease(text))]
-        pushes = await self._prepare(call, items)
-        try:
-            done = await call.broker.transact_stream(
-                [read_settlement(ack, None) for ack in acks], pushes, required=required
+        settlements = [read_settlement(ack, None) for ack in acks]
+
+        async def transact() -> Done:
+            pushes, guards, new = await self._pushing.prepare(call, items)
+            return await call.broker.transact_stream(
+                settlements, pushes, required=required, guards=guards, new=new
             )
-        except LockLost as error:
+
+        try:
+            done = await go_by_what_is(call.broker, items, transact)
+        except (LockLost, Conflict) as error:
             failed = Transacted(transaction_id=name, success=False, results=[], error=str(error))
             return answer_json(409, failed)
         finally:
@@ -119,14 +126,6 @@ class Transacting:
             b'{"transactionId":"%b","success":true,"results":[%b]}'
             % (name.encode(), b",".join(results)),
         )
-
-    async def _prepare(self, call: Call[Any, Any], items: Sequence[Item]) -> list[tuple[str, Any]]:
-        prepared = await self._pushing.prepare(call, items)
-        placed: list[tuple[str, Any]] = [("", None)] * len(items)
-        for queue, out in prepared.items():
-            for place, message in zip(out.places, out.messages, strict=True):
-                placed[place] = (queue, message)
-        return placed
 
     @property
     def operations(self) -> tuple[Operation[Any, Any], ...]:

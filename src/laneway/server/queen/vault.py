@@ -56,7 +56,7 @@ class Vault:
         return self._cipher is not None
 
     def seal(self, body: bytes, *, queue: str) -> str:
-        cipher = self._require(queue)
+        cipher = self.require_key(queue)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = cipher.encrypt(nonce, body, queue.encode())
         return msgspec.json.encode(
@@ -68,7 +68,7 @@ class Vault:
         ).decode()
 
     def open(self, body: str, *, queue: str) -> str:
-        cipher = self._require(queue)
+        cipher = self.require_key(queue)
         try:
             sealed = self._decode(body)
             whole = b64decode(sealed.encrypted) + b64decode(sealed.auth_tag)
@@ -79,7 +79,14 @@ class Vault:
                 "or changed"
             ) from error
 
-    def _require(self, queue: str) -> AESGCM:
+    def try_open(self, body: str, *, queue: str) -> str | None:
+        """Return None where it cannot be opened with this key, or there is none."""
+        try:
+            return self.open(body, queue=queue)
+        except Misconfigured:
+            return None
+
+    def require_key(self, queue: str) -> AESGCM:
         if self._cipher is None:
             raise Misconfigured(
                 f'queue "{queue}" is encrypted and the server has no key: set QUEEN_ENCRYPTION_KEY'

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # The queue's own group, as clients call it.
 QUEUE_MODE = "__QUEUE_MODE__"
+_EXCHANGED = {QUEUE_MODE: DEFAULT_GROUP, DEFAULT_GROUP: QUEUE_MODE}
 DEFAULT_PARTITION = "Default"
 
 # What JSON writes as it is.
@@ -57,12 +58,18 @@ class ByQueue(msgspec.Struct, kw_only=True):
 
 
 def read_group(name: str | None) -> str:
-    """Return the group as the broker calls it."""
-    return DEFAULT_GROUP if name is None or name == QUEUE_MODE else name
+    """Return the group as the broker calls it.
+
+    The broker's name of the queue's own group is free to clients: what they call so takes the name
+    that is left over.
+    """
+    if name is None:
+        return DEFAULT_GROUP
+    return _EXCHANGED.get(name, name)
 
 
 def show_group(name: str) -> str:
-    return QUEUE_MODE if name == DEFAULT_GROUP else name
+    return _EXCHANGED.get(name, name)
 
 
 def read_lane(text: str) -> int | None:

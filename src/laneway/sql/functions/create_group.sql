@@ -10,7 +10,7 @@ declare
   v_group int;
   v_segment int;
 begin
-  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged into v_queue from laneway.queue q where q.name = p_queue;
+  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged, (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 as rests into v_queue from laneway.queue q where q.name = p_queue;
   if not found then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
@@ -38,8 +38,8 @@ begin
   with made as (
     insert into laneway.reader (group_id, lane_id, priority)
     select v_group, l.lane_id, l.priority from laneway.lane l where l.queue_id = v_queue.queue_id order by l.lane_id returning reader_id, lane_id)
-  insert into laneway.progress (reader_id, segment, seq, moved_at)
-  select m.reader_id, laneway.segment_after(m.lane_id, s.seq, v_queue.logged), s.seq, clock_timestamp()
+  insert into laneway.progress (reader_id, segment, seq, not_before, moved_at)
+  select m.reader_id, laneway.segment_after(m.lane_id, s.seq, v_queue.logged), s.seq, case when v_queue.rests then laneway.rests_until(m.lane_id) end, clock_timestamp()
     from made m join laneway.lane l on l.lane_id = m.lane_id
     cross join lateral (select case p_start
       when 'all' then l.base

@@ -19,7 +19,7 @@ begin
                             from json_each(case when json_typeof(u.headers) = 'object' then u.headers else '{}' end) e where e.key <> 'moved') h
       cross join lateral (select nullif(json_strip_nulls(json_build_object(
           'id', case when p_source is not null then coalesce(u.headers #>> '{moved,id}', laneway.message_uuid(u.segment, u.lane_id, u.seq)::text) end,
-          'sent', case when p_source is not null then coalesce((u.headers #>> '{moved,sent}')::bigint, (extract(epoch from u.created_at) * 1000)::bigint) end,
+          'sent', case when p_source is not null then coalesce((u.headers #>> '{moved,sent}')::bigint, floor(extract(epoch from u.created_at) * 1000)::bigint) end,
           'source', p_source,
           'received', case when p_source is not null then coalesce((u.headers #>> '{moved,received}')::int, 0) + u.attempt end,
           'key', coalesce(u.key, u.headers #>> '{moved,key}')))::text, '{}') as moved) m

@@ -41,7 +41,7 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit into v_queue
+  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 as rests into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id;
   if not found then
     delete from laneway.claim where token = p_token and part = p_part;
@@ -139,7 +139,7 @@ begin
      where g.reader_id = v_claim.reader_id and g.first_seq >= lower(r.range) and g.first_seq < upper(r.range) and not g.gone and g.first_seq <> all (v_dead);
     insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
     values (v_claim.reader_id, v_claim.segment, v_first - 1, greatest(v_place.exceptions_until, v_place.seq),
-            case when not isempty(v_claim.pending - v_hit) then p_token end, nullif(v_now + v_delay, v_now), v_now);
+            case when not isempty(v_claim.pending - v_hit) then p_token end, greatest(nullif(v_now + v_delay, v_now), case when v_queue.rests then laneway.rests_until(v_claim.lane_id) end), v_now);
     delete from laneway.progress where ctid = v_place.ctid;
     update laneway.reader set ready = true where reader_id = v_claim.reader_id and ready is distinct from true; -- not so that a partial index fits
   end if;

@@ -24,7 +24,7 @@ begin
           union all select a.reader_id, a.seq from laneway.archive a where a.reader_id = p_reader_id and a.seq > v_seq) d
       on conflict do nothing;
   delete from laneway.progress where reader_id = p_reader_id;
-  insert into laneway.progress (reader_id, segment, seq, exceptions_until, moved_at)
-  values (p_reader_id, v_segment, v_seq, coalesce((select max(g.last_seq) from laneway.gap g where g.reader_id = p_reader_id), 0), clock_timestamp());
+  insert into laneway.progress (reader_id, segment, seq, exceptions_until, not_before, moved_at)
+  values (p_reader_id, v_segment, v_seq, coalesce((select max(g.last_seq) from laneway.gap g where g.reader_id = p_reader_id), 0), laneway.rests_until(p_lane_id), clock_timestamp());
   update laneway.reader set ready = true where reader_id = p_reader_id and ready is distinct from true; -- not so that a partial index fits
 end $$;

@@ -3,14 +3,15 @@
 -- Answers runs in input order: items idx .. idx + run - 1 are at seq, seq + 1, … of that lane; a duplicate
 -- (its key was pushed within the queue's window) answers the first message's place and writes nothing.
 -- p_ride: where several requests ride in this call, {"largest": messages of the largest}, for the event's detail.
+-- p_guards: which of their queues' guards the messages reckon with (see 023_guards.sql); null: they do not care.
 -- Here is the straight path, bodies for one lane, in simple statements, which cost less than few with many parts;
 -- the rest is in push_mixed.
 -- Locks: each lane's advisory lock, in sorted order, through commit, so that commit order is seq order; then
--- the keys, in sorted order. Errors: LW404 unknown queue, LW413 body too big, LW422 bad arguments.
+-- the keys, in sorted order. Errors: LW404 unknown queue, LW412 it has other guards, LW413 body too big, LW422 bad arguments.
 create or replace function laneway.push_many(
   p_queues int[], p_bodies json[], p_partitions text[] default null, p_priorities smallint[] default null,
   p_delays interval[] default null, p_keys text[] default null, p_headers json[] default null,
-  p_leases interval[] default null, p_max_attempts smallint[] default null, p_ride json default null)
+  p_leases interval[] default null, p_max_attempts smallint[] default null, p_ride json default null, p_guards smallint[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -27,9 +28,9 @@ begin
   select q.queue_id, q.name, q.kind, q.ordered, q.delay, q.max_bytes, q.record_events into v_queue from laneway.queue q
    where q.queue_id = p_queues[1] and p_delays is null and p_keys is null and p_headers is null and p_leases is null and p_max_attempts is null
      and cardinality(p_queues) = 1 and coalesce(cardinality(p_partitions), 1) = 1 and coalesce(cardinality(p_priorities), 1) = 1 and cardinality(p_bodies) > 0
-     and pg_catalog.num_nulls(variadic p_bodies) = 0;
+     and pg_catalog.num_nulls(variadic p_bodies) = 0 and (q.guards <> any (p_guards)) is not true;
   if not found then
-    return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts, p_ride);
+    return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts, p_ride, p_guards);
     return;
   end if;
   if pg_catalog.pg_column_size(p_bodies) > v_queue.max_bytes then

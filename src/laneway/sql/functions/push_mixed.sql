@@ -2,7 +2,7 @@
 -- Same arguments, answer, locks and errors as push_many; answers one row per item.
 create or replace function laneway.push_mixed(
   p_queues int[], p_bodies json[], p_partitions text[], p_priorities smallint[], p_delays interval[], p_keys text[],
-  p_headers json[], p_leases interval[], p_max_attempts smallint[], p_ride json default null)
+  p_headers json[], p_leases interval[], p_max_attempts smallint[], p_ride json default null, p_guards smallint[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -17,6 +17,7 @@ declare
   v_headers json[] := case when cardinality(p_headers) = v_count then p_headers when p_headers is not null then array_fill(p_headers[1], array[v_count]) end;
   v_leases interval[] := case when cardinality(p_leases) = v_count then p_leases when p_leases is not null then array_fill(p_leases[1], array[v_count]) end;
   v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts when p_max_attempts is not null then array_fill(p_max_attempts[1], array[v_count]) end;
+  v_guards smallint[] := case when cardinality(p_guards) = v_count then p_guards when p_guards is not null then array_fill(p_guards[1], array[v_count]) end;
   v_item record;         -- arrays, per item: which of the lanes below, and which of that lane's new messages
   v_lane record;         -- arrays, per lane
   v_queue record;        -- arrays, per lane too, or of one element where all lanes are of one queue
@@ -36,7 +37,8 @@ begin
   if coalesce(cardinality(p_queues), 0) not in (1, v_count) or coalesce(cardinality(p_partitions), 1) not in (1, v_count)
      or coalesce(cardinality(p_priorities), 1) not in (1, v_count) or coalesce(cardinality(p_delays), 1) not in (1, v_count)
      or coalesce(cardinality(p_keys), 1) not in (1, v_count) or coalesce(cardinality(p_headers), 1) not in (1, v_count)
-     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count) then
+     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count)
+     or coalesce(cardinality(p_guards), 1) not in (1, v_count) then
     raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
   end if;
   if pg_catalog.num_nulls(variadic p_bodies) > 0 then
@@ -74,25 +76,32 @@ begin
        order by i.n) u;
   end if;
   if v_found is distinct from v_item.lanes then
-    select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids into v_lane
-      from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages
-              from unnest(v_queues, v_partitions, v_priorities, v_item.groups) i (queue_id, part, priority, lane_group) group by i.lane_group order by i.lane_group) g
+    select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids,
+           array_agg(g.least_guards) as least_guards, array_agg(g.most_guards) as most_guards into v_lane
+      from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages,
+                   min(i.guards) as least_guards, max(i.guards) as most_guards
+              from unnest(v_queues, v_partitions, v_priorities, v_item.groups, v_guards) i (queue_id, part, priority, lane_group, guards) group by i.lane_group order by i.lane_group) g
       left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
   end if;
   -- The queues' settings, per lane; of one queue, the one element that stands for all.
   if v_width = 1 then
     select array[q.queue_id] as found, array[q.ordered] as ordered, array[q.kind <> 'unlogged'] as logged, array[q.delay] as delays, array[q.dedup_scope = 'partition'] as scoped,
-           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered
+           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered,
+           q.guards <> any (p_guards) as changed
       into v_queue from laneway.queue q where q.queue_id = p_queues[1];
   else
     select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
+           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered,
+           bool_or(q.guards <> u.least_guards or q.guards <> u.most_guards) as changed
       into v_queue
-      from unnest(v_lane.queues) u (queue_id)
+      from unnest(v_lane.queues, v_lane.least_guards, v_lane.most_guards) u (queue_id, least_guards, most_guards)
       left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
   end if;
   if v_queue.found is null or array_position(v_queue.found, null) is not null then
     raise exception 'queue % does not exist', v_lane.queues[coalesce(array_position(v_queue.found, null), 1)] using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  if v_queue.changed then
+    raise exception 'a queue has other guards than the messages reckon with' using errcode = 'LW412', hint = 'Read its options again, and push by them.';
   end if;
   -- What was taken into the outbox was small enough when it was.
   if pg_catalog.pg_column_size(p_bodies) > v_queue.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then

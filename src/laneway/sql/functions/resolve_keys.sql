@@ -1,6 +1,7 @@
 -- Finds messages by what clients call them, in a lane and as a reader sees it: the key they were pushed with, or, where
 -- they have none, their address (p_segments, p_seqs; null where the name is not one). Looks at what is in hand first,
--- then at what the dedup window knows, dead letters, and the newest 10000 behind the reader. token and until are those
+-- then at what the dedup window knows, dead letters, and the newest 10000 behind the reader. Where several in hand have one
+-- key, pushed again after the dedup window, items of that key mean one each, in order. token and until are those
 -- of the claim where one holds it. Answers those found, by item (0-based).
 -- Locks: none; the caller holds the readers'. Errors: none.
 create or replace function laneway.resolve_keys(p_readers int[], p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[])
@@ -12,8 +13,9 @@ declare
 begin
   for idx, segment, seq, token, until in
     select distinct on (i.n) i.n::int - 1, x.segment, x.seq, x.token, x.until
-      from unnest(p_readers, p_keys) with ordinality i (reader_id, key, n)
-      join (select c.reader_id, c.segment, m.seq, m.key, c.token, c.until
+      from (select u.*, row_number() over (partition by u.reader_id, u.key order by u.n) as nth from unnest(p_readers, p_keys) with ordinality u (reader_id, key, n)) i
+      join (select h.*, dense_rank() over (partition by h.reader_id, h.key order by h.seq) as nth from (
+            select c.reader_id, c.segment, m.seq, m.key, c.token, c.until
               from (select distinct u.r from unnest(p_readers) u (r)) d
               cross join lateral (select o.* from laneway.claim o where o.reader_id = d.r offset 0) c
               cross join lateral (select m.seq, m.key from laneway.message m
@@ -22,8 +24,8 @@ begin
             select v.reader_id, c.segment, v.seq, v.key, c.token, c.until
               from (select distinct u.r from unnest(p_readers) u (r)) d
               join laneway.revision v on v.reader_id = d.r
-              cross join lateral (select o.segment, o.token, o.until from laneway.claim o where o.reader_id = d.r and o.aside and o.pending @> v.seq) c) x
-        on x.reader_id = i.reader_id and x.key = i.key
+              cross join lateral (select o.segment, o.token, o.until from laneway.claim o where o.reader_id = d.r and o.aside and o.pending @> v.seq) c) h) x
+        on x.reader_id = i.reader_id and x.key = i.key and x.nth = i.nth
      order by i.n, x.seq
   loop
     v_found := v_found || idx;

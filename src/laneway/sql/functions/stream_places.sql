@@ -1,12 +1,12 @@
--- Where groups are in each partition of a queue: how far they have handed out (place), what is ahead of that or in hand
--- (pending), when the oldest message ahead was pushed, and until when somebody holds the partition. p_group null: all
+-- Where groups are in each partition of a queue: how far they have handed out (place), what is ahead of that
+-- (pending) and in hand (processing), when the oldest message ahead was pushed, and until when somebody holds the partition. p_group null: all
 -- groups; p_limit partitions at the most, in order of their making. Locks: none. Errors: none.
 create or replace function laneway.stream_places(p_queue_id int, p_group text default null, p_partition text default null, p_limit int default 1000)
 returns table (group_name text, ordered boolean, lane_id int, partition text, created_at timestamptz, base bigint, newest bigint, place bigint, pending bigint,
   processing bigint, dead bigint, oldest timestamptz, moved_at timestamptz, held_until timestamptz)
 language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
   select g.name, g.ordered, l.lane_id, l.partition, l.created_at, l.base, n.newest, p.seq,
-         greatest(n.newest - p.seq - x.ahead, 0) + c.held + k.parked, c.held, d.dead, m.created_at, p.moved_at, c.until
+         greatest(n.newest - p.seq - x.ahead, 0) + k.parked, c.held, d.dead, m.created_at, p.moved_at, c.until
     from (select o.* from laneway.lane o where o.queue_id = p_queue_id and (p_partition is null or o.partition = p_partition) order by o.lane_id limit greatest(p_limit, 0)) l
     join laneway.queue q on q.queue_id = l.queue_id
     cross join lateral (select laneway.newest_seq(l.lane_id, laneway.current_segment(q.kind <> 'unlogged')) as newest) n

@@ -1,5 +1,5 @@
 -- Settles messages and pushes others, all or nothing. Arguments are ack_many's and push_many's, the answer is
--- push_many's. Locks: as those, claims first. Errors: LW410 a claim no longer holds what was to be settled; those of push_many.
+-- push_many's. Locks: as those, lanes first. Errors: LW410 a claim no longer holds what was to be settled; those of push_many.
 create or replace function laneway.transact(
   p_ack_tokens uuid[], p_ack_lanes int[], p_ack_first bigint[], p_ack_last bigint[],
   p_queues int[], p_bodies json[], p_partitions text[] default null, p_priorities smallint[] default null, p_delays interval[] default null,
@@ -10,6 +10,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_lost record;
 begin
+  return query select * from laneway.push_many(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
   if cardinality(p_ack_tokens) > 0 then
     select a.idx, a.first_seq into v_lost from laneway.ack_many(p_ack_tokens, p_ack_lanes, p_ack_first, p_ack_last) a limit 1;
     if found then
@@ -17,5 +18,4 @@ begin
         using errcode = 'LW410', hint = 'Its lock was lost; nothing of the transaction happened.';
     end if;
   end if;
-  return query select * from laneway.push_many(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
 end $$;

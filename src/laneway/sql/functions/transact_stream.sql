@@ -1,12 +1,12 @@
--- Settles messages as settle_stream does and pushes others as push_many does, all or nothing, provided that every lease
--- of p_required still holds something. Queues that take no more than their maxSize, or whose partitions rest for a
--- windowBuffer, are heeded. Answers settle_stream's rows, then push_many's (pushed true).
--- Locks: as settle_stream; room_in's, where room counts; as push_many; hold_back's, where partitions rest.
--- Errors: LW409 a queue is full, LW410 a lease is gone or something cannot be settled; those of push_many.
+-- Settles messages as settle_stream does and pushes others as push_guarded does, all or nothing, provided that every lease
+-- of p_required still holds something. Answers push_guarded's rows (pushed true), then settle_stream's.
+-- Locks: as push_guarded; as settle_stream, and hold_back's with them, where partitions rest.
+-- Errors: LW409 a queue is full, LW410 a lease is gone or something cannot be settled; those of push_guarded.
 create or replace function laneway.transact_stream(
   p_required uuid[],
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[],
-  p_queues int[], p_bodies json[], p_partitions text[] default null, p_push_keys text[] default null, p_headers json[] default null)
+  p_queues int[], p_bodies json[], p_partitions text[] default null, p_push_keys text[] default null, p_headers json[] default null,
+  p_guards smallint[] default null, p_new text[] default null, p_settings json[] default null)
 returns table (pushed boolean, idx int, outcome text, released boolean, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -14,7 +14,24 @@ declare
   v_lease uuid;
   v_item record;
   v_lanes int[] := '{}';
+  v_resting int[] := '{}';
 begin
+  -- Lanes before readers, as everybody takes them: so what is pushed comes first.
+  if cardinality(p_bodies) > 0 then
+    for v_item in select p.* from laneway.push_guarded(p_queues, p_bodies, p_partitions, p_push_keys, p_headers, p_guards, p_new, p_settings, true) p loop
+      if not v_item.duplicate then
+        v_lanes := v_lanes || v_item.lane_id;
+      end if;
+      return query select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq, v_item.duplicate;
+    end loop;
+    v_resting := array(select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
+                        where l.lane_id = any (v_lanes) and q.guards & 4 > 0);
+  end if;
+  -- Those of what is settled and of what rests at once, in order.
+  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+     from (select r.reader_id from laneway.reader r
+            where r.lane_id = any (v_resting)
+               or (r.lane_id = any (p_lanes) and exists (select from laneway.consumer_group g where g.group_id = r.group_id and g.name = any (p_groups))) order by r.reader_id offset 0) r;
   foreach v_lease in array coalesce(p_required, '{}') loop
     perform from laneway.claim c where c.token = any (laneway.lease_tokens(v_lease)) and (c.until > clock_timestamp()) is true for update;
     if not found then
@@ -34,30 +51,15 @@ begin
       return query select false, v_item.idx, v_item.outcome, v_item.released, null::int, null::int, null::int, null::bigint, null::boolean;
     end loop;
   end if;
-  if coalesce(cardinality(p_bodies), 0) = 0 then
-    return;
-  end if;
+  perform laneway.hold_back(v_resting);
+  -- Counted at the end: what was settled has made room, and duplicates take none.
   for v_item in
-    select q.queue_id, q.name, (q.options -> 'queen' ->> 'maxSize')::bigint as most,
-           case when cardinality(p_queues) = 1 then cardinality(p_bodies) else (select count(*) from unnest(p_queues) u (id) where u.id = q.queue_id) end as wanted
-      from laneway.queue q where q.queue_id = any (p_queues) and (q.options -> 'queen' ->> 'maxSize')::bigint > 0 order by q.queue_id
+    select q.name, (q.options -> 'queen' ->> 'maxSize')::bigint as most from laneway.queue q
+     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.guards & 2 > 0
+       and (select max(c.queued + c.processing) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = q.queue_id)) c) > (q.options -> 'queen' ->> 'maxSize')::bigint
+     order by q.queue_id limit 1
   loop
-    if laneway.room_in(v_item.queue_id, v_item.most) < v_item.wanted then
-      raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most
-        using errcode = 'LW409', hint = 'Nothing of the transaction happened.';
-    end if;
-  end loop;
-  for v_item in select p.* from laneway.push_many(p_queues, p_bodies, p_partitions, null, null, p_push_keys, p_headers) p loop
-    if not v_item.duplicate then
-      v_lanes := v_lanes || v_item.lane_id;
-    end if;
-    return query select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq, v_item.duplicate;
-  end loop;
-  for v_item in
-    select array_agg(l.lane_id) as lanes, make_interval(secs => (q.options -> 'queen' ->> 'windowBuffer')::float8) as rest
-      from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
-     where l.lane_id = any (v_lanes) and (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 group by q.queue_id order by q.queue_id
-  loop
-    perform laneway.hold_back(v_item.lanes, v_item.rest);
+    raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most
+      using errcode = 'LW409', hint = 'Nothing of the transaction happened.';
   end loop;
 end $$;

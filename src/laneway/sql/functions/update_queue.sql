@@ -28,6 +28,12 @@ begin
     if json_typeof(v_new.options) <> 'object' then
       raise exception 'options are an object, not %', json_typeof(v_new.options) using errcode = 'check_violation';
     end if;
+    -- Beyond this, a moment so far from now is none that PostgreSQL or Python can hold: whoever reckons with it would fail.
+    select s.key into v_key from json_each_text(p_settings) s
+     where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then s.value::interval > interval '365250 days' end limit 1;
+    if found then
+      raise exception 'queue "%": setting "%" cannot be %', p_name, v_key, p_settings ->> v_key using errcode = 'LW422', hint = 'It is at most 1000 years, 365250 days.';
+    end if;
     update laneway.queue set
       kind = v_new.kind, ordered = v_new.ordered, lease = v_new.lease, max_attempts = v_new.max_attempts, backoff = v_new.backoff,
       backoff_factor = v_new.backoff_factor, backoff_limit = v_new.backoff_limit, delay = nullif(v_new.delay, interval '0'),

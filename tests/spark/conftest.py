@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Data is small and code runs once, so compiling it well costs more than it saves.
+# Data is small and code runs once, so compiling it well costs more than it saves, and so does
+# verifying what a release is made of.
 SMALL = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

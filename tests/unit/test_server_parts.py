@@ -23,7 +23,7 @@ from laneway.server.metrics import BUCKETS, Metrics, Traffic
 from laneway.server.operations import Media, Operation, Surface, no_queue
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
-from laneway.server.routing import Router
+from laneway.server.routing import Router, read_path
 from laneway.server.settings import Limits
 from laneway.server.sheet import Sheet
 
@@ -172,6 +172,16 @@ def test_whole_paths_win_over_patterns() -> None:
     with pytest.raises(server.NoSuchRoute, match="Not Found - /api/queues/a/b"):
         router.find("GET", "/api/queues/a/b")
     assert router.list_methods("/api/queues/all") == ["DELETE", "GET", "HEAD"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [("a%2Fb", "a/b"), ("a%2fb", "a/b"), ("100%25", "100%"), ("%252F", "%2F"), ("%c3%A4", "ä")],
+)
+def test_names_in_a_path_are_decoded_once_they_are_told_apart(sent: str, name: str) -> None:
+    router = Router([surface(operation("GET", "/queues/{name}/all", parameters=ByName))])
+    found = router.find("GET", read_path(f"/api/%71ueues/{sent}/all"))
+    assert found.path == {"name": name}
 
 
 def test_path_names_what_its_parameters_have() -> None:

@@ -18,6 +18,7 @@ class Relay:
         self._parts = urlsplit(address)
         self._open = asyncio.Event()
         self._open.set()
+        self._cut = False
         self._pipes: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -45,6 +46,7 @@ class Relay:
         self._open.clear()
         if silently:
             return
+        self._cut = True
         self._server.close()
         for writer in self._writers:
             writer.close()
@@ -54,7 +56,7 @@ class Relay:
             await asyncio.wait(self._pipes)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.append(writer)
+        self._keep(writer)
         if not self._open.is_set():
             return
         query = parse_qs(self._parts.query)
@@ -65,9 +67,15 @@ class Relay:
             far_reader, far_writer = await asyncio.open_connection(
                 self._parts.hostname, self._parts.port
             )
-        self._writers.append(far_writer)
+        self._keep(far_writer)
         for source, sink in ((reader, far_writer), (far_reader, writer)):
             self._pipes.add(asyncio.create_task(self._pipe(source, sink)))
+
+    def _keep(self, writer: asyncio.StreamWriter) -> None:
+        """Have it closed by the cut, or at once when that came while it was being opened."""
+        self._writers.append(writer)
+        if self._cut:
+            writer.close()
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):

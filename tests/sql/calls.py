@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
 Session: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+T = TypeVar("T")
 
 STATES = ("queued", "processing", "acknowledged", "dead", "archived")
 HOUR = timedelta(hours=1)
@@ -413,3 +415,16 @@ async def count_reads(session: Session, index: str) -> int:
         "select pg_stat_get_xact_tuples_returned(('laneway.' || $1)::regclass)", index
     )
     return read
+
+
+async def start_and_block(watch: Session, session: Session, work: Awaitable[T]) -> asyncio.Task[T]:
+    """Start a call and return once the database says that it waits for a lock."""
+    task = asyncio.ensure_future(work)
+    pid = session.get_server_pid()
+    while not await watch.fetchval(
+        "select exists (select from pg_locks where pid = $1 and not granted)", pid
+    ):
+        assert not task.done(), task
+        await asyncio.sleep(0.001)
+    assert isinstance(task, asyncio.Task)
+    return task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
@@ -31,16 +31,13 @@ from tests.sql.calls import (
     rotate,
     seek,
     sqlstate,
+    start_and_block,
     sweep_idle,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from tests.postgres import Connect
     from tests.sql.calls import Queue, Session
-
-T = TypeVar("T")
 
 
 @pytest.fixture
@@ -51,19 +48,6 @@ async def queue(session: Session) -> Queue:
 @pytest.fixture
 async def other(connect: Connect) -> Session:
     return await connect()
-
-
-async def start_and_block(watch: Session, session: Session, work: Awaitable[T]) -> asyncio.Task[T]:
-    """Start a call and return once the database says that it waits for a lock."""
-    task = asyncio.ensure_future(work)
-    pid = session.get_server_pid()
-    while not await watch.fetchval(
-        "select exists (select from pg_locks where pid = $1 and not granted)", pid
-    ):
-        assert not task.done(), task
-        await asyncio.sleep(0.001)
-    assert isinstance(task, asyncio.Task)
-    return task
 
 
 async def park_one(session: Session, queue: Queue) -> None:
@@ -433,6 +417,25 @@ async def test_queue_deleted_under_an_open_push_leaves_nothing_behind(
     with pytest.raises(asyncpg.PostgresError) as caught:
         await push(session, queue, ["3"])
     assert sqlstate(caught.value) == "LW404"
+
+
+@pytest.mark.parametrize("keys", [None, ["a"]], ids=["plain", "keyed"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+async def test_push_that_waited_for_the_deletion_of_its_queue_is_told(
+    session: Session, other: Session, connect: Connect, *, ordered: bool, keys: list[str] | None
+) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("select laneway.delete_queue('work')")
+    pushing = await start_and_block(await connect(), other, push(other, queue, ["2"], keys=keys))
+    await transaction.commit()
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await pushing
+    assert sqlstate(caught.value) == "LW404"
+    assert await find_orphans(session) == {}
 
 
 async def test_push_during_the_idle_sweep_wakes_the_reader(

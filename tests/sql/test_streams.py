@@ -219,7 +219,7 @@ async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
     else:
         with pytest.raises(asyncpg.PostgresError) as caught:
             await waiting
-        assert caught.value.sqlstate == "LW410"
+        assert caught.value.sqlstate == "LW404"
 
 
 async def test_a_transaction_makes_the_room_that_it_needs(connect: Connect) -> None:

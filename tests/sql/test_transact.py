@@ -135,7 +135,7 @@ async def test_a_transaction_waits_for_a_lane_with_no_claim_in_hand(
         await deleting.execute("select laneway.delete_queue('loop', true)")
     with pytest.raises(asyncpg.PostgresError) as caught:
         await waiting
-    assert sqlstate(caught.value) == "LW410"
+    assert sqlstate(caught.value) == "LW404"
 
 
 async def put(session: Session, queue: str, body: str, **arguments: Any) -> int:

@@ -17,6 +17,7 @@ from tests.sql.calls import (
     purge,
     push,
     sqlstate,
+    start_and_block,
 )
 
 if TYPE_CHECKING:
@@ -178,6 +179,28 @@ async def test_wide_queue_is_deleted_only_when_empty(session: Session, connect: 
         await session.execute("select laneway.delete_queue('work')")
     assert sqlstate(caught.value) == "LW409"
     assert [each.body for each in await claim(session, queue, 10)] == ["5"]
+
+
+@pytest.mark.parametrize("keys", [None, ["a"]], ids=["plain", "keyed"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+async def test_push_that_waited_for_the_deletion_of_a_wide_queue_is_told(
+    session: Session, connect: Connect, *, ordered: bool, keys: list[str] | None
+) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    await widen(session, queue)
+    await purge(session, queue)
+    other = await connect()
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("select laneway.delete_queue('work')")
+    pushing = await start_and_block(
+        await connect(), other, push(other, queue, ["2"], partitions=["7"], keys=keys)
+    )
+    await transaction.commit()
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await pushing
+    assert sqlstate(caught.value) == "LW404"
+    assert await find_orphans(session) == {}
 
 
 async def test_claim_under_way_leaves_nothing_behind_in_a_wide_group(

@@ -1,8 +1,8 @@
 -- Deletes a queue with all it has. Without p_force only one in which nothing is queued, in hand or dead.
 -- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; its row; then the
 -- readers'. Of a queue with more than 2000 lanes and readers neither, their rows are removed later by sweep_forgotten;
--- without p_force the log is locked against all pushes, which is given up within a tenth of a second where somebody is pushing.
--- Errors: LW404 no such queue, LW409 not empty, LW503 somebody is pushing to a wide queue.
+-- without p_force the queues are locked against everybody, pushes among them, which is given up after a tenth of a second.
+-- A push that waited for any of that finds the queue gone. Errors: LW404 no such queue, LW409 not empty, LW503 others are at work beside a wide queue.
 create or replace function laneway.delete_queue(p_name text, p_force boolean default false) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -20,10 +20,10 @@ begin
   elsif p_force is not true then
     begin
       perform pg_catalog.set_config('lock_timeout', '100ms', true);
-      lock table laneway.message in share row exclusive mode;
+      lock table laneway.queue in access exclusive mode;
       perform pg_catalog.set_config('lock_timeout', v_timeout, true);
     exception when lock_not_available then
-      raise exception 'queue "%" has too many lanes to be deleted while somebody is pushing', p_name using errcode = 'LW503', hint = 'Call again, or delete it with force.';
+      raise exception 'queue "%" has too many lanes to be deleted while others push or look at queues', p_name using errcode = 'LW503', hint = 'Call again, or delete it with force.';
     end;
   end if;
   v_queue := (select q.queue_id from laneway.queue q where q.name = p_name);

@@ -121,8 +121,14 @@ begin
     end loop;
   end if;
 
-  -- Read only now, under the locks: the current segments, the lanes' newest seqs, and who must be woken.
-  select s.segment into v_segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1;
+  -- Read only now, under the locks: whether the queues are still there, the current segments, the lanes' newest seqs, and who must be woken.
+  select s.segment into v_segment from laneway.segment s
+   where s.opened_at is not null and s.segment % 2 = 0
+     and not exists (select from unnest(case when v_width = 1 then p_queues else v_lane.queues end) u (queue_id)
+                      where (select q.queue_id from laneway.queue q where q.queue_id = u.queue_id) is null) order by s.segment desc limit 1;
+  if v_segment is null then
+    raise exception 'a queue does not exist any more' using errcode = 'LW404', hint = 'It was deleted just now; create it again.';
+  end if;
   if v_queue.any_unlogged then
     v_unlogged := laneway.current_segment(false);
     select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id

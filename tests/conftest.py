@@ -39,6 +39,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of Spark first: so they come to one process, and one Java warms up for them."""
+    items.sort(key=lambda item: item.path.parent.name != "spark")
+
+
 @pytest.fixture
 async def database(server: str) -> AsyncIterator[str]:
     """Yield the DSN of a fresh database with the schema installed."""

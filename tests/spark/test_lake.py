@@ -47,13 +47,14 @@ def ack(dsn: str, claimed: list[Any]) -> None:
     )
 
 
-def age(dsn: str, days: int) -> None:
-    """Let everything have happened some days before."""
-    run(dsn, f"update laneway.message set created_at = created_at - interval '{days} days'")
-    run(
-        dsn,
-        f"update laneway.event set at = at - interval '{days} days', since = since - interval '{days} days'",
-    )
+def age(dsn: str, days: int) -> str:
+    """Let everything have happened about noon some days before, and return that day."""
+    now = datetime.now(UTC)
+    noon = now.replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=days)
+    shift = f"interval '{(now - noon).total_seconds()} seconds'"
+    run(dsn, f"update laneway.message set created_at = created_at - {shift}")
+    run(dsn, f"update laneway.event set at = at - {shift}, since = since - {shift}")
+    return noon.date().isoformat()
 
 
 def list_silver(lake: Lake) -> list[tuple[Any, ...]]:
@@ -86,13 +87,12 @@ def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path
     push(database, bills, [1], partition="x")
     first = claim(database, "mail", 2)
     ack(database, first[:1])
-    age(database, 2)
+    old = age(database, 2)
     settle_events(database)
     lake = open_lake(spark, tmp_path / "lake")
     now = datetime.now(UTC) + timedelta(hours=1)
     done = run_once(spark, lake, database, now=now)
     assert (done.messages, done.days) == (4, 1)
-    old = (now - timedelta(days=2)).date().isoformat()
     assert list_silver(lake) == [
         ("bills 7/8", 1, "queued", 0, None, old),
         ("mail", 1, "acked", 1, "ada", old),

@@ -31,6 +31,12 @@ def silver(spark: SparkSession, past: History) -> DataFrame:
     return make_silver(*past.frames(spark)).cache()
 
 
+@pytest.fixture(scope="module")
+def traffic(spark: SparkSession, silver: DataFrame, past: History) -> DataFrame:
+    _, events = past.frames(spark)
+    return make_traffic(silver, events, open_nothing(spark)).cache()
+
+
 def test_silver_says_what_became_of_each_message(silver: DataFrame, past: History) -> None:
     rows = {(row.lane, row.seq, row.group): row for row in silver.collect()}
     assert len(rows) == sum(len(GROUPS[message["queue"]]) for message in past.messages)
@@ -83,12 +89,8 @@ def test_purges_and_seeks_change_what_they_meet(spark: SparkSession) -> None:
     assert outcomes == {"acked", "dead", "queued", "removed", "skipped"}
 
 
-def test_traffic_is_what_went_through(
-    spark: SparkSession, silver: DataFrame, past: History
-) -> None:
-    _, events = past.frames(spark)
-    none = find_opening(spark.createDataFrame([], traffic_schema()))
-    rows = {traffic_key(row): row for row in make_traffic(silver, events, none).collect()}
+def test_traffic_is_what_went_through(traffic: DataFrame, past: History) -> None:
+    rows = {traffic_key(row): row for row in traffic.collect()}
     expected = count_traffic(past)
     assert rows.keys() == expected.keys()
     for key, want in expected.items():
@@ -99,31 +101,28 @@ def test_traffic_is_what_went_through(
 
 
 def test_traffic_from_a_later_day_on_goes_on_with_the_backlog(
-    spark: SparkSession, silver: DataFrame, past: History
+    spark: SparkSession, silver: DataFrame, traffic: DataFrame, past: History
 ) -> None:
     _, events = past.frames(spark)
-    none = find_opening(spark.createDataFrame([], traffic_schema()))
-    whole = make_traffic(silver, events, none).cache()
     since = datetime(2026, 3, 3)  # noqa: DTZ001 - as Spark's rows
-    before = whole.where(whole.day < "2026-03-03")
+    before = traffic.where(traffic.day < "2026-03-03")
     later = make_traffic(silver, events, find_opening(before), since=since).collect()
-    expected = whole.where(whole.day >= "2026-03-03").collect()
+    expected = traffic.where(traffic.day >= "2026-03-03").collect()
     assert later
     assert sorted(later, key=traffic_key) == sorted(expected, key=traffic_key)
 
 
 def test_a_type_without_traffic_still_has_its_backlog(
-    spark: SparkSession, silver: DataFrame, past: History
+    spark: SparkSession, traffic: DataFrame, past: History
 ) -> None:
     """What is left of a queue is what is left of all its types, at any hour."""
-    _, events = past.frames(spark)
-    none = find_opening(spark.createDataFrame([], traffic_schema()))
-    traffic = make_traffic(silver, events, none).where("grain = 'hour'").cache()
+    hours = traffic.where("grain = 'hour'")
     day = "2026-03-03"
     opening = find_opening(
-        traffic.where(traffic.day < day).withColumn("grain", functions.lit("minute"))
+        hours.where(hours.day < day).withColumn("grain", functions.lit("minute"))
     )
-    for part, before in ((traffic, none), (traffic.where(traffic.day >= day), opening)):
+    none = open_nothing(spark)
+    for part, before in ((hours, none), (hours.where(hours.day >= day), opening)):
         rows = sum_backlog(part, before).collect()
         assert rows
         for row in rows:
@@ -257,5 +256,6 @@ def traffic_key(row: Any) -> Any:
     return (row.grain, row.at, row.queue, row.group, row.type)
 
 
-def traffic_schema() -> str:
-    return "grain string, at timestamp, queue string, `group` string, type string, backlog bigint"
+def open_nothing(spark: SparkSession) -> DataFrame:
+    schema = "grain string, at timestamp, queue string, `group` string, type string, backlog bigint"
+    return find_opening(spark.createDataFrame([], schema))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -80,10 +79,10 @@ class Message:
 @dataclass(eq=False, slots=True)
 class Model:
     ordered: bool
+    clock: Callable[[], int]  # what happens at once, in one call, has one time
     messages: dict[tuple[int, int], Message] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # lanes that wait for a retry
     holders: dict[int, UUID] = field(default_factory=dict)  # lanes and who was given them last
-    clock: Callable[[], int] = field(default_factory=lambda: itertools.count(1).__next__)
 
     def find(self, test: Callable[[Message], bool]) -> list[Message]:
         return [each for each in self.messages.values() if test(each)]
@@ -298,7 +297,8 @@ class Model:
         return len(gone)
 
     def replay(self, limit: int | None) -> int:
-        dead = sorted(self.find(lambda m: m.state == "dead"), key=lambda m: m.died)[:limit]
+        dead = self.find(lambda m: m.state == "dead")
+        dead = sorted(dead, key=lambda m: (m.died, m.seq, m.lane_id))[:limit]
         for each in dead:
             each.attempt = 0
             self.park(each)

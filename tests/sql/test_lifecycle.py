@@ -49,6 +49,7 @@ class Lifecycle(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
+        self.ran = 0
         self.session: Session = self.run(asyncpg.connect(self.dsn))
         number = next(_names)
         self.queues: dict[str, Queue] = {
@@ -63,12 +64,16 @@ class Lifecycle(RuleBasedStateMachine):
             )
             for which in ("shared", "ordered")
         }
-        self.models = {which: Model(ordered=which == "ordered") for which in self.queues}
+        self.models = {
+            which: Model(ordered=which == "ordered", clock=lambda: self.ran)
+            for which in self.queues
+        }
         self.deliveries: dict[str, list[Delivery]] = {which: [] for which in self.queues}
         self.bodies = itertools.count()
         self.run(calls.keep_nothing(self.session))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
+        self.ran += 1
         return self.runner.run(work)
 
     def teardown(self) -> None:

@@ -10,7 +10,7 @@ begin
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
   end if;
   with picked as (
-    select d.reader_id, d.seq from laneway.dead_letter d where d.group_id = p_group_id order by d.died_at, d.seq limit case when p_limit is not null then greatest(p_limit, 0) end for update skip locked),
+    select d.reader_id, d.seq from laneway.dead_letter d where d.group_id = p_group_id order by d.died_at, d.seq, d.lane_id limit case when p_limit is not null then greatest(p_limit, 0) end for update skip locked),
   taken as (
     delete from laneway.dead_letter d using picked p where d.reader_id = p.reader_id and d.seq = p.seq returning d.*),
   kept as (

@@ -543,3 +543,70 @@ async def test_group_being_made_holds_up_no_change_of_its_queue(
         await push(session, queue, ["1"], partitions=["new"])
     [late] = await claim(other, await making, 1)
     assert late.until - await other.fetchval("select clock_timestamp()") > HOUR
+
+
+async def test_seek_beside_a_replay_hands_each_message_out_once(
+    session: Session, other: Session, connect: Connect, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    await nack(session, await claim(session, queue, 3), dead=True)
+    transaction = session.transaction()
+    await transaction.start()
+    assert await replay(session, queue) == 3
+    seeking = await start_and_block(await connect(), other, seek(other, queue, "earliest"))
+    await transaction.commit()
+    await seeking
+    assert await count(session, queue) == Counts(queued=3)
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "2", "3"]
+    assert await count(session, queue) == Counts(processing=3)
+
+
+@pytest.mark.parametrize("way", ["replay", "claim"])
+async def test_queue_deleted_while_its_messages_change_places_leaves_nothing_behind(
+    session: Session, other: Session, connect: Connect, queue: Queue, way: str
+) -> None:
+    await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1), dead=way == "replay")
+    transaction = session.transaction()
+    await transaction.start()
+    if way == "replay":
+        assert await replay(session, queue) == 1
+    else:
+        assert len(await claim(session, queue, 1)) == 1
+    deleting = await start_and_block(
+        await connect(), other, other.execute("select laneway.delete_queue('work', true)")
+    )
+    await transaction.commit()
+    await deleting
+    assert await find_orphans(session) == {}
+
+
+async def test_guards_are_those_at_the_time_of_writing(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    """A push that waited goes by the queue as it has become meanwhile."""
+    queue = await create_queue(session, ordered=True)
+    await push(session, queue, ["1"])
+    for keys in (None, ["a"]):
+        transaction = session.transaction()
+        await transaction.start()
+        await push(session, queue, ["2"])
+        pushing = await start_and_block(
+            await connect(),
+            other,
+            other.fetch(
+                "select * from laneway.push_many(array[$1::int], array['3'::json], p_keys => $2,"
+                " p_guards => array[0::smallint])",
+                queue.queue_id,
+                keys,
+            ),
+        )
+        changing = await connect()
+        await changing.execute(
+            'select laneway.update_queue(\'work\', \'{"options": {"queen": {"encryptionEnabled": true}}}\')'
+        )
+        await transaction.commit()
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await pushing
+        assert sqlstate(caught.value) == "LW412"
+        await changing.execute("select laneway.update_queue('work', '{\"options\": {}}')")

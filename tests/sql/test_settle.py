@@ -443,3 +443,20 @@ async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
             before = await count_reads(session, "claim_pkey")
             assert await ack(session, await claim(session, queue, *[1] * 10)) == []
             assert await count_reads(session, "claim_pkey") - before <= 20
+
+
+async def test_claim_that_cannot_end_stops_no_other(session: Session) -> None:
+    stuck, well = await create_queue(session, "stuck"), await create_queue(session, "well")
+    warnings: list[str] = []
+    session.add_log_listener(lambda _, message: warnings.append(str(message)))
+    for each in (stuck, well):
+        await push(session, each, ["1"])
+        await lapse(session, await claim(session, each, 1))
+    await session.execute(
+        'update laneway.queue set options = \'{"queen": {"windowBuffer": "what is refused"}}\''
+        " where name = 'stuck'"
+    )
+    assert await expire(session) == 1
+    assert await count(session, well) == Counts(queued=1)
+    assert await count(session, stuck) == Counts(processing=1)
+    assert len(warnings) == 1

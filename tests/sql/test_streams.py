@@ -329,3 +329,34 @@ async def test_what_is_settled_leaves_with_the_log_and_what_is_not_stays(connect
     await session.execute("select laneway.retain()")
     kept = await session.fetch("select key from laneway.message")
     assert [row["key"] for row in kept] == ["2"]
+
+
+async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session, maxWaitTimeSeconds=60)
+    group = await find_group(session, queue)
+    [place] = await push(session, queue, "a", "1")
+    await push(session, queue, "b", "2")
+    await session.fetch(
+        "select laneway.move_messages($1, array[$2::int], array[$3::int], array[$4::bigint], 'queued', 'deleted')",
+        group,
+        place["segment"],
+        place["lane_id"],
+        place["seq"],
+    )
+    await session.execute("update laneway.message set created_at = created_at - interval '1 hour'")
+    assert [row[0] for row in await session.fetch("select laneway.tend_streams()")] == [queue] * 2
+    assert await session.fetchval("select count(*) from laneway.dead_letter") == 1
+
+
+@pytest.mark.parametrize(
+    "option", ["maxSize", "maxWaitTimeSeconds", "windowBuffer", "deadLetterQueue"]
+)
+@pytest.mark.parametrize("value", ["abc", "NaN", "-1"])
+async def test_options_that_cannot_be_reckoned_with_are_refused(
+    connect: Connect, option: str, value: str
+) -> None:
+    session = await connect()
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await make_stream(session, **{option: value})
+    assert caught.value.sqlstate == "LW422"

@@ -16,7 +16,7 @@ begin
                                             left join laneway.consumer_group g on g.queue_id = q.queue_id where q.name = p_name limit 2001) l);
   if not v_wide then
     perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, l.lane_id)
-       from (select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where q.name = p_name order by l.partition, l.priority, l.stripe offset 0) l;
+       from (select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id where q.name = p_name order by l.partition collate "C", l.priority, l.stripe offset 0) l;
   elsif p_force is not true then
     begin
       perform pg_catalog.set_config('lock_timeout', '100ms', true);

@@ -1,5 +1,5 @@
 -- Puts a reader at a place in its lane, whatever it held or had put by; what is dead or archived stays so.
--- The caller holds the reader's lock. Locks: none of its own. Errors: none.
+-- The caller holds the reader's lock. Locks: the rows of its dead letters. Errors: none.
 create or replace function laneway.place_reader(p_reader_id int, p_lane_id int, p_seq bigint, p_logged boolean) returns void
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -9,6 +9,7 @@ begin
   -- never inside a gap
   v_seq := coalesce((select g.last_seq from laneway.gap g where g.reader_id = p_reader_id and g.gone and g.first_seq <= v_seq and g.last_seq > v_seq), v_seq);
   v_segment := laneway.segment_after(p_lane_id, v_seq, p_logged);
+  perform from laneway.dead_letter d where d.reader_id = p_reader_id for update; -- what is being replayed right now is parked next
   -- What somebody claims or gives back right now goes from one of these to the other: until it is in neither.
   loop
     delete from laneway.parked where reader_id = p_reader_id;

@@ -43,12 +43,13 @@ begin
     v_lane_id := laneway.lock_lane(v_queue.queue_id, v_partition, v_priority, v_queue.ordered);
   end if;
 
-  -- Read only now, under the lock: whether the queue is still there, the current segment, the lane's newest seq, and who must be woken.
+  -- Read only now, under the lock: whether the queue is still as it was, the current segment, the lane's newest seq, and who must be woken.
   select s.segment into v_segment from laneway.segment s
    where s.opened_at is not null and s.segment % 2 = case when v_queue.kind = 'unlogged' then 1 else 0 end
-     and exists (select from laneway.queue q where q.queue_id = v_queue.queue_id) order by s.segment desc limit 1;
+     and exists (select from laneway.queue q where q.queue_id = v_queue.queue_id and (q.guards <> any (p_guards)) is not true) order by s.segment desc limit 1;
   if v_segment is null then
-    raise exception 'queue "%" does not exist any more', v_queue.name using errcode = 'LW404', hint = 'It was deleted just now; create it again.';
+    return query select * from laneway.push_mixed(p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts, p_ride, p_guards); -- which says what is wrong
+    return;
   end if;
   select m.seq into v_seq from laneway.message m where m.segment = v_segment and m.lane_id = v_lane_id order by m.seq desc limit 1;
   if v_seq is null then

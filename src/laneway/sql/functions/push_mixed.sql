@@ -24,6 +24,7 @@ declare
   v_width int := cardinality(p_queues);
   v_priority smallint := coalesce(p_priorities[1], 0::smallint);
   v_found int;           -- lanes found in one go
+  v_changed boolean;     -- a queue has other guards than the messages reckon with; null: is gone
   v_segment int; v_unlogged int;
   v_segments int[]; v_heads bigint[];
   v_taken int := 0;
@@ -86,22 +87,16 @@ begin
   -- The queues' settings, per lane; of one queue, the one element that stands for all.
   if v_width = 1 then
     select array[q.queue_id] as found, array[q.ordered] as ordered, array[q.kind <> 'unlogged'] as logged, array[q.delay] as delays, array[q.dedup_scope = 'partition'] as scoped,
-           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered,
-           q.guards <> any (p_guards) as changed
+           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered
       into v_queue from laneway.queue q where q.queue_id = p_queues[1];
   else
     select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered,
-           bool_or(q.guards <> u.least_guards or q.guards <> u.most_guards) as changed
-      into v_queue
-      from unnest(v_lane.queues, v_lane.least_guards, v_lane.most_guards) u (queue_id, least_guards, most_guards)
+           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
+      into v_queue from unnest(v_lane.queues) u (queue_id)
       left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
   end if;
   if v_queue.found is null or array_position(v_queue.found, null) is not null then
     raise exception 'queue % does not exist', v_lane.queues[coalesce(array_position(v_queue.found, null), 1)] using errcode = 'LW404', hint = 'Create the queue first.';
-  end if;
-  if v_queue.changed then
-    raise exception 'a queue has other guards than the messages reckon with' using errcode = 'LW412', hint = 'Read its options again, and push by them.';
   end if;
   -- What was taken into the outbox was small enough when it was.
   if pg_catalog.pg_column_size(p_bodies) > v_queue.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
@@ -121,14 +116,20 @@ begin
     end loop;
   end if;
 
-  -- Read only now, under the locks: whether the queues are still there, the current segments, the lanes' newest seqs, and who must be woken.
-  select s.segment into v_segment from laneway.segment s
-   where s.opened_at is not null and s.segment % 2 = 0
-     and not exists (select from unnest(case when v_width = 1 then p_queues else v_lane.queues end) u (queue_id)
-                      where (select q.queue_id from laneway.queue q where q.queue_id = u.queue_id) is null) order by s.segment desc limit 1;
-  if v_segment is null then
-    raise exception 'a queue does not exist any more' using errcode = 'LW404', hint = 'It was deleted just now; create it again.';
+  -- Read only now, under the locks: whether the queues are still as they were, the current segments, the lanes' newest seqs, and who must be woken.
+  if v_width = 1 then
+    v_changed := (select coalesce(q.guards <> any (p_guards), false) from laneway.queue q where q.queue_id = p_queues[1]);
+  else
+    v_changed := (select case when bool_and(q.guards is not null) then coalesce(bool_or(q.guards <> u.least_guards or q.guards <> u.most_guards), false) end
+                    from unnest(v_lane.queues, v_lane.least_guards, v_lane.most_guards) u (queue_id, least_guards, most_guards)
+                    left join lateral (select o.guards from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true);
   end if;
+  if v_changed is null then
+    raise exception 'a queue does not exist any more' using errcode = 'LW404', hint = 'It was deleted just now; create it again.';
+  elsif v_changed then
+    raise exception 'a queue has other guards than the messages reckon with' using errcode = 'LW412', hint = 'Read its options again, and push by them.';
+  end if;
+  select s.segment into v_segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1;
   if v_queue.any_unlogged then
     v_unlogged := laneway.current_segment(false);
     select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id

@@ -33,7 +33,6 @@ begin
       select p.ctid, p.segment, p.seq, p.token, p.not_before, p.exceptions_until into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
       v_last := least(laneway.seq_before(v_reader.lane_id, v_queue.logged, clock_timestamp() - v_queue.longest), v_place.seq + v_left);
       v_dead := '{}';
-      v_segment := v_place.segment;
       for v_segment, v_seq in
         select m.segment, m.seq from laneway.message m
          where m.segment >= v_place.segment and m.lane_id = v_reader.lane_id and m.seq > v_place.seq and m.seq <= v_last
@@ -47,7 +46,7 @@ begin
       end loop;
       if v_last > v_place.seq then
         insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
-        values (v_reader.reader_id, v_segment, v_last, v_place.exceptions_until, v_place.token, v_place.not_before, clock_timestamp());
+        values (v_reader.reader_id, coalesce(v_segment, v_place.segment), v_last, v_place.exceptions_until, v_place.token, v_place.not_before, clock_timestamp());
         delete from laneway.progress where ctid = v_place.ctid;
       end if;
       if v_queue.record_events then
@@ -66,8 +65,9 @@ begin
      where (q.options -> 'queen' ->> 'deadLetterQueue')::boolean is false group by d.reader_id order by d.reader_id
   loop
     continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
-    delete from laneway.dead_letter where reader_id = v_reader.reader_id and v_reader.seqs @> seq;
-    perform laneway.mark_gone(v_reader.reader_id, v_reader.seqs);
+    with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id and v_reader.seqs @> seq returning seq)
+    select range_agg(int8range(t.seq, t.seq, '[]')) into v_dead from taken t;
+    perform laneway.mark_gone(v_reader.reader_id, v_dead);
   end loop;
 
   delete from laneway.stream_subscription s where s.queue_id <> 0 and not exists (select from laneway.queue q where q.queue_id = s.queue_id);

@@ -28,6 +28,14 @@ begin
     if json_typeof(v_new.options) <> 'object' then
       raise exception 'options are an object, not %', json_typeof(v_new.options) using errcode = 'check_violation';
     end if;
+    -- What other functions reckon with of the options is a number, or true or false.
+    if (coalesce((v_new.options -> 'queen' ->> 'maxSize')::bigint, 0) >= 0
+        and coalesce((v_new.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8, 0) between 0 and 365250 * 86400.0
+        and coalesce((v_new.options -> 'queen' ->> 'windowBuffer')::float8, 0) between 0 and 365250 * 86400.0
+        and coalesce((v_new.options -> 'queen' ->> 'deadLetterQueue')::boolean, false) in (true, false)
+        and coalesce((v_new.options #>> '{sqs,most_receives}')::int, 1) > 0) is not true then
+      raise exception 'a number of the options is too small or too large' using errcode = 'check_violation';
+    end if;
     -- Beyond this, a moment so far from now is none that PostgreSQL or Python can hold: whoever reckons with it would fail.
     select s.key into v_key from json_each_text(p_settings) s
      where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then s.value::interval > interval '365250 days' end limit 1;

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
 
+from laneway.sql.migrate import install
+from tests.postgres import execute, name_database
 from tests.sql.calls import (
     HOUR,
     Counts,
@@ -610,3 +613,31 @@ async def test_guards_are_those_at_the_time_of_writing(
             await pushing
         assert sqlstate(caught.value) == "LW412"
         await changing.execute("select laneway.update_queue('work', '{\"options\": {}}')")
+
+
+async def test_deletion_locks_lanes_in_the_order_of_pushes_whatever_the_collation(
+    server: str,
+) -> None:
+    try:
+        await execute(
+            server,
+            "create database sorted template template0 locale_provider icu icu_locale 'en-US'",
+        )
+    except asyncpg.FeatureNotSupportedError:
+        pytest.skip("this server has no ICU, so none but the C order of partitions")
+    dsn = name_database(server, "sorted")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(execute, server, "drop database sorted with (force)")
+        pushing, deleting, watching = [await asyncpg.connect(dsn) for _ in range(3)]
+        for each in (pushing, deleting, watching):
+            stack.push_async_callback(each.close, timeout=10)
+        await install(pushing)
+        queue = await create_queue(pushing, ordered=True)
+        await push(pushing, queue, ["1", "2"], partitions=["a", "B"])
+        async with pushing.transaction():
+            await push(pushing, queue, ["3"], partitions=["B"])
+            gone = await start_and_block(
+                watching, deleting, deleting.execute("select laneway.delete_queue('work', true)")
+            )
+            await push(pushing, queue, ["4"], partitions=["a"])
+        await gone

@@ -360,3 +360,22 @@ async def test_options_that_cannot_be_reckoned_with_are_refused(
     with pytest.raises(asyncpg.PostgresError) as caught:
         await make_stream(session, **{option: value})
     assert caught.value.sqlstate == "LW422"
+
+
+async def test_a_stream_that_cannot_be_tended_stops_no_other(connect: Connect) -> None:
+    session = await connect()
+    warnings: list[str] = []
+    session.add_log_listener(lambda _, message: warnings.append(str(message)))
+    queue = await make_stream(session, maxWaitTimeSeconds=60)
+    await session.execute("update laneway.queue set name = 'first'")
+    other = await make_stream(session, maxWaitTimeSeconds=60)
+    for each in (queue, other):
+        await push(session, each, "a", "1")
+    await session.execute("update laneway.message set created_at = created_at - interval '1 hour'")
+    await session.execute(
+        "alter table laneway.dead_letter add constraint none_of_the_first"
+        f" check (group_id <> {await find_group(session, queue)})"
+    )
+    tended = [row[0] for row in await session.fetch("select laneway.tend_streams()")]
+    assert tended == [other]
+    assert len(warnings) == 1

@@ -401,6 +401,23 @@ async def test_replayed_message_of_a_crashed_holder_still_comes_before_the_lane_
     assert [(each.body, each.attempt) for each in await claim(session, queue, 1)] == [("1", 2)]
 
 
+async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+    queue = await create_queue(session, ordered=True, max_attempts=None)
+    await push(session, queue, ["1", "2"])
+    await nack(session, await claim(session, queue, 1))
+    await session.execute("update laneway.retry set attempt = 32766")
+    for _ in range(2):
+        one, two = await claim(session, queue, 2)
+        assert (one.attempt, two.attempt) == (32767, 1)
+        assert await nack(session, [one]) == ["requeued"]
+    [one] = await claim(session, queue, 1)
+    await move(session, queue, [one.place], source="processing", target="dead")
+    assert await session.fetchval("select attempt from laneway.dead_letter") == 32767
+    await replay(session, queue)
+    await session.execute("update laneway.parked set attempt = 32767")
+    assert [each.attempt for each in await claim(session, queue, 1)] == [32767]
+
+
 async def test_replayed_message_does_not_overtake_a_higher_priority(
     session: Session, queue: Queue
 ) -> None:

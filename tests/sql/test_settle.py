@@ -21,6 +21,7 @@ from tests.sql.calls import (
     extend,
     hasten,
     lapse,
+    move,
     nack,
     push,
     release,
@@ -313,6 +314,20 @@ async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
         [one] = await claim(session, queue, 1)
         assert one.attempt == attempt
         assert await nack(session, [one]) == ["requeued"]
+
+
+async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+    queue = await create_queue(session, max_attempts=None)
+    await push(session, queue, ["1", "2"])
+    await nack(session, await claim(session, queue, 1))
+    await session.execute("update laneway.parked set attempt = 32766")
+    for _ in range(2):
+        one, two = await claim(session, queue, 2)
+        assert ([one.attempt, one.body], two.body) == ([32767, "1"], "2")
+        assert await nack(session, [one]) == ["requeued"]
+        assert await release(session, [two]) == []
+    await move(session, queue, [one.place], source="queued", target="processing")
+    assert await session.fetchval("select attempt from laneway.claim") == 32767
 
 
 async def test_nack_may_make_a_message_dead_at_once(session: Session, queue: Queue) -> None:

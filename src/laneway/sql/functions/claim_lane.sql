@@ -33,7 +33,7 @@ begin
   if p_exceptions_until >= p_first then
     select array_agg(p.first_seq order by p.first_seq) as firsts, array_agg(p.last_seq order by p.first_seq) as lasts,
            array_agg(p.attempt order by p.first_seq) as attempts into v_parts
-      from (select min(i.seq) as first_seq, max(i.seq) as last_seq, (coalesce(i.attempt, 0) + 1)::smallint as attempt
+      from (select min(i.seq) as first_seq, max(i.seq) as last_seq, least(coalesce(i.attempt, 0) + 1, 32767)::smallint as attempt
               from (select s.seq, t.attempt, s.seq - row_number() over (partition by t.attempt order by s.seq) as island
                       from generate_series(p_first, v_last) s (seq)
                       left join lateral (select t.attempt from laneway.retry t where t.reader_id = p_reader_id and t.seq = s.seq) t on true) i
@@ -60,7 +60,7 @@ begin
            case when count(m.max_attempts) > 0 then array_agg(m.max_attempts) end, case when count(m.key) > 0 then array_agg(m.key) end,
            case when count(m.headers) > 0 then array_agg(m.headers) end, array_agg(m.body), case when count(m.error) > 0 then array_agg(m.error) end
       from (select m.created_at, m.key, case when v.body is null then m.lease else v.lease end as lease, case when v.body is null then m.max_attempts else v.max_attempts end as max_attempts,
-                   case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + 1)::smallint as attempt, t.error
+                   case when v.body is null then m.headers else v.headers end as headers, coalesce(v.body, m.body) as body, (t.attempt + (t.attempt < 32767)::int)::smallint as attempt, t.error
               from laneway.message m
               left join lateral (select r.lease, r.max_attempts, r.headers, r.body from laneway.revision r
                                   where p_exceptions_until >= p_first and r.reader_id = p_reader_id and r.seq = m.seq) v on true

@@ -52,14 +52,14 @@ begin
     if v_parked = v_level then
       if p_partition is null then
         select array_agg(d.ctid) as ctids, array_agg(d.reader_id) as readers, array_agg(d.lane_id) as lanes, array_agg(d.segment) as segments,
-               array_agg(d.seq) as seqs, array_agg((d.attempt + 1)::smallint) as attempts, count(*)::int as n,
+               array_agg(d.seq) as seqs, array_agg(least(d.attempt + 1, 32767)::smallint) as attempts, count(*)::int as n,
                array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases, array_agg(d.error) as errors into v_due
           from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt, k.error from laneway.parked k
                  where k.group_id = p_group_id and k.priority = v_level and k.available_at <= v_now
                  order by k.available_at, k.seq limit v_left for update skip locked) d;
       else
         select array_agg(d.ctid) as ctids, array_agg(d.reader_id) as readers, array_agg(d.lane_id) as lanes, array_agg(d.segment) as segments,
-               array_agg(d.seq) as seqs, array_agg((d.attempt + 1)::smallint) as attempts, count(*)::int as n,
+               array_agg(d.seq) as seqs, array_agg(least(d.attempt + 1, 32767)::smallint) as attempts, count(*)::int as n,
                array_agg((select c.lease from laneway.content(d.reader_id, d.segment, d.lane_id, d.seq) c)) as leases, array_agg(d.error) as errors into v_due
           from (select k.ctid, k.reader_id, k.lane_id, k.segment, k.seq, k.attempt, k.error from laneway.parked k
                  where k.group_id = p_group_id and k.partition = p_partition and k.priority = v_level and k.available_at <= v_now

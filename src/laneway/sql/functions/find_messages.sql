@@ -44,7 +44,7 @@ begin
     return query select laneway.message_id(v_item.segment, v_item.lane_id, v_item.seq), v_item.queue_name, v_item.group_name, v_kept.partition, v_kept.body, v_kept.headers,
       v_kept.priority, v_state,
       case v_state when 'processing' then v_held.attempt
-                   when 'acknowledged' then coalesce((v_kept.attempt + 1)::smallint, v_held.acked_attempt, 0::smallint) else coalesce(v_kept.attempt, 0::smallint) end,
+                   when 'acknowledged' then coalesce((v_kept.attempt + (v_kept.attempt < 32767)::int)::smallint, v_held.acked_attempt, 0::smallint) else coalesce(v_kept.attempt, 0::smallint) end,
       coalesce(v_kept.max_attempts, v_item.max_attempts), coalesce(v_kept.lease, v_item.lease), v_held.token, v_held.until,
       coalesce(v_held.consumer, v_held.acked_by, v_kept.consumer), v_kept.created_at, coalesce(v_held.claimed_at, v_held.since), v_held.at, coalesce(v_kept.error, v_held.error),
       octet_length(v_kept.body::text), case when v_state in ('dead', 'archived') then null else v_held.available_at end, v_kept.key,

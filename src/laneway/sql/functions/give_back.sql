@@ -89,7 +89,7 @@ begin
   for v_seq in select s.s from unnest(v_hit) r (range), generate_series(lower(r.range), upper(r.range) - 1) s (s) order by 1 loop
     v_attempt := v_claim.attempt;
     if v_in_line then
-      v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_claim.reader_id and t.seq = v_seq), 0) + 1;
+      v_attempt := least(coalesce((select t.attempt from laneway.retry t where t.reader_id = v_claim.reader_id and t.seq = v_seq), 0) + 1, 32767);
     end if;
     if p_fate <> 'release' then
       v_max := (select coalesce(c.max_attempts, v_queue.max_attempts) from laneway.content(v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq) c);

@@ -58,7 +58,7 @@ begin
       continue when not found;
       v_attempt := v_claim.attempt;
       if v_queue.ordered and not v_claim.aside then
-        v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1;
+        v_attempt := least(coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1, 32767);
       end if;
       if p_to = 'queued' then
         perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
@@ -97,7 +97,7 @@ begin
     elsif p_to = 'processing' then
       token := gen_random_uuid();
       insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
-      select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, v_attempt + 1, true, v_now,
+      select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, least(v_attempt + 1, 32767), true, v_now,
              v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error, case when v_queue.record_events then v_queue.queue_id end
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then

@@ -249,6 +249,7 @@ async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:
         {"lock_time": 5},
         {"lock_time": timedelta(0)},
         {"lock_time": timedelta(seconds=-1)},
+        {"lock_time": timedelta(days=9000 * 365)},
     ],
     ids=str,
 )
@@ -262,8 +263,10 @@ async def test_time_that_is_none_is_refused_and_nothing_taken(
     assert (await lane.admin.queue_metrics(queue)).pending == 1
 
 
-@pytest.mark.parametrize("duration", [timedelta(seconds=-5), timedelta(0), 5], ids=str)
-async def test_lock_is_not_extended_into_the_past(
+@pytest.mark.parametrize(
+    "duration", [timedelta(seconds=-5), timedelta(0), timedelta.max, 5], ids=str
+)
+async def test_lock_is_not_extended_into_the_past_or_beyond_all_time(
     lane: Connection, queue: str, duration: Any
 ) -> None:
     await lane.producer(queue).enqueue(1)

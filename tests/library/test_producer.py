@@ -232,6 +232,7 @@ async def test_priority_out_of_range_is_refused(
         {"priority": True},
         {"priority": "high"},
         {"delay": 5},
+        {"delay": timedelta(days=9000 * 365)},
         {"partition": 5},
         {"partition": "a\0b"},
         {"dedup_key": 5},

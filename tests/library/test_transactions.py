@@ -178,11 +178,10 @@ async def test_unknown_queue_and_too_large_a_body_are_told(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"delay": timedelta.max}, "at most 1000 years"),
         ({"partition": NOISE}, "up to 1300 bytes each always fit"),
         ({"dedup_key": NOISE}, "up to 1300 bytes each always fit"),
     ],
-    ids=["delay", "partition", "dedup_key"],
+    ids=["partition", "dedup_key"],
 )
 async def test_what_could_never_be_delivered_is_told(
     place: Place, lane: Connection, queue: str, *, opened: Any, options: dict[str, Any], words: str

@@ -11,7 +11,7 @@ import pytest
 
 from laneway import PartialFailure, Reject, Retry, Status, WorkerSettings
 from laneway.domain.errors import InvalidSetting, QueueNotFound
-from laneway.domain.messages import OutgoingMessage
+from laneway.domain.messages import LONGEST_TIME, OutgoingMessage
 from laneway.worker.middlewares import Metrics
 from tests.library.workers import listed, look, make_app, running, settled, until
 
@@ -286,6 +286,11 @@ def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
 def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         Retry(**options)
+
+
+def test_waits_stay_within_what_the_database_takes() -> None:
+    retry = Retry(backoff=timedelta.max, limit=timedelta.max, jitter=1)
+    assert max(retry.wait(40) for _ in range(50)) <= LONGEST_TIME
 
 
 def test_waits_grow_up_to_the_limit() -> None:

@@ -224,6 +224,7 @@ async def test_message_in_another_state_is_not_edited(session: Session, queue: Q
         ({"priority": None}, "LW422"),
         ({"max_attempts": 0}, "LW422"),
         ({"lease": "-1 second"}, "LW422"),
+        ({"lease": "9000 years"}, "LW422"),
         ({"body": "x" * 200}, "LW413"),
     ],
 )

@@ -153,6 +153,24 @@ async def test_arrays_of_the_wrong_length_are_refused(session: Session, queue: Q
     assert sqlstate(error.value) == "LW422"
 
 
+@pytest.mark.parametrize("length", [timedelta.max, timedelta(days=365_251)])
+@pytest.mark.parametrize("name", ["leases", "delays"])
+async def test_time_that_no_clock_reaches_is_refused(
+    session: Session, queue: Queue, name: str, length: timedelta
+) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="a lease or delay cannot be") as caught:
+        await push(session, queue, ["1", "2"], **{name: [None, length]})
+    assert sqlstate(caught.value) == "LW422"
+    assert await count_rows(session) == (0, 0, 0, 0)
+
+
+async def test_longest_times_are_taken(session: Session, queue: Queue) -> None:
+    long = timedelta(days=365_250)
+    await push(session, queue, ["1", "2"], leases=[long, None], delays=[None, long])
+    [one] = await claim(session, queue, 2)
+    assert one.until - one.created_at > timedelta(days=365_000)
+
+
 async def test_nothing_to_push_is_nothing_pushed(session: Session, queue: Queue) -> None:
     assert await push(session, queue, []) == []
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from tests.sql.calls import (
@@ -25,6 +26,7 @@ from tests.sql.calls import (
     nack,
     push,
     release,
+    sqlstate,
 )
 
 if TYPE_CHECKING:
@@ -408,6 +410,25 @@ async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: 
     assert await expire(session) == 1
     assert await ack(session, got) == [0]
     assert [each.body for each in await claim(session, queue, 2)] == ["1"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_time_that_no_clock_reaches_is_refused(session: Session, *, ordered: bool) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    await push(session, queue, ["1", "2"], partitions=["a", "b"])
+    [held] = await claim(session, queue, 1)
+    long = timedelta(days=365_251)
+    for call in (
+        claim(session, queue, 1, leases=[long]),
+        extend(session, [held], long),
+        nack(session, [held], delay=long),
+        release(session, [held], delay=long),
+        move(session, queue, [held.place], source="processing", target="processing", lease=long),
+    ):
+        with pytest.raises(asyncpg.PostgresError, match="a lease or delay cannot be") as caught:
+            await call
+        assert sqlstate(caught.value) == "LW422"
+    assert await count(session, queue) == Counts(queued=1, processing=1)
 
 
 async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Queue) -> None:

@@ -231,6 +231,7 @@ async def test_outbox_refuses_what_a_push_would(session: Session) -> None:
         {"delay": timedelta.max},
         {"delay": timedelta.min},
         {"lease": timedelta(0)},
+        {"lease": timedelta(days=365_251)},
         {"max_attempts": 0},
         {"partition": NOISE[:2700]},
         {"key": NOISE},

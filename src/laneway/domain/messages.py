@@ -22,6 +22,8 @@ LARGEST_PRIORITY = 32_767
 LONGEST_PARTITION = 255
 LONGEST_KEY = 512
 LONGEST_DELAY = timedelta(days=3650)
+# A lock or delay beyond this leads to a moment that no clock here can hold, and the database refuses it.
+LONGEST_TIME = timedelta(days=365_250)
 
 
 class Status(StrEnum):

@@ -13,7 +13,7 @@ import msgspec
 
 from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.ids import MessageId
-from laneway.domain.messages import LARGEST_PRIORITY
+from laneway.domain.messages import LARGEST_PRIORITY, LONGEST_TIME
 from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
@@ -103,6 +103,20 @@ def check_optional_duration(value: object, what: str) -> timedelta | None:
     return None if value is None else check_duration(value, what)
 
 
+def check_time(value: object, what: str) -> timedelta:
+    """Return a duration that leads to a moment: how long something is locked, kept or put off."""
+    duration = check_duration(value, what)
+    if abs(duration) > LONGEST_TIME:
+        raise InvalidRequest(
+            f"{what} is {duration.days} days: give at most 1000 years, {LONGEST_TIME.days} days"
+        )
+    return duration
+
+
+def check_optional_time(value: object, what: str) -> timedelta | None:
+    return None if value is None else check_time(value, what)
+
+
 def check_many(value: object, what: str) -> Iterable[object]:
     if not isinstance(value, Iterable):
         raise InvalidRequest(f"{what} are {_show(value)}: give a list of them")
@@ -111,7 +125,7 @@ def check_many(value: object, what: str) -> Iterable[object]:
 
 def check_lock(value: object, what: str) -> timedelta:
     """Return how long a lock lasts: one that has ended already would lose the message."""
-    duration = check_duration(value, what)
+    duration = check_time(value, what)
     if duration <= _NOTHING:
         raise InvalidRequest(
             f"{what} is {duration.total_seconds():g} s: a lock lasts for longer than nothing, and "

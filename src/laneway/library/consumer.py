@@ -14,8 +14,8 @@ from laneway.library.arguments import (
     check_count,
     check_duration,
     check_lock,
-    check_optional_duration,
     check_optional_text,
+    check_optional_time,
     check_priority,
     check_text,
     read_id,
@@ -131,7 +131,7 @@ class Consumer:
         """Give a message back as if it had not been taken; return False where it is not held."""
         deliveries = self._find([message])
         mine = _receipts(deliveries)
-        later = check_optional_duration(delay, "delay")
+        later = check_optional_time(delay, "delay")
         lost = await self._backend.release(mine, delay=later)
         return self._forget(deliveries, [] if lost else mine)[0]
 
@@ -148,7 +148,7 @@ class Consumer:
         delay None: the queue's backoff. dead: no more tries.
         """
         deliveries = self._find([message])
-        why, later = check_optional_text(reason, "reason"), check_optional_duration(delay, "delay")
+        why, later = check_optional_text(reason, "reason"), check_optional_time(delay, "delay")
         nacks = [Nack(*receipt, why, later, dead or None) for receipt in _receipts(deliveries)]
         outcomes = await self._backend.nack(nacks)
         outcome = outcomes[0] if outcomes else Outcome.LOST

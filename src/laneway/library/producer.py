@@ -9,8 +9,8 @@ from laneway.domain.messages import OutgoingMessage
 from laneway.library.arguments import (
     check_lock,
     check_many,
-    check_optional_duration,
     check_optional_text,
+    check_optional_time,
     check_priority,
     check_text,
     read_id,
@@ -186,7 +186,7 @@ class Producer:
         return (
             check_text(partition, "partition"),
             check_priority(priority),
-            check_optional_duration(delay, "delay"),
+            check_optional_time(delay, "delay"),
             check_optional_text(dedup_key, "dedup_key"),
             self._rules.write_headers(headers),
             None,

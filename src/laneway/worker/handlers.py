@@ -14,6 +14,7 @@ from laneway.library.arguments import (
     check_least,
     check_optional_duration,
     check_optional_text,
+    check_optional_time,
     check_text,
     settings_of,
 )
@@ -79,7 +80,8 @@ class Handler:
         if self.prefetch is not None:
             check_least(self.prefetch, "prefetch", 0)
         for setting in ("timeout", "lock_time", "keep_results"):
-            length = check_optional_duration(getattr(self, setting), setting)
+            check = check_optional_duration if setting == "timeout" else check_optional_time
+            length = check(getattr(self, setting), setting)
             if length is not None and length <= timedelta(0):
                 raise InvalidSetting(f"{setting} is {length}: set more than nothing")
 

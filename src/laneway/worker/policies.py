@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidSetting
+from laneway.domain.messages import LONGEST_TIME
 from laneway.library.arguments import check_duration, check_least, check_number, settings_of
 
 if TYPE_CHECKING:
@@ -96,13 +97,14 @@ class Retry:
     def wait(self, attempt: int) -> timedelta:
         """Return how long to wait after so many attempts."""
         # In numbers, which grow beyond what a timedelta holds.
-        wait, limit = self.backoff.total_seconds(), self.limit.total_seconds()
+        wait, limit = self.backoff.total_seconds(), min(self.limit, LONGEST_TIME).total_seconds()
         for _ in range(attempt - 1):
             wait *= self.factor
             if wait >= limit:
                 break
         wait = min(wait, limit)
-        return timedelta(seconds=wait) * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load
+        spread = 1 + self.jitter * random.uniform(-1, 1)  # noqa: S311 - spreads load
+        return min(timedelta(seconds=wait) * spread, LONGEST_TIME)
 
     def judge(self, attempt: int, error: BaseException | None) -> bool | None:
         """Tell whether a message is dead after this error, or any (None); None: the queue says."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from laneway.domain.errors import BrokerClosed, InvalidSetting, Retryable, RunNotFound
 from laneway.domain.runs import RunStatus
-from laneway.library.arguments import check_duration
+from laneway.library.arguments import check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
 from laneway.worker.handlers import name_of
@@ -104,7 +104,7 @@ def step(
 
 async def sleep(duration: timedelta) -> None:
     """Wait in a workflow, however long: no worker is held up, and a restart does not begin anew."""
-    check_duration(duration, "duration")
+    check_time(duration, "duration")
     progress = _current.get(None)
     if progress is None:
         await asyncio.sleep(duration.total_seconds())

@@ -56,6 +56,9 @@ begin
   if interval '0' >= any (p_leases) then
     raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
   end if;
+  if laneway.too_long(p_leases) then
+    perform laneway.refuse_times(p_leases);
+  end if;
   v_open := v_group.open;
   if p_partitions is null then
     select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities into v_ready

@@ -70,8 +70,11 @@ begin
     if v_wanted > 50000 then
       raise exception 'more than 50000 messages in one call cannot be' using errcode = 'LW422', hint = 'Ask for fewer, in several calls.';
     end if;
-    if p_leases is not null and exists (select from unnest(p_leases) l (lease) where l.lease <= interval '0') then
+    if interval '0' >= any (p_leases) then
       raise exception 'a lease must be longer than nothing' using errcode = 'LW422';
+    end if;
+    if laneway.too_long(p_leases) then
+      perform laneway.refuse_times(p_leases);
     end if;
     if v_wanted < 1 then
       return;

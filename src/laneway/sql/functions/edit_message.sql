@@ -51,6 +51,9 @@ begin
   if v_new.body is null or v_new.partition is null or v_new.priority is null or v_new.max_attempts < 1 or v_new.lease <= interval '0' then
     raise exception 'message %: body, partition and priority must not be null, lease and max_attempts must be positive', laneway.message_id(p_segment, p_lane_id, p_seq) using errcode = 'LW422';
   end if;
+  if laneway.too_long(array[v_new.lease]) then
+    perform laneway.refuse_times(array[v_new.lease]);
+  end if;
   perform laneway.check_sizes(v_queue.name, v_queue.max_bytes, array[v_new.body]);
 
   if p_from = 'dead' then

@@ -1,5 +1,5 @@
 -- Has a message's lock last for p_lease from now; answers the new deadline, null where the token no longer holds it.
--- Locks: as extend_many. Errors: LW422 not an id, or a time that is not longer than nothing.
+-- Locks: as extend_many. Errors: LW422 not an id, or a time that is not longer than nothing, or of more than 1000 years.
 create or replace function laneway.extend(p_id text, p_token uuid, p_lease interval) returns timestamptz
 language plpgsql set search_path = '' as $$
 begin

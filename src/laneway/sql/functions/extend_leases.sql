@@ -1,5 +1,5 @@
 -- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and how many claims
--- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: LW422 a time below zero.
+-- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: LW422 a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
@@ -10,6 +10,9 @@ declare
 begin
   if interval '0' > any (p_durations) then
     raise exception 'a lock cannot last for a time below zero' using errcode = 'LW422', hint = 'Zero ends it.';
+  end if;
+  if laneway.too_long(p_durations) then
+    perform laneway.refuse_times(p_durations);
   end if;
   for i in 1..coalesce(cardinality(p_leases), 0) loop
     idx := i - 1;

@@ -3,7 +3,7 @@
 -- To archived: with its attempts and what it failed of last.
 -- To processing: locked for p_consumer with a new token, which is answered. Answers the items that moved; those
 -- that are not in state p_from are left as they are.
--- Locks: the readers' advisory locks, in order of lane. Errors: LW422 unknown state.
+-- Locks: the readers' advisory locks, in order of lane. Errors: LW422 unknown state, or a lease of more than 1000 years.
 create or replace function laneway.move_messages(
   p_group_id int, p_segments int[], p_lanes int[], p_seqs bigint[], p_from text, p_to text,
   p_reason text default null, p_consumer text default null, p_lease interval default null)
@@ -25,6 +25,9 @@ begin
   if p_from is null or p_to is null or p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
     raise exception 'cannot move messages from "%" to "%"', p_from, p_to using errcode = 'LW422',
       hint = 'States are queued, processing, acknowledged, dead and archived; to may be deleted.';
+  end if;
+  if laneway.too_long(array[p_lease]) then
+    perform laneway.refuse_times(array[p_lease]);
   end if;
   select q.queue_id, q.lease, q.record_events, g.ordered into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;

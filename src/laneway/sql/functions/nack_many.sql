@@ -2,7 +2,7 @@
 -- attempts, becomes a dead letter with its reason. p_dead: true, it does so at once; false, it comes again, out of
 -- attempts or not. Answers each item's outcome:
 -- 'requeued', 'dead', or 'lost' (the claim does not hold it in time; nothing changed).
--- Locks: as give_back, in order of lane and token. Errors: none.
+-- Locks: as give_back, in order of lane and token. Errors: LW422 a delay of more than 1000 years.
 create or replace function laneway.nack_many(
   p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_reasons text[] default null, p_delays interval[] default null, p_dead boolean[] default null)
 returns table (idx int, outcome text)
@@ -14,6 +14,9 @@ declare
   v_item record;
   v_part smallint;
 begin
+  if laneway.too_long(p_delays) then
+    perform laneway.refuse_times(p_delays);
+  end if;
   for v_item in
     select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, p_dead[u.n] as dead
       from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)

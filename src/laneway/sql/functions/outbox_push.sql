@@ -3,7 +3,7 @@
 -- done just now and it still looks around by itself; commits that notify wait for each other. Answers its place in the
 -- outbox.
 -- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body, or what could not be moved to a lane: a
--- priority below 0, a lease or attempts of nothing, a delay of more than 1000 years, a partition or key that is too long.
+-- priority below 0, a lease or attempts of nothing, a lease or delay of more than 1000 years, a partition or key that is too long.
 create or replace function laneway.outbox_push(
   p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_delay interval default null, p_key text default null,
   p_headers json default null, p_lease interval default null, p_max_attempts smallint default null) returns bigint
@@ -27,8 +27,8 @@ begin
   if p_lease <= interval '0' or p_max_attempts < 1 then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;
-  if p_delay not between interval '-365250 days' and interval '365250 days' then
-    raise exception 'a message for queue "%" cannot be delayed by %: at most 1000 years', p_queue, p_delay using errcode = 'LW422', hint = 'Say when it is due.';
+  if laneway.too_long(array[p_delay, p_lease]) then
+    perform laneway.refuse_times(array[p_delay, p_lease]);
   end if;
   perform laneway.check_sizes(p_queue, v_queue.max_bytes, array[p_body]);
   insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body)

@@ -1,6 +1,6 @@
 -- Takes up to p_n messages of a queue for p_lease (null: the message's own time, else the queue's), for people at a
 -- prompt: in order of priority, then age. Settle each with ack or nack before `until`.
--- Locks: as claim_runs. Errors: LW404 no such queue or group.
+-- Locks: as claim_runs. Errors: LW404 no such queue or group, LW422 a number or lease that cannot be.
 create or replace function laneway.pop(p_queue text, p_n int default 1, p_lease interval default null, p_group text default 'default', p_consumer text default null)
 returns table (id text, token uuid, partition text, priority smallint, attempt smallint, created_at timestamptz, until timestamptz, headers json, body json)
 language sql set search_path = '' as $$

@@ -1,7 +1,7 @@
 -- Pushes one message, for people at a prompt; answers its id. Its commit wakes who waits, unless another push is about to wake
 -- somebody: then they find it within a second. Inside a longer transaction of your own use outbox_push, which holds
 -- nobody up. Locks: as push_many, and carry_notice's. Errors: LW404 unknown queue, LW413 body too big,
--- LW422 no body, or a priority out of range.
+-- LW422 no body, a priority out of range, a delay of more than 1000 years, or a partition or key that is too long.
 create or replace function laneway.push(
   p_queue text, p_body json, p_partition text default '', p_priority int default 0, p_delay interval default null, p_key text default null, p_headers json default null)
 returns text

@@ -48,6 +48,9 @@ begin
   if interval '0' >= any (p_leases) or 1 > any (p_max_attempts) then
     raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
   end if;
+  if laneway.too_long(p_leases) or laneway.too_long(p_delays) then
+    perform laneway.refuse_times(p_leases || p_delays);
+  end if;
   if v_width = 1 and coalesce(cardinality(p_priorities), 1) = 1 then
     -- One queue and priority: lanes differ by their partitions alone, and those that are there are found in one go.
     if coalesce(cardinality(p_partitions), 1) = 1 then

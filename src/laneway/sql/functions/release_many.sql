@@ -1,6 +1,6 @@
 -- Gives messages back unread: their attempts are not spent, they come again at once (or after p_delay).
 -- Answers the items whose claim did not hold them (0-based). Locks: as give_back, in order of lane and token.
--- Errors: LW422 arrays that do not fit.
+-- Errors: LW422 arrays that do not fit, or a delay of more than 1000 years.
 create or replace function laneway.release_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_delay interval default null) returns table (idx int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -14,6 +14,9 @@ begin
   if array_position(p_tokens, null) is not null or array_position(p_lanes, null) is not null or array_position(p_seqs, null) is not null
      or cardinality(p_lanes) <> cardinality(p_tokens) or cardinality(p_seqs) <> cardinality(p_tokens) then
     raise exception 'tokens, lanes and seqs must be as many, and none of them null' using errcode = 'LW422';
+  end if;
+  if laneway.too_long(array[p_delay]) then
+    perform laneway.refuse_times(array[p_delay]);
   end if;
   for v_item in
     select u.token, u.lane_id, range_agg(int8range(u.seq, u.seq, '[]')) as seqs

@@ -36,9 +36,8 @@ begin
         and coalesce((v_new.options #>> '{sqs,most_receives}')::int, 1) > 0) is not true then
       raise exception 'a number of the options is too small or too large' using errcode = 'check_violation';
     end if;
-    -- Beyond this, a moment so far from now is none that PostgreSQL or Python can hold: whoever reckons with it would fail.
     select s.key into v_key from json_each_text(p_settings) s
-     where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then s.value::interval > interval '365250 days' end limit 1;
+     where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then laneway.too_long(array[s.value::interval]) end limit 1;
     if found then
       raise exception 'queue "%": setting "%" cannot be %', p_name, v_key, p_settings ->> v_key using errcode = 'LW422', hint = 'It is at most 1000 years, 365250 days.';
     end if;

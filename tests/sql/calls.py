@@ -319,6 +319,18 @@ async def purge(session: Session, group: Queue | int, status: str | None = None)
     )
 
 
+async def delete_between(
+    session: Session, group: Queue | int, first: datetime, last: datetime
+) -> int:
+    return await step_through(
+        session,
+        "select * from laneway.delete_between($1, $2, $3, p_after => $4, p_deleted => $5)",
+        group if isinstance(group, int) else group.group_id,
+        first,
+        last,
+    )
+
+
 async def step_through(session: Session, statement: str, *arguments: Any) -> int:
     """Repeat what is done in steps of many lanes until it is done; return how many in all."""
     total, after = 0, None

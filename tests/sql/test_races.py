@@ -20,6 +20,7 @@ from tests.sql.calls import (
     count,
     create_group,
     create_queue,
+    delete_between,
     edit,
     expire,
     extend,
@@ -190,6 +191,72 @@ async def test_seek_takes_back_what_is_being_given_back(
     assert await seeking == 1
     assert await count(session, queue) == Counts(queued=1)
     assert len(await claim(session, queue, 2)) == 1
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize("fate", ["nack", "dead", "expire", "ack"])
+@pytest.mark.parametrize("whole", [False, True])
+async def test_deletion_takes_what_is_being_settled(
+    session: Session,
+    other: Session,
+    connect: Connect,
+    *,
+    ordered: bool,
+    aside: bool,
+    fate: str,
+    whole: bool,
+) -> None:
+    queue = await create_queue(session, ordered=ordered)
+    await push(session, queue, ["1", "2"])
+    if aside:
+        await nack(session, await claim(session, queue, 1), dead=True)
+        await replay(session, queue)
+    mine = await claim(session, queue, 1)
+    transaction = session.transaction()
+    await transaction.start()
+    if fate == "expire":
+        await lapse(session, mine)
+        assert await expire(session) == 1
+    elif fate == "ack":
+        assert await ack(session, mine) == []
+    else:
+        await nack(session, mine, dead=fate == "dead")
+    moment = mine[0].created_at
+    deleting = await start_and_block(
+        await connect(),
+        other,
+        purge(other, queue)
+        if whole
+        else delete_between(other, queue, moment - HOUR, moment + HOUR),
+    )
+    await transaction.commit()
+    assert await deleting == 2
+    assert await count(session, queue) == Counts()
+    assert await claim(session, queue, 2) == []
+    assert await find_orphans(session) == {}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_deletion_takes_what_is_being_claimed(
+    session: Session, other: Session, connect: Connect, queue: Queue, *, whole: bool
+) -> None:
+    await park_one(session, queue)
+    transaction = session.transaction()
+    await transaction.start()
+    mine = await claim(session, queue, 1)
+    moment = mine[0].created_at
+    deleting = await start_and_block(
+        await connect(),
+        other,
+        purge(other, queue)
+        if whole
+        else delete_between(other, queue, moment - HOUR, moment + HOUR),
+    )
+    await transaction.commit()
+    assert await deleting == 1
+    assert await count(session, queue) == Counts()
+    assert await ack(session, mine) == [0]
 
 
 async def test_ack_wins_over_an_expiry_that_comes_second(

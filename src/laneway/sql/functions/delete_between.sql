@@ -8,6 +8,7 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 declare
   v_queue record;
   v_reader record;
+  v_claim record;
   v_first bigint;
   v_last bigint;
   v_place bigint;
@@ -39,19 +40,27 @@ begin
     -- what outlived its segment is known by its copy
     v_all := v_log + coalesce((select range_agg(int8range(v.seq, v.seq, '[]')) from laneway.revision v
                                 where v.reader_id = v_reader.reader_id and v.created_at between p_from and p_to), '{}');
-    with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id and created_at between p_from and p_to returning seq)
-    select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
     with taken as (delete from laneway.archive where reader_id = v_reader.reader_id and created_at between p_from and p_to returning seq)
-    select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
-    v_all := v_all + v_aside;
+    select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+    -- What somebody claims or gives back right now goes from one of these to another: until it is in none.
+    loop
+      with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id and created_at between p_from and p_to returning seq)
+      select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+      v_all := v_all + v_aside;
+      exit when isempty(v_all);
+      with taken as (delete from laneway.parked where reader_id = v_reader.reader_id and v_all @> seq returning seq)
+      select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+      with taken as (delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_all returning pending)
+      select v_aside + coalesce(range_agg(t.pending), '{}') into v_aside from taken t;
+      for v_claim in select c.token, c.part, c.pending * v_all as hit from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all for update loop
+        update laneway.claim set pending = pending - v_all where token = v_claim.token and part = v_claim.part;
+        v_aside := v_aside + v_claim.hit;
+      end loop;
+      exit when not exists (select from laneway.parked k where k.reader_id = v_reader.reader_id and v_all @> k.seq)
+        and not exists (select from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all)
+        and not exists (select from laneway.dead_letter d where d.reader_id = v_reader.reader_id and d.created_at between p_from and p_to);
+    end loop;
     continue when isempty(v_all);
-
-    with taken as (delete from laneway.parked where reader_id = v_reader.reader_id and v_all @> seq returning seq)
-    select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
-    select v_aside + coalesce(range_agg(c.pending * v_all), '{}') into v_aside
-      from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all;
-    delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_all;
-    update laneway.claim set pending = pending - v_all where reader_id = v_reader.reader_id and pending && v_all;
     delete from laneway.revision where reader_id = v_reader.reader_id and v_all @> seq;
     delete from laneway.retry where reader_id = v_reader.reader_id and v_all @> seq;
 

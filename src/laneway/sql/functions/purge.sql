@@ -32,8 +32,50 @@ begin
     after := v_reader.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
-    v_seqs := '{}';
-    -- acknowledged first, while what is elsewhere can still be told from it
+    if v_all or p_status = 'queued' then
+      select p.ctid, p.segment, p.seq, p.token into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
+      v_newest := laneway.newest_seq(v_reader.lane_id, laneway.current_segment(v_queue.logged));
+      if v_newest > v_place.seq then
+        v_gaps := coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.last_seq > v_place.seq), '{}');
+        v_seqs := int8multirange(int8range(v_place.seq + 1, v_newest + 1)) - v_gaps;
+        insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
+        values (v_reader.reader_id, v_place.segment, v_newest, v_newest, v_place.token, clock_timestamp());
+        delete from laneway.progress where ctid = v_place.ctid;
+        purged := purged + laneway.size_of(v_seqs);
+        perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+      end if;
+    end if;
+    -- What somebody claims or gives back right now goes from one of these to another: of all, until it is in none.
+    loop
+      v_seqs := '{}';
+      if v_all or p_status = 'queued' then
+        with taken as (delete from laneway.parked where reader_id = v_reader.reader_id returning seq)
+        select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      end if;
+      if v_all or p_status = 'processing' then
+        with taken as (delete from laneway.claim where reader_id = v_reader.reader_id returning pending)
+        select v_seqs + coalesce(range_agg(t.pending), '{}') into v_seqs from taken t;
+      end if;
+      if v_all or p_status = 'dead' then
+        with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id returning seq)
+        select v_seqs + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      end if;
+      purged := purged + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+      exit when not v_all or not exists (select from laneway.parked k where k.reader_id = v_reader.reader_id)
+        and not exists (select from laneway.claim c where c.reader_id = v_reader.reader_id)
+        and not exists (select from laneway.dead_letter d where d.reader_id = v_reader.reader_id);
+    end loop;
+    if v_all or p_status = 'queued' then
+      perform laneway.rest_reader(v_reader.reader_id, v_reader.lane_id);
+    end if;
+    if v_all or p_status = 'archived' then
+      with taken as (delete from laneway.archive where reader_id = v_reader.reader_id returning seq)
+      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
+      purged := purged + laneway.size_of(v_seqs);
+      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
+    end if;
+    -- acknowledged last, so that what was settled meanwhile is among it
     if v_all or p_status = 'acknowledged' then
       select p.seq into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
       v_seqs := int8multirange(int8range(v_reader.base + 1, greatest(v_place.seq, v_reader.base) + 1))
@@ -43,40 +85,6 @@ begin
         - coalesce((select range_agg(c.pending) from laneway.claim c where c.reader_id = v_reader.reader_id), '{}')
         - coalesce((select range_agg(int8range(d.seq, d.seq, '[]')) from laneway.dead_letter d where d.reader_id = v_reader.reader_id), '{}')
         - coalesce((select range_agg(int8range(a.seq, a.seq, '[]')) from laneway.archive a where a.reader_id = v_reader.reader_id), '{}');
-      purged := purged + laneway.size_of(v_seqs);
-      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
-    end if;
-    if v_all or p_status = 'queued' then
-      with taken as (delete from laneway.parked where reader_id = v_reader.reader_id returning seq)
-      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
-      select p.ctid, p.segment, p.seq, p.token into v_place from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1;
-      v_newest := laneway.newest_seq(v_reader.lane_id, laneway.current_segment(v_queue.logged));
-      if v_newest > v_place.seq then
-        v_gaps := coalesce((select range_agg(int8range(g.first_seq, g.last_seq, '[]')) from laneway.gap g where g.reader_id = v_reader.reader_id and g.last_seq > v_place.seq), '{}');
-        v_seqs := v_seqs + (int8multirange(int8range(v_place.seq + 1, v_newest + 1)) - v_gaps);
-        insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
-        values (v_reader.reader_id, v_place.segment, v_newest, v_newest, v_place.token, clock_timestamp());
-        delete from laneway.progress where ctid = v_place.ctid;
-      end if;
-      purged := purged + laneway.size_of(v_seqs);
-      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
-      perform laneway.rest_reader(v_reader.reader_id, v_reader.lane_id);
-    end if;
-    if v_all or p_status = 'processing' then
-      with taken as (delete from laneway.claim where reader_id = v_reader.reader_id returning pending)
-      select coalesce(range_agg(t.pending), '{}') into v_seqs from taken t;
-      purged := purged + laneway.size_of(v_seqs);
-      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
-    end if;
-    if v_all or p_status = 'dead' then
-      with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id returning seq)
-      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
-      purged := purged + laneway.size_of(v_seqs);
-      perform laneway.mark_gone(v_reader.reader_id, v_seqs);
-    end if;
-    if v_all or p_status = 'archived' then
-      with taken as (delete from laneway.archive where reader_id = v_reader.reader_id returning seq)
-      select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
       purged := purged + laneway.size_of(v_seqs);
       perform laneway.mark_gone(v_reader.reader_id, v_seqs);
     end if;

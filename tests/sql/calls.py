@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import string
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -20,6 +22,8 @@ T = TypeVar("T")
 
 STATES = ("queued", "processing", "acknowledged", "dead", "archived")
 HOUR = timedelta(hours=1)
+# A name that no index can hold, however it is packed.
+NOISE = "".join(random.Random(0).choices(string.ascii_letters + string.digits, k=10_000))  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from tests.sql.calls import create_group, create_queue, push
+from tests.sql.calls import claim, create_group, create_queue, push
 
 if TYPE_CHECKING:
     from tests.sql.calls import Session
@@ -30,18 +30,22 @@ BY_NAME = {
     "p_role": "'read'",
     "p_hash": "sha256('x')",
 }
+# More than an index can hold, however it is packed.
+LONG = "(select string_agg(md5(i::text), '') from generate_series(1, 200) i)"
+# What json can hold and text cannot.
+NUL = """'{"description": "\\u0000", "options": {"x": "\\u0000"}}'::json"""
 BY_TYPE = {
     "integer": ("1", "-1", "2147483647"),
-    "bigint": ("1", "-1", "9223372036854775806"),
+    "bigint": ("1", "-1", "9223372036854775807", "(-9223372036854775808)"),
     "smallint": ("1::smallint", "(-1)::smallint", "32767::smallint"),
-    "text": ("'x'", "''"),
+    "text": ("'x'", "''", LONG),
     "boolean": ("true", "false"),
-    "uuid": ("gen_random_uuid()",),
-    "json": ("'{}'::json", "'[]'::json", "'3'::json", "'null'::json"),
+    "uuid": ("(select token from laneway.claim)", "gen_random_uuid()"),
+    "json": ("'{}'::json", "'[]'::json", "'3'::json", "'null'::json", NUL),
     "jsonb": ("'{}'::jsonb", "'[]'::jsonb"),
     "bytea": ("'x'::bytea",),
     "double precision": ("1.5", "-1", "'NaN'"),
-    "interval": ("'1 second'::interval", "'-1 second'::interval"),
+    "interval": ("'1 second'::interval", "'-1 second'::interval", "'290000 years'::interval"),
     "timestamp with time zone": ("now()", "'infinity'::timestamptz"),
     "pg_snapshot": ("pg_current_snapshot()",),
     "xid8": ("'3'::xid8",),
@@ -140,6 +144,7 @@ def values_for(name: str, kind: str) -> list[str]:
             f"null::{kind}",
             f"'{{}}'::{kind}",
             f"array[null]::{kind}",
+            *(f"array[{odd}]::{kind}" for odd in BY_TYPE[item][1:]),
         ]
     own = BY_NAME.get(name) if kind in {"text", "integer", "bytea"} else None
     plain = list(BY_TYPE[kind])
@@ -154,6 +159,7 @@ async def test_bad_arguments_are_refused_in_our_own_terms(
     assert queue.group_id == 1
     await create_group(session, queue, "more")
     await push(session, queue, ["1", "2"])
+    await claim(session, queue, 1)
     raw: list[str] = []
     catalog = await session.fetch(_CATALOG, PUBLIC)
     assert [row["name"] for row in catalog] == sorted(PUBLIC)

@@ -194,6 +194,13 @@ async def test_bad_starts_and_targets_are_refused(session: Session, queue: Queue
     assert sqlstate(caught.value) == "LW404"
 
 
+async def test_seek_before_all_seqs_is_to_the_earliest(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"])
+    await ack(session, await claim(session, queue, 1))
+    assert await seek(session, queue, "seq", seq=-(2**63)) == 1
+    assert len(await claim(session, queue, 1)) == 1
+
+
 async def test_group_is_made_once_whoever_races(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

@@ -225,6 +225,8 @@ async def test_message_in_another_state_is_not_edited(session: Session, queue: Q
         ({"max_attempts": 0}, "LW422"),
         ({"lease": "-1 second"}, "LW422"),
         ({"lease": "9000 years"}, "LW422"),
+        ({"body": "\0"}, "LW422"),
+        ({"partition": "long" * 1000}, "LW422"),
         ({"body": "x" * 200}, "LW413"),
     ],
 )
@@ -237,6 +239,22 @@ async def test_bad_edit_is_refused_and_changes_nothing(
         await edit(session, queue, place, "queued", **changes)
     assert sqlstate(caught.value) == state
     assert [each.body for each in await claim(session, queue, 1)] == ["1"]
+
+
+async def test_message_that_is_deleted_is_not_edited(session: Session, queue: Queue) -> None:
+    [place] = await push(session, queue, ["1"])
+    await move(session, queue, [place], source="queued", target="deleted")
+    for state in ("queued", None):
+        assert not await session.fetchval(
+            "select laneway.edit_message($1, $2, $3, $4, $5, $6)",
+            queue.group_id,
+            place.segment,
+            place.lane_id,
+            place.seq,
+            state,
+            '{"body": 7}',
+        )
+    assert await session.fetchval("select count(*) from laneway.revision") == 0
 
 
 async def test_lane_of_an_ordered_message_cannot_be_edited(session: Session) -> None:

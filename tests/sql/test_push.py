@@ -13,6 +13,7 @@ import pytest
 
 from tests.sql.calls import (
     HOUR,
+    NOISE,
     ack,
     claim,
     count,
@@ -151,6 +152,24 @@ async def test_arrays_of_the_wrong_length_are_refused(session: Session, queue: Q
     with pytest.raises(asyncpg.PostgresError) as error:
         await push(session, queue, ["1", "2", "3"], partitions=["a", "b"])
     assert sqlstate(error.value) == "LW422"
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("name", ["partitions", "keys"])
+async def test_name_too_long_for_an_index_is_refused(
+    session: Session, queue: Queue, name: str, *, known: bool
+) -> None:
+    if known:
+        await push(session, queue, ["1"], keys=["a"])
+    rows = await count_rows(session)
+    with pytest.raises(asyncpg.PostgresError, match="up to 1300 bytes each always fit") as caught:
+        await push(session, queue, ["1", "2"], **{"keys": ["a", "b"], name: ["a", NOISE]})
+    assert sqlstate(caught.value) == "LW422"
+    if name == "partitions":
+        with pytest.raises(asyncpg.PostgresError, match="up to 1300 bytes each always fit"):
+            await push(session, queue, ["1"], partitions=[NOISE])
+    assert await count_rows(session) == rows
+    await push(session, queue, ["1"], partitions=["long" * 10_000], keys=["long" * 10_000])
 
 
 @pytest.mark.parametrize("length", [timedelta.max, timedelta(days=365_251)])

@@ -11,6 +11,7 @@ import pytest
 
 from tests.sql.calls import (
     HOUR,
+    NOISE,
     Counts,
     ack,
     claim,
@@ -125,6 +126,11 @@ async def test_taken_name_is_refused(session: Session, connect: Connect) -> None
         {"max_attempts": 99999},
         {"kind": "strange"},
         {"backoff_factor": 0.5},
+        {"backoff_factor": "NaN"},
+        {"backoff_factor": "Infinity"},
+        {"description": "\0"},
+        {"options": {"x": "\0"}},
+        {"options": {"sqs": {"dead_letter_queue": NOISE}}},
         {"dedup_scope": "planet"},
         {"max_bytes": "many"},
         *({name: length} for name in INTERVALS for length in ("infinity", "365251 days")),
@@ -157,6 +163,20 @@ async def test_empty_name_is_refused(session: Session) -> None:
     with pytest.raises(asyncpg.PostgresError) as caught:
         await create_queue(session, "")
     assert sqlstate(caught.value) == "LW422"
+
+
+async def test_name_too_long_for_an_index_is_refused(session: Session) -> None:
+    await create_queue(session)
+    for call in (
+        "create_queue($1)",
+        "rename_queue('work', $1)",
+        "create_group('work', $1)",
+        "subscribe('work', $1, 'new', null)",
+        "set_subscription($1, now())",
+    ):
+        with pytest.raises(asyncpg.PostgresError, match="name is too long") as caught:
+            await session.fetch(f"select laneway.{call}", NOISE)
+        assert sqlstate(caught.value) == "LW422"
 
 
 async def test_update_changes_only_what_it_names(session: Session) -> None:

@@ -126,6 +126,57 @@ async def test_ack_of_nothing_is_nothing(session: Session, queue: Queue) -> None
     assert await count(session, queue) == Counts(processing=1)
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("ack_many", "array[$1::uuid], null, null, null"),
+        ("ack_many", "array[$1::uuid], array[$2::int], array[1], null"),
+        ("ack_many", "array[$1::uuid], array[$2::int], array[2], array[1]"),
+        ("ack_many", "array[$1::uuid], array[$2::int], array[1], array[9223372036854775807]"),
+        ("ack_parts", "array[$1::uuid], null, null, null"),
+        ("release_many", "array[$1::uuid], null, null"),
+        ("release_many", "array[$1::uuid], array[$2::int], null"),
+        ("extend_many", "array[$1::uuid], array[$2::int], array[1], array[null::interval]"),
+        ("extend_many", "array[$1::uuid], array[$2::int], array[1], null"),
+    ],
+)
+async def test_arrays_that_do_not_fit_are_refused(
+    session: Session, queue: Queue, function: str, arguments: str
+) -> None:
+    [held] = await hand_out(session, queue, 1)
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        # Both are named somewhere, so that PostgreSQL knows their types.
+        await session.fetch(
+            f"select f.*, $1::uuid, $2::int from laneway.{function}({arguments}) f",
+            held.token,
+            held.lane_id,
+        )
+    assert sqlstate(caught.value) == "LW422"
+    assert await ack(session, [held]) == []
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("last", [0, 2**63 - 1])
+@pytest.mark.parametrize("lanes", [["", ""], ["", "b"]], ids=["one", "two"])
+@pytest.mark.parametrize("holders", [1, 2])
+async def test_run_that_cannot_be_is_refused_beside_others(
+    session: Session, queue: Queue, lanes: list[str], last: int, holders: int, *, shared: bool
+) -> None:
+    await push(session, queue, ["1", "2"], partitions=lanes)
+    got = await claim(session, queue, *[2 // holders] * holders)
+    with pytest.raises(asyncpg.PostgresError, match="a run cannot") as caught:
+        await session.fetch(
+            "select * from laneway.ack_many($1, $2, $3, $4, $5)",
+            [each.token for each in got],
+            [each.lane_id for each in got],
+            [each.seq for each in got],
+            [got[0].seq, last],
+            shared,
+        )
+    assert sqlstate(caught.value) == "LW422"
+    assert await count(session, queue) == Counts(processing=2)
+
+
 async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
     [one] = await hand_out(session, queue, 1)
     assert await ack_runs(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
@@ -286,6 +337,21 @@ async def test_backoff_grows_up_to_its_limit(session: Session) -> None:
         waits.append(round((due - await read_clock(session)) / MINUTE))
         await hasten(session, queue)
     assert waits == [1, 3, 9, 20]
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e99, 1e300])
+async def test_backoff_grows_up_to_its_limit_however_fast(session: Session, factor: float) -> None:
+    queue = await create_queue(
+        session, max_attempts=None, backoff="1 second", backoff_factor=factor
+    )
+    await push(session, queue, ["1"])
+    await nack(session, await claim(session, queue, 1))
+    for attempt in (1, 2, 3, 60, 1000):
+        await hasten(session, queue)
+        await session.execute("update laneway.parked set attempt = $1", attempt)
+        assert await nack(session, await claim(session, queue, 1)) == ["requeued"]
+        due = await session.fetchval("select available_at from laneway.parked")
+        assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
 
 
 async def test_message_out_of_attempts_is_dead_with_its_reason(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import string
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import pytest
 
 from tests.sql.calls import (
     HOUR,
+    NOISE,
     Counts,
     ack,
     claim,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tests.sql.calls import Delivery, Place, Queue, Session
 
 # Which no compression makes shorter.
-NOISE = "".join(random.Random(0).choices(string.ascii_letters + string.digits, k=10_000))  # noqa: S311 - no secret
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 -- Settles messages: the runs p_first[i] .. p_last[i] of p_lanes[i], as far as the claims p_tokens[i] still hold
 -- them in time. Answers only what was not settled, by run (0-based); for that nothing changed.
 -- p_shared: false says that no two of several runs are of one lane and token, which spares looking for such.
--- Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit.
+-- Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, or a run that cannot be.
 create or replace function laneway.ack_many(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[], p_shared boolean default true)
 returns table (idx int, first_seq bigint, last_seq bigint)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
@@ -16,7 +16,7 @@ declare
   v_claim record;
   v_seqs int8multirange;
 begin
-  if v_count = 0 or cardinality(p_lanes) <> v_count or cardinality(p_first) <> v_count or cardinality(p_last) <> v_count then
+  if v_count = 0 or cardinality(p_lanes) is distinct from v_count or cardinality(p_first) is distinct from v_count or cardinality(p_last) is distinct from v_count then
     return query select * from laneway.ack_parts(p_tokens, p_lanes, p_first, p_last); -- which says what is wrong with them
     return;
   end if;
@@ -24,11 +24,11 @@ begin
   if v_one_token and (v_count = 1 or p_lanes = pg_catalog.array_fill(p_lanes[1], array[v_count])) then
     -- Several runs are those of consumers who hold what they got by one claim, each its own.
     if v_count = 1 then
-      v_seqs := int8multirange(int8range(p_first[1], p_last[1], '[]'));
+      v_seqs := int8multirange(laneway.run_between(p_first[1], p_last[1]));
     else
-      select case when a.n = (select sum(upper(r.range) - lower(r.range)) from unnest(a.seqs) r (range)) then a.seqs end into v_seqs
-        from (select range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs, sum(u.last_seq - u.first_seq + 1) as n
-                from unnest(p_first, p_last) u (first_seq, last_seq)) a;
+      select case when a.fit and a.n = (select sum(upper(r.range) - lower(r.range)) from unnest(a.seqs) r (range)) then a.seqs end into v_seqs
+        from (select range_agg(u.run) as seqs, sum(upper(u.run) - lower(u.run)) as n, count(u.run) = v_count as fit
+                from (select laneway.run_between(u.first_seq, u.last_seq) as run from unnest(p_first, p_last) u (first_seq, last_seq)) u) a;
     end if;
     delete from laneway.claim c where c.token = p_tokens[1] and c.lane_id = p_lanes[1] and (c.until > v_now) is true and c.pending = v_seqs
       returning c.queue_id, c.group_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at into v_claim;
@@ -56,7 +56,7 @@ begin
     with settled as (
       delete from laneway.claim c
        where c.token = p_tokens[1] and (c.until > v_now) is true
-         and c.pending = int8multirange(int8range(p_first[array_position(p_lanes, c.lane_id)], p_last[array_position(p_lanes, c.lane_id)], '[]'))
+         and c.pending = int8multirange(laneway.run_between(p_first[array_position(p_lanes, c.lane_id)], p_last[array_position(p_lanes, c.lane_id)]))
       returning array_position(p_lanes, c.lane_id) as i, c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, c.consumer, c.claimed_at),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
@@ -73,9 +73,9 @@ begin
                 from (select u.* from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i)
                        order by u.lane_id, u.token offset 0) u
                 cross join lateral (select k.ctid as place from laneway.claim k
-                                     where k.token = u.token and k.lane_id = u.lane_id and k.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]')) offset 0) k
+                                     where k.token = u.token and k.lane_id = u.lane_id and k.pending = int8multirange(laneway.run_between(u.first_seq, u.last_seq)) offset 0) k
                offset 0) u
-       where c.ctid = u.place and (c.until > v_now) is true and c.pending = int8multirange(int8range(u.first_seq, u.last_seq, '[]'))
+       where c.ctid = u.place and (c.until > v_now) is true and c.pending = int8multirange(laneway.run_between(u.first_seq, u.last_seq))
       returning u.i::int, c.queue_id, c.group_id, c.lane_id, c.segment, u.first_seq, u.last_seq, c.attempt, c.aside, c.token, c.consumer, c.claimed_at),
     by_lane as (
       select c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt, c.aside, count(*) as n, min(c.first_seq) as first_seq, max(c.last_seq) as last_seq,

@@ -1,5 +1,5 @@
 -- ack_many's general path: claims settled in part, held in several parts, or no longer held.
--- Arguments and answer are ack_many's. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit.
+-- Arguments and answer are ack_many's. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, or a run that cannot be.
 create or replace function laneway.ack_parts(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[])
 returns table (idx int, first_seq bigint, last_seq bigint)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -13,9 +13,12 @@ declare
   v_settled laneway.claim[] := '{}';      -- with what was settled of it as pending
 begin
   if array_position(p_tokens, null) is not null or array_position(p_lanes, null) is not null or array_position(p_first, null) is not null
-     or array_position(p_last, null) is not null or cardinality(p_lanes) <> cardinality(p_tokens) or cardinality(p_first) <> cardinality(p_tokens)
-     or cardinality(p_last) <> cardinality(p_tokens) or exists (select from unnest(p_first, p_last) u (a, b) where u.a > u.b) then
+     or array_position(p_last, null) is not null or cardinality(p_lanes) is distinct from cardinality(p_tokens) or cardinality(p_first) is distinct from cardinality(p_tokens)
+     or cardinality(p_last) is distinct from cardinality(p_tokens) then
     raise exception 'tokens, lanes, first and last must be as many, and none of them null' using errcode = 'LW422';
+  end if;
+  if exists (select from unnest(p_first, p_last) u (a, b) where u.a > u.b or u.b = 9223372036854775807) then
+    raise exception 'a run cannot end before it begins, or at 9223372036854775807' using errcode = 'LW422';
   end if;
   for v_item in
     select u.token, u.lane_id, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs

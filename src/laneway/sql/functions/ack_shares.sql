@@ -11,12 +11,12 @@ declare
   v_settled int[];
 begin
   with wanted as materialized (
-    select u.token, u.lane_id, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs, sum(u.last_seq - u.first_seq + 1) as n, array_agg(u.i::int) as runs, array_agg(u.first_seq) as firsts, array_agg(u.last_seq) as lasts
-      from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i) group by u.lane_id, u.token order by u.lane_id, u.token),
+    select u.token, u.lane_id, range_agg(u.run) as seqs, sum(upper(u.run) - lower(u.run)) as n, count(u.run) = count(*) as fit, array_agg(u.i::int) as runs, array_agg(u.first_seq) as firsts, array_agg(u.last_seq) as lasts
+      from (select u.*, laneway.run_between(u.first_seq, u.last_seq) as run from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i)) u group by u.lane_id, u.token order by u.lane_id, u.token),
   held as materialized (
     select w.*, k.place, k.whole from wanted w
      cross join lateral (select k.ctid as place, k.pending = w.seqs as whole from laneway.claim k where k.token = w.token and k.lane_id = w.lane_id and k.pending @> w.seqs offset 0) k
-     where w.n = (select sum(upper(r.range) - lower(r.range)) from unnest(w.seqs) r (range))),
+     where w.fit and w.n = (select sum(upper(r.range) - lower(r.range)) from unnest(w.seqs) r (range))),
   ended as (
     delete from laneway.claim c using (select h.* from held h where h.whole offset 0) h
      where c.ctid = h.place and (c.until > v_now) is true and c.pending = h.seqs

@@ -3,5 +3,5 @@
 create or replace function laneway.claim_of(p_reader_id int, p_seq bigint) returns laneway.claim
 language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
   select c.* from laneway.claim c
-   where c.reader_id = p_reader_id and c.first_seq between p_seq - 10000 and p_seq and c.last_seq >= p_seq and c.pending @> p_seq order by c.first_seq desc limit 1;
+   where c.reader_id = p_reader_id and c.first_seq between greatest(p_seq, 0) - 10000 and p_seq and c.last_seq >= p_seq and c.pending @> p_seq order by c.first_seq desc limit 1;
 $$;

@@ -1,7 +1,7 @@
 -- Makes a group that reads a whole queue: from all that is kept, from now ('new'), or from a moment ('time').
 -- p_ordered null: as the queue is. Answers its id. Where it starts behind much that is kept, call rest_readers after it.
 -- Locks: the queue's advisory lock, exclusive, so that no lane is missed; then its row, so that no change of its settings is.
--- Errors: LW404 unknown queue, LW409 the name is taken, LW422 an empty name, an ordered group on a queue that is not, or a bad start.
+-- Errors: LW404 unknown queue, LW409 the name is taken, LW422 an empty name or one too long, an ordered group on a queue that is not, or a bad start.
 create or replace function laneway.create_group(p_queue text, p_name text, p_ordered boolean default null, p_start text default 'all', p_from timestamptz default null) returns int
 language plpgsql set search_path = '' as $$
 declare
@@ -29,10 +29,14 @@ begin
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'It was deleted or renamed just now.';
   end if;
   v_segment := laneway.current_segment(v_queue.logged);
-  insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events)
-  values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_settings.lease, v_settings.record_events)
-    on conflict do nothing returning group_id into v_group;
-  if not found then
+  begin
+    insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events)
+    values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_settings.lease, v_settings.record_events)
+      on conflict do nothing returning group_id into v_group;
+  exception when program_limit_exceeded then
+    perform laneway.refuse_name('a group''s name', octet_length(p_name));
+  end;
+  if v_group is null then
     raise exception 'group "%" of queue "%" already exists', p_name, p_queue using errcode = 'LW409', hint = 'Use it, or choose another name.';
   end if;
   with made as (

@@ -1,5 +1,5 @@
 -- Makes a queue and its own group, "default" (ordered where the queue is). p_settings names columns of queue.
--- Answers the queue's id. Locks: none beyond the row. Errors: LW409 the name is taken, LW422 no name, an unknown or bad setting.
+-- Answers the queue's id. Locks: none beyond the row. Errors: LW409 the name is taken, LW422 no name or one too long, an unknown or bad setting.
 create or replace function laneway.create_queue(p_name text, p_settings json default '{}') returns int
 language plpgsql set search_path = '' as $$
 declare
@@ -8,8 +8,12 @@ begin
   if p_name is null or p_name = '' then
     raise exception 'a queue''s name must not be empty' using errcode = 'LW422', hint = 'Choose a name.';
   end if;
-  insert into laneway.queue (name) values (p_name) on conflict do nothing returning queue_id into v_queue;
-  if not found then
+  begin
+    insert into laneway.queue (name) values (p_name) on conflict do nothing returning queue_id into v_queue;
+  exception when program_limit_exceeded then
+    perform laneway.refuse_name('a queue''s name', octet_length(p_name));
+  end;
+  if v_queue is null then
     raise exception 'queue "%" already exists', p_name using errcode = 'LW409', hint = 'Choose another name, or change the queue that is there.';
   end if;
   perform laneway.update_queue(p_name, p_settings, true);

@@ -17,12 +17,16 @@ declare
 begin
   select q.queue_id, q.name, q.max_bytes, q.record_events, g.ordered into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
-  if json_typeof(p_changes) <> 'object' then
-    raise exception 'message %: changes are an object, not %', laneway.message_id(p_segment, p_lane_id, p_seq), json_typeof(p_changes) using errcode = 'LW422', hint = 'Write {"priority": 5}.';
+  if json_typeof(p_changes) is distinct from 'object' then
+    raise exception 'message %: changes are an object, not %', laneway.message_id(p_segment, p_lane_id, p_seq), coalesce(json_typeof(p_changes), 'nothing') using errcode = 'LW422', hint = 'Write {"priority": 5}.';
   end if;
-  select k into v_key from json_object_keys(p_changes) k
-   where k not in ('partition', 'priority', 'body', 'headers', 'lease', 'max_attempts') or (v_queue.ordered and k in ('partition', 'priority')) limit 1;
-  if found then
+  begin
+    v_key := (select k from json_object_keys(p_changes) k
+               where k not in ('partition', 'priority', 'body', 'headers', 'lease', 'max_attempts') or (v_queue.ordered and k in ('partition', 'priority')) limit 1);
+  exception when data_exception then
+    raise exception 'message %: %', laneway.message_id(p_segment, p_lane_id, p_seq), sqlerrm using errcode = 'LW422', hint = 'Give a body or headers with \u0000 apart.';
+  end;
+  if v_key is not null then
     raise exception 'message %: "%" cannot be changed', laneway.message_id(p_segment, p_lane_id, p_seq), v_key using errcode = 'LW422',
       hint = 'partition, priority (not in ordered groups), body, headers, lease and max_attempts can be.';
   end if;
@@ -31,7 +35,7 @@ begin
     return false;
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader);
-  if p_from not in ('queued', 'processing', 'dead') or laneway.state_of(v_reader, p_segment, p_lane_id, p_seq) is distinct from p_from then
+  if p_from is null or p_from not in ('queued', 'processing', 'dead') or laneway.state_of(v_reader, p_segment, p_lane_id, p_seq) is distinct from p_from then
     return false;
   end if;
   if p_from = 'dead' then
@@ -53,6 +57,10 @@ begin
   end if;
   if laneway.too_long(array[v_new.lease]) then
     perform laneway.refuse_times(array[v_new.lease]);
+  end if;
+  -- It is found by an index wherever it is parked, later too.
+  if octet_length(v_new.partition) > 1300 and v_new.partition <> v_old.partition then
+    perform laneway.refuse_place(v_queue.name, v_new.partition, null);
   end if;
   perform laneway.check_sizes(v_queue.name, v_queue.max_bytes, array[v_new.body]);
 

@@ -1,5 +1,5 @@
 -- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and how many claims
--- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: LW422 a time below zero, or of more than 1000 years.
+-- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
@@ -8,6 +8,9 @@ declare
   v_token uuid;
   v_rows int;
 begin
+  if cardinality(p_durations) is distinct from cardinality(p_leases) or array_position(p_durations, null) is not null then
+    raise exception 'leases and durations must be as many, and no duration null' using errcode = 'LW422';
+  end if;
   if interval '0' > any (p_durations) then
     raise exception 'a lock cannot last for a time below zero' using errcode = 'LW422', hint = 'Zero ends it.';
   end if;

@@ -1,7 +1,7 @@
 -- Sets the deadline of messages in hand to p_leases[i] from now; zero ends it at once. A claim that holds more
 -- than the messages meant is split; the token stays. Answers each item's new deadline, null where the claim
 -- does not hold it in time. p_seqs[i] null: all that the token holds in that lane.
--- Locks: the claims' rows, in order of lane and token. Errors: LW422 a time below zero, or of more than 1000 years.
+-- Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_leases interval[]) returns table (idx int, until timestamptz)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -11,6 +11,9 @@ declare
   v_item record;
   v_claim laneway.claim;
 begin
+  if cardinality(p_lanes) is distinct from cardinality(p_tokens) or cardinality(p_leases) is distinct from cardinality(p_tokens) or array_position(p_leases, null) is not null then
+    raise exception 'tokens, lanes and leases must be as many, and no lease null' using errcode = 'LW422';
+  end if;
   if interval '0' > any (p_leases) then
     raise exception 'a lock cannot last for a time below zero' using errcode = 'LW422', hint = 'Zero ends it.';
   end if;

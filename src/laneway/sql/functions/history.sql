@@ -6,9 +6,9 @@ returns table (event_id bigint, at timestamptz, action text, queue_id int, group
   xid xid8, message_segment int)
 language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
   with own as materialized (
-    select w.* from laneway.event w where w.lane_id = p_lane_id and w.first_seq between p_seq - 10000 and p_seq and w.last_seq >= p_seq
+    select w.* from laneway.event w where w.lane_id = p_lane_id and w.first_seq between greatest(p_seq, 0) - 10000 and p_seq and w.last_seq >= p_seq
     union all
-    select w.* from laneway.event w where w.lane_id = p_lane_id and w.last_seq - w.first_seq >= 10000 and w.first_seq < p_seq - 10000 and w.last_seq >= p_seq),
+    select w.* from laneway.event w where w.lane_id = p_lane_id and w.last_seq - w.first_seq >= 10000 and w.first_seq < greatest(p_seq, 0) - 10000 and w.last_seq >= p_seq),
   spread as (
     select w.* from (
       select w.* from laneway.event w

@@ -1,6 +1,6 @@
 -- Takes the lock of a lane for (queue, partition, priority), making what is new. An ordered queue has one such
 -- lane and waits for it; another one goes on to the next stripe, up to 16, where somebody else is pushing.
--- Locks: the lane's advisory lock, through commit. Errors: LW404 unknown queue.
+-- Locks: the lane's advisory lock, through commit. Errors: LW404 unknown queue, LW422 the partition is too long.
 create or replace function laneway.lock_lane(p_queue_id int, p_partition text, p_priority smallint, p_ordered boolean) returns int
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 declare

@@ -1,5 +1,5 @@
 -- Finds or makes a lane, with a reader for every group of its queue that starts at its beginning.
--- Locks: the queue's advisory lock, shared (a group being made waits for it). Errors: LW404 unknown queue.
+-- Locks: the queue's advisory lock, shared (a group being made waits for it). Errors: LW404 unknown queue, LW422 the partition is too long.
 create or replace function laneway.make_lane(p_queue_id int, p_partition text, p_priority smallint, p_stripe smallint) returns int
 language plpgsql set search_path = '' as $$
 declare
@@ -11,9 +11,19 @@ begin
   if not found then
     raise exception 'queue % does not exist', p_queue_id using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
-  insert into laneway.lane (queue_id, partition, priority, stripe) values (p_queue_id, p_partition, p_priority, p_stripe)
-    on conflict do nothing returning lane_id into v_lane;
-  if not found then
+  if octet_length(p_partition) <= 1300 then
+    insert into laneway.lane (queue_id, partition, priority, stripe) values (p_queue_id, p_partition, p_priority, p_stripe)
+      on conflict do nothing returning lane_id into v_lane;
+  else
+    -- Whether an index can hold it is known by trying, which is dear: not for every lane.
+    begin
+      insert into laneway.lane (queue_id, partition, priority, stripe) values (p_queue_id, p_partition, p_priority, p_stripe)
+        on conflict do nothing returning lane_id into v_lane;
+    exception when program_limit_exceeded then
+      perform laneway.refuse_place((select q.name from laneway.queue q where q.queue_id = p_queue_id), p_partition, null);
+    end;
+  end if;
+  if v_lane is null then
     v_lane := (select l.lane_id from laneway.lane l
                 where l.queue_id = p_queue_id and l.partition = p_partition and l.priority = p_priority and l.stripe = p_stripe);
     -- removed just now: once more

@@ -22,7 +22,7 @@ begin
       from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
       left join lateral (select g.ordered from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id where c.token = u.token limit 1) o on true
      -- In ordered groups the last first, since all behind a message goes back with it; else as they will come again.
-     order by u.lane_id, u.token, case when o.ordered then - u.seq else u.seq end, u.n
+     order by u.lane_id, u.token, case when o.ordered then - greatest(u.seq, 0) else u.seq end, u.n
   loop
     idx := v_item.n - 1;
     outcome := 'lost';

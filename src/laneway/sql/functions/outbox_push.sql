@@ -38,8 +38,7 @@ begin
   if octet_length(p_partition) > 1300 or octet_length(p_key) > 1300 then
     select pg_catalog.pg_column_size(o.partition) as partition, coalesce(pg_catalog.pg_column_size(o.key), 0) as key into v_bytes from laneway.outbox o where o.outbox_id = v_id;
     if greatest(v_bytes.partition, v_bytes.key + case when v_queue.scoped then v_bytes.partition else 0 end) > 2650 then
-      raise exception 'the partition or key of a message for queue "%" is too long (% and % bytes): up to 1300 bytes each always fit', p_queue, octet_length(p_partition), coalesce(octet_length(p_key), 0)
-        using errcode = 'LW422', hint = 'Take a hash of what is longer.';
+      perform laneway.refuse_place(p_queue, p_partition, p_key);
     end if;
   end if;
   if (select n.last_value from laneway.outbox_notice n) < v_now - 100 then

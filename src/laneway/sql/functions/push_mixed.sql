@@ -155,8 +155,11 @@ begin
                 from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) i (queue_id, part, key, lane_group, place) where i.key is not null) i
        order by i.key collate "C", i.queue_id, i.scope collate "C";
       get diagnostics v_taken = row_count;
-    exception when unique_violation then
-      v_taken := 0; -- one of them is known, or comes twice
+    exception
+      when unique_violation then
+        v_taken := 0; -- one of them is known, or comes twice
+      when program_limit_exceeded then
+        perform laneway.refuse_keys(v_queues, v_partitions, v_keys);
     end;
     if v_taken < v_count - pg_catalog.num_nulls(variadic v_keys) then
       select t.* into v_take, v_item.places, v_first_segments, v_first_lanes, v_first_seqs

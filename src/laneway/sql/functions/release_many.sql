@@ -12,8 +12,8 @@ declare
   v_missed int8multirange;
 begin
   if array_position(p_tokens, null) is not null or array_position(p_lanes, null) is not null or array_position(p_seqs, null) is not null
-     or cardinality(p_lanes) <> cardinality(p_tokens) or cardinality(p_seqs) <> cardinality(p_tokens) then
-    raise exception 'tokens, lanes and seqs must be as many, and none of them null' using errcode = 'LW422';
+     or cardinality(p_lanes) is distinct from cardinality(p_tokens) or cardinality(p_seqs) is distinct from cardinality(p_tokens) or 9223372036854775807 = any (p_seqs) then
+    raise exception 'tokens, lanes and seqs must be as many, and none of them null or 9223372036854775807' using errcode = 'LW422';
   end if;
   if laneway.too_long(array[p_delay]) then
     perform laneway.refuse_times(array[p_delay]);

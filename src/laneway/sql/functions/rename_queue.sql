@@ -1,4 +1,4 @@
--- Renames a queue. Locks: the row. Errors: LW404 no such queue, LW409 the new name is taken, LW422 an empty name.
+-- Renames a queue. Locks: the row. Errors: LW404 no such queue, LW409 the new name is taken, LW422 an empty name, or one too long.
 create or replace function laneway.rename_queue(p_name text, p_new_name text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -15,4 +15,6 @@ exception
     raise exception 'queue "%" already exists', p_new_name using errcode = 'LW409', hint = 'Choose another name.';
   when check_violation or not_null_violation then
     raise exception 'a queue''s name must not be empty' using errcode = 'LW422';
+  when program_limit_exceeded then
+    perform laneway.refuse_name('a queue''s name', octet_length(p_new_name));
 end $$;

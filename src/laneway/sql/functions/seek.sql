@@ -37,7 +37,7 @@ begin
       when 'earliest' then v_reader.base
       when 'latest' then v_newest
       when 'time' then laneway.seq_before(v_reader.lane_id, v_queue.logged, p_time)
-      else least(greatest(p_seq - 1, v_reader.base), v_newest) end;
+      else least(greatest(greatest(p_seq, 1) - 1, v_reader.base), v_newest) end;
     if p_to = 'earliest' then
       -- for those who only have the event: what was older had left the log
       v_kept := least(v_kept, (select m.created_at from laneway.message m where m.lane_id = v_reader.lane_id and m.seq > v_reader.base order by m.seq limit 1));

@@ -1,6 +1,6 @@
 -- Where a group begins in a queue it has not read yet: as it asked at its first contact (p_start: all, new, or time with
 -- a moment), unless something is remembered from before. What was asked first is remembered.
--- Locks: the row. Errors: LW404 unknown queue, LW422 a bad start.
+-- Locks: the row. Errors: LW404 unknown queue, LW422 a bad start, or a name too long.
 create or replace function laneway.subscribe(p_queue text, p_name text, p_start text, p_from timestamptz, out start text, out since timestamptz)
 language plpgsql set search_path = '' as $$
 declare
@@ -21,4 +21,6 @@ begin
   values (p_name, v_queue, p_start, case when p_start = 'new' then clock_timestamp() else p_from end) on conflict do nothing;
   start := p_start;
   since := p_from;
+exception when program_limit_exceeded then
+  perform laneway.refuse_name('a group''s name', octet_length(p_name));
 end $$;

@@ -14,7 +14,7 @@ begin
     (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id < v_pivot order by r.reader_id limit greatest(p_limit, 0))
     limit greatest(p_limit, 0)
   loop
-    continue when (select p.moved_at > clock_timestamp() - p_after
+    continue when (select clock_timestamp() - p.moved_at < p_after
                      from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1);
     continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     if laneway.rest_reader(v_reader.reader_id, v_reader.lane_id) then

@@ -2,7 +2,7 @@
 -- an earlier item of the same call. The arrays have an element per item; p_heads is where its lane ends. Answers arrays per item too:
 -- take, whether it is to be written; places, how many of its lane are written up to it; and, of those that are not,
 -- segments, lanes and seqs, where the message is that has the key.
--- Locks: the keys' rows, in sorted order, through commit; the caller holds the lanes'. Errors: none.
+-- Locks: the keys' rows, in sorted order, through commit; the caller holds the lanes'. Errors: LW422 a key is too long.
 create or replace function laneway.take_keys(
   p_queues int[], p_scopes text[], p_keys text[], p_segments int[], p_lanes int[], p_heads bigint[], p_expiries timestamptz[], p_now timestamptz,
   out take boolean[], out places int[], out segments int[], out lanes int[], out seqs bigint[])
@@ -11,13 +11,17 @@ language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan s
 begin
   -- Each gets the place that it has if no key is taken.
   places := array(select (row_number() over (partition by i.lane_id order by i.n))::int from unnest(p_lanes) with ordinality i (lane_id, n) order by i.n);
-  insert into laneway.dedup_key as d (queue_id, scope, key, segment, lane_id, seq, expires_at)
-  select distinct on (i.key collate "C", i.queue_id, i.scope collate "C") i.queue_id, i.scope, i.key, i.segment, i.lane_id, i.head + i.place, i.expires_at
-    from unnest(p_queues, p_scopes, p_keys, p_segments, p_lanes, p_heads, places, p_expiries) with ordinality i (queue_id, scope, key, segment, lane_id, head, place, expires_at, n)
-   where i.key is not null order by i.key collate "C", i.queue_id, i.scope collate "C", i.n
-  on conflict (queue_id, key, scope) do update
-    set segment = excluded.segment, lane_id = excluded.lane_id, seq = excluded.seq, expires_at = excluded.expires_at
-    where d.expires_at <= p_now;
+  begin
+    insert into laneway.dedup_key as d (queue_id, scope, key, segment, lane_id, seq, expires_at)
+    select distinct on (i.key collate "C", i.queue_id, i.scope collate "C") i.queue_id, i.scope, i.key, i.segment, i.lane_id, i.head + i.place, i.expires_at
+      from unnest(p_queues, p_scopes, p_keys, p_segments, p_lanes, p_heads, places, p_expiries) with ordinality i (queue_id, scope, key, segment, lane_id, head, place, expires_at, n)
+     where i.key is not null order by i.key collate "C", i.queue_id, i.scope collate "C", i.n
+    on conflict (queue_id, key, scope) do update
+      set segment = excluded.segment, lane_id = excluded.lane_id, seq = excluded.seq, expires_at = excluded.expires_at
+      where d.expires_at <= p_now;
+  exception when program_limit_exceeded then
+    perform laneway.refuse_keys(p_queues, p_scopes, p_keys);
+  end;
   take := array(select i.key is null or (k.lane_id = i.lane_id and k.seq = i.head + i.place)
                   from unnest(p_queues, p_scopes, p_keys, p_lanes, p_heads, places) with ordinality i (queue_id, scope, key, lane_id, head, place, n)
                   left join lateral (select k.lane_id, k.seq from laneway.dedup_key k where k.queue_id = i.queue_id and k.scope = i.scope and k.key = i.key offset 0) k on true

@@ -16,14 +16,14 @@ begin
   if json_typeof(p_settings) is distinct from 'object' then
     raise exception 'queue "%": settings are an object, not %', p_name, coalesce(json_typeof(p_settings), 'nothing') using errcode = 'LW422', hint = 'Write {"lease": "1 minute"}.';
   end if;
-  select k into v_key from json_object_keys(p_settings) k
-   where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
-                   'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'description', 'options')
-      or (not p_new and k in ('kind', 'ordered')) limit 1;
-  if found then
-    raise exception 'queue "%": setting "%" %', p_name, v_key, case when v_key in ('kind', 'ordered') then 'is fixed when the queue is made' else 'is unknown' end using errcode = 'LW422';
-  end if;
   begin
+    select k into v_key from json_object_keys(p_settings) k
+     where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
+                     'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'description', 'options')
+        or (not p_new and k in ('kind', 'ordered')) limit 1;
+    if found then
+      raise exception 'queue "%": setting "%" %', p_name, v_key, case when v_key in ('kind', 'ordered') then 'is fixed when the queue is made' else 'is unknown' end using errcode = 'LW422';
+    end if;
     v_new := json_populate_record(v_old, p_settings);
     if json_typeof(v_new.options) <> 'object' then
       raise exception 'options are an object, not %', json_typeof(v_new.options) using errcode = 'check_violation';
@@ -35,6 +35,9 @@ begin
         and coalesce((v_new.options -> 'queen' ->> 'deadLetterQueue')::boolean, false) in (true, false)
         and coalesce((v_new.options #>> '{sqs,most_receives}')::int, 1) > 0) is not true then
       raise exception 'a number of the options is too small or too large' using errcode = 'check_violation';
+    end if;
+    if v_new.backoff_factor >= 'infinity' then
+      raise exception 'queue "%": setting "backoff_factor" cannot be %', p_name, p_settings ->> 'backoff_factor' using errcode = 'LW422', hint = 'It is a number of 1 or more.';
     end if;
     select s.key into v_key from json_each_text(p_settings) s
      where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then laneway.too_long(array[s.value::interval]) end limit 1;
@@ -49,7 +52,7 @@ begin
       updated_at = clock_timestamp()
      where queue_id = v_old.queue_id;
   exception
-    when data_exception or check_violation or not_null_violation then
+    when data_exception or program_limit_exceeded or check_violation or not_null_violation then
       get stacked diagnostics v_rule = constraint_name, v_column = column_name;
       raise exception 'queue "%": %', p_name, case
         when v_column <> '' then format('setting "%s" must not be null', v_column)

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tests.protocol.sqs.clients import ACCOUNT, REGION, Refusal, bodies, connect, drain
@@ -243,6 +244,25 @@ def test_deleted_queue_is_gone_and_its_name_rests(sqs: SQSClient, name: str, url
     with Refusal() as refusal:
         sqs.create_queue(QueueName=name)
     assert refusal.code == "AWS.SimpleQueueService.QueueDeletedRecently"
+
+
+@pytest.mark.parametrize("other", ["a/{}", "{}?a", "{}#a", "{}%2Fa", "{} a", "ü{}"])
+def test_url_of_a_name_that_has_to_be_escaped_means_that_queue(
+    shared: Shared, sqs: SQSClient, name: str, url: str, other: str
+) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="mine")
+    theirs = other.format(name)
+    item = {"queue": theirs, "payload": "theirs"}
+    httpx.post(f"{shared.server.url}/api/v1/push", json={"items": [item]}).raise_for_status()
+    answered = sqs.get_queue_url(QueueName=theirs)["QueueUrl"]
+    assert answered in sqs.list_queues(QueueNamePrefix=theirs)["QueueUrls"]
+    assert look(sqs, answered)["QueueArn"].endswith(f":{theirs}")
+    assert bodies(drain(sqs, answered, 1)) == ["theirs"]
+    sqs.delete_queue(QueueUrl=answered)
+    with Refusal() as refusal:
+        sqs.get_queue_url(QueueName=theirs)
+    assert refusal.code == "AWS.SimpleQueueService.NonExistentQueue"
+    assert bodies(drain(sqs, url, 1)) == ["mine"]
 
 
 @pytest.mark.parametrize(

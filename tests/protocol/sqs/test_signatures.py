@@ -81,6 +81,18 @@ def test_signed_request_is_let_in(locked: Locked, url: str) -> None:
     assert bodies(drain(sqs, url, 1)) == ["signed"]
 
 
+def test_signed_path_may_be_escaped(locked: Locked) -> None:
+    item = {"queue": "ü/%2F ?", "payload": "signed"}
+    key = {"X-API-KEY": SECRET}
+    pushed = httpx.post(f"{locked.url}/api/v1/push", json={"items": [item]}, headers=key)
+    assert pushed.status_code == 201
+    url = locked.connect(locked.owner).get_queue_url(QueueName="ü/%2F ?")["QueueUrl"]
+    request = AWSRequest("POST", url, data=b"Action=ReceiveMessage")
+    SigV4Auth(Credentials(*locked.owner), "sqs", REGION).add_auth(request)
+    got = httpx.post(url, content=b"Action=ReceiveMessage", headers=dict(request.headers.items()))
+    assert "<Body>signed</Body>" in got.text
+
+
 def test_wrong_signature_is_refused(locked: Locked) -> None:
     for key, code in (
         (Key(locked.owner.id, "wrong"), "SignatureDoesNotMatch"),

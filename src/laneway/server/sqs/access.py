@@ -40,7 +40,7 @@ async def identify(call: Call[Any, Any], body: bytes) -> Identity:
         raise Fault(
             "UnrecognizedClientException", "The security token included in the request is invalid."
         )
-    request = Signable(scope["method"], scope["path"], query, named, body)
+    request = Signable(scope["method"], scope["raw_path"].decode("ascii"), query, named, body)
     verify(signed, request, secret=found.secret, now=datetime.now(UTC))
     return found.identity
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from laneway.server.sqs.errors import Fault, invalid, missing
 
@@ -40,7 +40,9 @@ def read_origin(
 
 
 def write_url(name: str, origin: Origin, settings: SqsSettings) -> str:
+    """Write the queue's URL; other protocols' names may have a slash or the like in them."""
     base, region, account = origin
+    name = quote(name, safe="")
     match settings.url_style:
         case "region":
             return f"{base}/queue/{region}/{account}/{name}"

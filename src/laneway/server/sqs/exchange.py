@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laneway.server.sqs.addresses import read_origin, read_url, write_arn, write_url
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.errors import Fault, missing
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Queue
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """credential: the header or query parameter that names the caller's key, region and account."""
+    """credential: the header or query parameter that names the caller's key, region and account.
+
+    path: the queue's name in the path, decoded.
+    """
 
     __slots__ = ("_origin", "attempts", "broker", "call", "credential", "identity", "path")
 
@@ -60,7 +63,9 @@ class Exchange:
 
     def name_queue(self, request: Addressed) -> str:
         """Return the name of the queue meant; the body's URL wins over the path."""
-        name = read_url(request.queue_url or self.path)
+        name = read_url(request.queue_url) if request.queue_url else self.path
+        if not name:
+            raise missing("QueueUrl")
         if self.identity.pattern is not None:
             self.require_queue(name)
         return name

@@ -37,7 +37,7 @@ class Signed(NamedTuple):
 
 
 class Signable(NamedTuple):
-    """A request as it is signed. query: as it was sent, in order, still encoded."""
+    """A request as it is signed. path, query: as they were sent, still encoded."""
 
     method: str
     path: str

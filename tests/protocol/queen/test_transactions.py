@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.queen.calls import ack, data_of, pop, push
+from tests.protocol.queen.calls import ack, data_of, pop, push, until
 
 if TYPE_CHECKING:
     import httpx
@@ -70,6 +70,32 @@ async def test_nothing_happens_when_one_part_cannot(
     assert answer.status_code == 400
     assert await pop(queen, f"{name}-next") == []
     assert (await ack(queen, messages))["success"]
+
+
+async def test_nothing_happens_under_a_lost_lease_though_another_completed_the_message(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).config({"leaseTime": 0.1, "retryDelay": 0}).create()
+    await push(queen, name, range(2))
+
+    async def transact(messages: list[dict[str, Any]]) -> int:
+        acks = [
+            {"type": "ack", **{key: m[key] for key in ("transactionId", "partitionId", "leaseId")}}
+            for m in messages
+        ]
+        add = {"type": "push", "queue": f"{name}-next", "payload": "done"}
+        answer = await http.post("/transaction", json={"operations": [*acks, add]})
+        return answer.status_code
+
+    late = await pop(queen, name, 2)
+    await queen.queue(name).config({"leaseTime": 300}).create()
+    messages = await until(lambda: pop(queen, name, 2))
+    # What was completed before under the same lease, which holds the rest still, is no harm.
+    assert (await ack(queen, messages[0]))["success"]
+    assert await transact(messages) == 200
+    assert await transact(late) == 409
+    assert await transact(messages) == 409
+    assert data_of(await pop(queen, f"{name}-next")) == ["done"]
 
 
 async def test_a_duplicate_push_is_reported_and_ends_nothing(queen: Queen, name: str) -> None:

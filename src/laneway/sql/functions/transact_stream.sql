@@ -1,5 +1,6 @@
 -- Settles messages as settle_stream does and pushes others as push_guarded does, all or nothing, provided that every lease
--- of p_required still holds something. Answers push_guarded's rows (pushed true), then settle_stream's.
+-- of p_required still holds something, and so does each that is named with a message which is settled already. Answers
+-- push_guarded's rows (pushed true), then settle_stream's.
 -- Locks: as push_guarded; as settle_stream, and hold_back's with them, where partitions rest.
 -- Errors: LW409 a queue is full, LW410 a lease is gone or something cannot be settled; those of push_guarded.
 create or replace function laneway.transact_stream(
@@ -12,6 +13,7 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   v_lease uuid;
+  v_gone uuid[];
   v_item record;
   v_lanes int[] := '{}';
   v_resting int[] := '{}';
@@ -39,10 +41,13 @@ begin
     end if;
   end loop;
   if cardinality(p_lanes) > 0 then
+    v_gone := array(select l.lease from (select distinct u.lease from unnest(p_leases) u (lease) where u.lease is not null) l
+                     where not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(l.lease)) and (c.until > clock_timestamp()) is true));
     for v_item in
       select s.idx, s.outcome, s.released from laneway.settle_stream(p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases, p_actions, p_reasons) s
     loop
-      if v_item.outcome in ('unresolved', 'unleased', 'lease', 'committed') then
+      -- Who lost the lease pushes nothing: another completed the message, and has pushed already.
+      if v_item.outcome in ('unresolved', 'unleased', 'lease', 'committed') or (v_item.outcome = 'noop' and p_leases[v_item.idx + 1] = any (v_gone)) then
         raise exception 'message "%" cannot be settled: %', p_keys[v_item.idx + 1],
             case v_item.outcome when 'unresolved' then 'unresolvable, there is no such message' when 'unleased' then 'nobody holds it'
                                 when 'committed' then 'the group has committed it already' else 'its lease is expired or another''s' end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,61 @@ async def test_options_that_are_not_named_keep_their_values(
     assert (created["namespace"], created["task"]) == ("n", "t")
     assert created["options"]["retryDelay"] == 20
     assert created["options"]["leaseTime"] == 9
+
+
+async def test_options_that_are_not_named_keep_what_was_set_over_another_protocol(
+    name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
+    settings = {
+        "lease": "17 seconds",
+        "max_attempts": None,
+        "backoff": "5 seconds",
+        "backoff_factor": 3,
+        "delay": "2 seconds",
+        "dedup_window": "7 minutes",
+        "message_ttl": "10 minutes",
+        "retention": "1 hour",
+    }
+
+    async def look() -> dict[str, Any]:
+        row = await connection.fetchrow(
+            f"select {', '.join(settings)}, dedup_scope from laneway.queue where name = $1", name
+        )
+        return dict(row or {})
+
+    connection = await asyncpg.connect(shared.dsn)
+    try:
+        await connection.execute("select laneway.create_queue($1, $2)", name, json.dumps(settings))
+        before = await look()
+        shown = (await configure(http, name, priority=1))["options"]
+        assert shown == {
+            **DEFAULTS,
+            "priority": 1,
+            "leaseTime": 17,
+            "retryDelay": 5000,
+            "dlqAfterMaxRetries": False,
+            "delayedProcessing": 2,
+            "dedupWindowSeconds": 420,
+            "ttl": 600,
+            "completedRetentionSeconds": 3600,
+            "retentionEnabled": True,
+        }
+        assert await look() == before
+        # What one that is named has a part in counts with it, and comes back when that goes.
+        await configure(http, name, retentionSeconds=60)
+        minute = timedelta(minutes=1)
+        assert await look() == {**before, "message_ttl": minute, "retention": minute}
+        await configure(http, name, retentionSeconds=0)
+        assert await look() == before
+        # What is set elsewhere after it was named here is kept too.
+        await configure(http, name, leaseTime=9)
+        await connection.execute(
+            "select laneway.update_queue($1, $2)", name, json.dumps({"lease": "11 seconds"})
+        )
+        assert (await configure(http, name, priority=2))["options"]["leaseTime"] == 11
+        assert await look() == {**before, "lease": timedelta(seconds=11)}
+    finally:
+        await connection.close()
 
 
 async def test_options_configured_at_the_same_time_all_count(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import QueueExists, QueueNotFound
+from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import (
     KEY,
     Options,
-    derive,
     make_settings,
     merge_options,
     name_parts,
+    plan_change,
     read_stored,
     show_options,
 )
@@ -77,17 +78,18 @@ class Configuring:
     async def _change(self, call: Call[None, Configure], wanted: Configure) -> Queue | None:
         """Return the queue with its options changed, None where there is none.
 
-        What others configure meanwhile counts too: until settings and options agree, once more.
+        What is changed rests on what was there: where others change it meanwhile, once more.
         """
         named = _merge({}, wanted)
         try:
-            queue = await call.broker.get_queue(wanted.queue)
             while True:
-                settings = derive({**read_stored(queue), **named})
-                await call.broker.configure_queue(wanted.queue, settings, KEY, named)
                 queue = await call.broker.get_queue(wanted.queue)
-                if derive(read_stored(queue)) == settings:
-                    return queue
+                settings, options = plan_change(queue, named)
+                with suppress(TransientConflict):
+                    await call.broker.configure_queue(
+                        wanted.queue, settings, KEY, options, seen=queue.updated_at
+                    )
+                    return await call.broker.get_queue(wanted.queue)
         except QueueNotFound:
             return None
 

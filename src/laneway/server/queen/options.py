@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -68,6 +68,22 @@ DEFAULTS: Stored = {
     "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
 }
 
+# The broker's settings that an option has a part in. Within what scope keys are compared is not among
+# them: it is settled when a queue is made.
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "leaseTime": ("lease",),
+    "retryLimit": ("max_attempts",),
+    "retryDelay": ("backoff", "backoff_factor", "backoff_limit"),
+    "ttl": ("message_ttl",),
+    "delayedProcessing": ("delay",),
+    "retentionSeconds": ("message_ttl", "retention"),
+    "completedRetentionSeconds": ("retention",),
+    "retentionEnabled": ("message_ttl", "retention"),
+    "deadLetterQueue": ("max_attempts",),
+    "dlqAfterMaxRetries": ("max_attempts",),
+    "dedupWindowSeconds": ("dedup_window",),
+}
+
 
 def read_stored(queue: Queue) -> Stored:
     """Return what the queue was configured with: options that were named, namespace and task."""
@@ -120,10 +136,51 @@ def derive(stored: Stored) -> QueueChanges:
     }
 
 
-def show_options(queue: Queue) -> dict[str, Any]:
-    """Return every option with its value, whether it was ever named or not."""
+def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
+    """Return the settings that the options named now have a part in, and the options to store.
+
+    What was set over another protocol is stored with them, as if it had been named here.
+    """
     stored = read_stored(queue)
-    return {name: stored.get(name, default) for name, default in DEFAULTS.items()}
+    known = {**DEFAULTS, **stored}
+    shown = show_options(queue)
+    elsewhere = {name: value for name, value in shown.items() if value != known[name]}
+    options = {**elsewhere, **named}
+    touched = {setting for name in named for setting in _SETTINGS.get(name, ())}
+    meant = derive({**stored, **options})
+    changes = {name: value for name, value in meant.items() if name in touched}
+    return cast("QueueChanges", changes), options
+
+
+def show_options(queue: Queue) -> dict[str, Any]:
+    """Return every option with its value: as it was named, or as it was set elsewhere since."""
+    stored = read_stored(queue)
+    values = {name: stored.get(name, default) for name, default in DEFAULTS.items()}
+    settings, meant = queue.settings, derive(stored)
+    if settings.lease != meant["lease"]:
+        values["leaseTime"] = _show(settings.lease)
+    if settings.max_attempts != meant["max_attempts"]:
+        values["dlqAfterMaxRetries"] = settings.max_attempts is not None
+        if settings.max_attempts is None:
+            values["deadLetterQueue"] = True
+        else:
+            values["retryLimit"] = settings.max_attempts - 1
+    if settings.backoff != meant["backoff"]:
+        values["retryDelay"] = _tidy(settings.backoff / timedelta(milliseconds=1))
+    if settings.delay != meant["delay"]:
+        values["delayedProcessing"] = _show(settings.delay)
+    if settings.dedup_window != meant["dedup_window"]:
+        values["dedupWindowSeconds"] = _show(settings.dedup_window)
+    if (settings.message_ttl, settings.retention) != (meant["message_ttl"], meant["retention"]):
+        values["ttl"] = _show(settings.message_ttl)
+        values["retentionSeconds"] = 0
+        values["completedRetentionSeconds"] = _show(settings.retention)
+        values["retentionEnabled"] = settings.retention is not None
+    return values
+
+
+def _show(time: timedelta | None) -> Any:
+    return 0 if time is None else _tidy(time.total_seconds())
 
 
 def _least(*seconds: float) -> timedelta | None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Session = Any
 
+READ_BY_OWN_GROUP = "select laneway.subscribe('stream', 'default', 'all', null)"
+
 
 async def make_stream(session: Session, **options: Any) -> int:
     settings = {
@@ -251,6 +253,7 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     queue = await make_stream(session, maxWaitTimeSeconds=0.05)
     group = await find_group(session, queue)
     await session.execute("select laneway.create_group('stream', 'late')")
+    await session.execute(READ_BY_OWN_GROUP)
     await push(session, queue, "a", "1", "2", "3")
     held = await claim(session, group, 1)
     await asyncio.sleep(0.1)
@@ -270,6 +273,40 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     await push(session, queue, "a", "4")
     assert (await claim(session, group))["keys"] == ["4"]
     assert await session.fetch("select * from laneway.orphans()") == []
+
+
+async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session, maxWaitTimeSeconds=0.05, maxSize=2)
+    own = await find_group(session, queue)
+    room = "select laneway.room_in($1, 2)"
+    add = (
+        "select * from laneway.transact_stream(null, null, null, null, null, null, null, null, null,"
+        " array[$1::int], array['1'::json], array['a'], array[$2])"
+    )
+    await push(session, queue, "a", "1", "2")
+    assert await session.fetchval(room, queue) == 0
+    named = await session.fetchval("select laneway.create_group('stream', 'g')")
+    held = await claim(session, named)
+    await session.execute(
+        "select laneway.ack_parts(array_fill($1::uuid, array[2]), array_fill($2::int, array[2]),"
+        " array[1, 2], array[1, 2])",
+        held["token"],
+        held["lane_id"],
+    )
+    assert await session.fetchval(room, queue) == 2
+    await session.fetch(add, queue, "3")
+    await asyncio.sleep(0.1)
+    await session.execute("select laneway.tend_streams()")
+    dead = "select array_agg((group_id, key) order by group_id, key) from laneway.dead_letter"
+    assert await session.fetchval(dead) == [(named, "3")]
+    await session.execute(READ_BY_OWN_GROUP)
+    assert await session.fetchval(room, queue) == 0
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await session.fetch(add, queue, "4")
+    assert caught.value.sqlstate == "LW409"
+    await session.execute("select laneway.tend_streams()")
+    assert await session.fetchval(dead) == [(own, "1"), (own, "2"), (own, "3"), (named, "3")]
 
 
 async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connect) -> None:

@@ -16,6 +16,7 @@ from laneway.domain.errors import (
 from laneway.domain.messages import Receipt
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
+from laneway.domain.streams import STREAM
 from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import expand_places, make_runs, squeeze, turn_messages
@@ -399,7 +400,13 @@ class Broker(
         if queue is None or group is None:
             queue, group = await self._core.catalog.find_group(queue_name, group_name)
             self._require_open()
-        return self._claims.get(group.group_id) or self._open_pump(queue, group)
+        pump = self._claims.get(group.group_id)
+        if pump is None:
+            if group_name == DEFAULT_GROUP and STREAM in queue.settings.options:
+                await self.note_own_group(queue_name)
+                self._require_open()
+            pump = self._claims.get(group.group_id) or self._open_pump(queue, group)
+        return pump
 
     def _open_pump(self, queue: Queue, group: Group) -> ClaimPump:
         queue_id, ordered = queue.queue_id, queue.settings.ordered

@@ -68,6 +68,13 @@ class Streams(Administration):
         except GroupExists:
             return (await self._core.catalog.find_group(queue, name))[1]
 
+    async def note_own_group(self, queue: str) -> None:
+        """Note that somebody reads by the queue's own group: until then it counts for nothing."""
+        async with self._core.pool.lend() as connection:
+            await procedures.subscribe(
+                connection, queue=queue, name=DEFAULT_GROUP, start="all", since=None
+            )
+
     def next_change(self) -> asyncio.Future[None]:
         """Return what is done when queues or groups may have changed, here or elsewhere."""
         return self._core.catalog.next_change()

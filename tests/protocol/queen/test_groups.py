@@ -146,6 +146,48 @@ async def test_lag_is_told_in_messages_and_in_time(
     assert (await http.get("/consumer-groups/nobody")).status_code == 404
 
 
+async def test_own_group_of_a_queue_that_others_read_counts_from_its_first_pop(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    await queen.queue(name).config({"maxSize": 2}).create()
+
+    async def add() -> str:
+        answer = await http.post("/push", json={"items": [{"queue": name, "payload": 1}]})
+        return str(answer.json()[0]["status"])
+
+    async def list_lagging() -> set[str]:
+        found = (await http.get("/consumer-groups/lagging?minLagSeconds=0")).json()
+        return {group["consumerGroup"] for group in found if group["queueName"] == name}
+
+    async def list_all() -> set[str]:
+        found = (await http.get("/consumer-groups")).json()
+        return {group["name"] for group in found if name in group["topics"]}
+
+    assert [await add() for _ in range(3)] == ["queued", "queued", "failed"]
+    assert await list_lagging() == {"__QUEUE_MODE__"}
+    await ack(queen, await pop(queen, name, 2, group="g"), group="g")
+    assert (await list_lagging(), await list_all()) == (set(), {"g"})
+    assert [await add() for _ in range(2)] == ["queued", "queued"]
+    await ack(queen, await pop(queen, name, 2, group="g"), group="g")
+    await pop(queen, name, 1)
+    assert (await list_lagging(), await list_all()) == (
+        {"__QUEUE_MODE__"},
+        {"__QUEUE_MODE__", "g"},
+    )
+    assert await add() == "failed"
+
+
+async def test_own_group_of_a_queue_of_another_protocol_counts(
+    queen: Queen, queue: str, http: httpx.AsyncClient
+) -> None:
+    item = {"queue": queue, "payload": 1}
+    await http.post("/configure", json={"queue": queue, "options": {"maxSize": 1}})
+    await http.post("/push", json={"items": [item]})
+    await ack(queen, await pop(queen, queue, 1, group="g"), group="g")
+    [pushed] = (await http.post("/push", json={"items": [item]})).json()
+    assert pushed["status"] == "failed"
+
+
 @pytest.mark.parametrize("forget", [True, False])
 async def test_a_deleted_group_begins_anew_or_where_it_began(
     queen: Queen, name: str, *, forget: bool

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
+from laneway.domain.streams import STREAM
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import (
-    KEY,
     Options,
     make_settings,
     merge_options,
@@ -84,10 +84,13 @@ class Configuring:
         try:
             while True:
                 queue = await call.broker.get_queue(wanted.queue)
+                if STREAM not in queue.settings.options:
+                    # Made over another protocol, whose consumers read by it.
+                    await call.broker.note_own_group(wanted.queue)
                 settings, options = plan_change(queue, named)
                 with suppress(TransientConflict):
                     await call.broker.configure_queue(
-                        wanted.queue, settings, KEY, options, seen=queue.updated_at
+                        wanted.queue, settings, STREAM, options, seen=queue.updated_at
                     )
                     return await call.broker.get_queue(wanted.queue)
         except QueueNotFound:

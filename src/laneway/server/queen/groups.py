@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.domain.streams import STREAM
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, no_queue
 from laneway.server.queen.wire import (
@@ -19,11 +21,14 @@ from laneway.server.queen.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from laneway.domain.queues import Counts
     from laneway.domain.streams import Place, Subscription
     from laneway.server.calls import Call
+
+# By group and queue; queue 0: in any.
+Subscriptions: TypeAlias = "Mapping[tuple[str, int], Subscription]"
 
 # From here on a group counts as lagging.
 LAGGING = 60
@@ -86,9 +91,9 @@ class GroupDetail(msgspec.Struct, kw_only=True):
 
 
 async def list_groups(call: Call[None, None]) -> Answer:
-    subscriptions = {(item.group, item.queue_id): item for item in await _subscriptions(call)}
+    subscriptions = await _find_subscriptions(call)
     by_name: dict[str, list[Counts]] = {}
-    for count in await _visible_counts(call):
+    for count in await _counting(call, subscriptions):
         by_name.setdefault(count.group, []).append(count)
     return answer_json(
         200, [_show_group(name, counts, subscriptions) for name, counts in sorted(by_name.items())]
@@ -98,7 +103,7 @@ async def list_groups(call: Call[None, None]) -> Answer:
 async def list_lagging(call: Call[Lagging, None]) -> Answer:
     least = call.parameters.min_lag_seconds
     shown = []
-    for count in await _visible_counts(call):
+    for count in await _counting(call, await _find_subscriptions(call)):
         lag = _show_lag(count)
         if count.oldest is not None and lag.lag_seconds >= least:
             fields = msgspec.structs.asdict(lag)
@@ -138,9 +143,7 @@ def show_place(place: Place) -> PartitionLag:
     )
 
 
-def _show_group(
-    name: str, counts: Sequence[Counts], subscriptions: dict[tuple[str, int], Subscription]
-) -> GroupShown:
+def _show_group(name: str, counts: Sequence[Counts], subscriptions: Subscriptions) -> GroupShown:
     queues = [_show_lag(count) for count in counts]
     longest = max((queue.lag_seconds for queue in queues), default=0)
     known = [
@@ -182,8 +185,25 @@ async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
     return [count for count in await call.broker.counts() if call.identity.may_use(count.queue)]
 
 
-async def _subscriptions(call: Call[Any, Any]) -> list[Subscription]:
-    return await call.broker.list_subscriptions()
+async def _counting(call: Call[Any, Any], subscriptions: Subscriptions) -> list[Counts]:
+    """Return the counts without queues' own groups that count for nothing: laneway.counting_groups."""
+    unread = {
+        queue.queue_id
+        for queue in await call.broker.list_queues()
+        if STREAM in queue.settings.options
+        and len(queue.groups) > 1
+        and (DEFAULT_GROUP, queue.queue_id) not in subscriptions
+        and (DEFAULT_GROUP, 0) not in subscriptions
+    }
+    return [
+        count
+        for count in await _visible_counts(call)
+        if count.group != DEFAULT_GROUP or count.queue_id not in unread
+    ]
+
+
+async def _find_subscriptions(call: Call[Any, Any]) -> Subscriptions:
+    return {(each.group, each.queue_id): each for each in await call.broker.list_subscriptions()}
 
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (

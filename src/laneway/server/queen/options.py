@@ -11,14 +11,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from laneway.domain.settings import QueueSettings
+from laneway.domain.streams import STREAM
 from laneway.server.queen.wire import LONGEST
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.domain.settings import QueueChanges
-
-# Where a queue keeps what it was configured with, among its options.
-KEY = "queen"
 
 Stored: TypeAlias = Mapping[str, Any]
 _Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
@@ -87,7 +85,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 def read_stored(queue: Queue) -> Stored:
     """Return what the queue was configured with: options that were named, namespace and task."""
-    stored: Stored = queue.settings.options.get(KEY, {})
+    stored: Stored = queue.settings.options.get(STREAM, {})
     return stored
 
 
@@ -107,7 +105,7 @@ def name_parts(name: str) -> dict[str, str]:
 
 def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
     """Return how a new queue is made; a stream's queue is ordered."""
-    options = {KEY: dict(stored)}
+    options = {STREAM: dict(stored)}
     return replace(
         QueueSettings(ordered=True, record_events=record_events, options=options),
         **derive(stored),

@@ -1,5 +1,6 @@
 -- Where a group begins in a queue it has not read yet: as it asked at its first contact (p_start: all, new, or time with
 -- a moment), unless something is remembered from before. What was asked first is remembered.
+-- For the queue's own group, which is there always, it is noted that somebody reads by it.
 -- Locks: the row. Errors: LW404 unknown queue, LW422 a bad start, or a name too long.
 create or replace function laneway.subscribe(p_queue text, p_name text, p_start text, p_from timestamptz, out start text, out since timestamptz)
 language plpgsql set search_path = '' as $$

@@ -1,5 +1,5 @@
 -- What streams need from time to time: messages that waited longer than their queue's maxWaitTimeSeconds become dead
--- letters, at most p_limit; dead letters of queues that keep none go; so do leases that hold nothing any more, and traces
+-- letters in its counting_groups, at most p_limit; dead letters of queues that keep none go; so do leases that hold nothing any more, and traces
 -- that are older than events are kept. p_trim: queues whose messages expire are shortened too, which costs a look at every
 -- lane of theirs. A queue that this fails in is told by a warning; the others are tended. Answers the queues in which something died.
 -- Locks: the readers' advisory locks, never waiting for one. Errors: none.
@@ -27,7 +27,7 @@ begin
         select r.reader_id, r.lane_id, r.group_id from laneway.consumer_group g join laneway.reader r on r.group_id = g.group_id and r.ready
          cross join lateral (select p.segment, p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
          cross join lateral (select m.created_at from laneway.message m where m.segment >= p.segment and m.lane_id = r.lane_id and m.seq > p.seq order by m.seq limit 1) m
-         where g.queue_id = v_queue.queue_id and m.created_at < clock_timestamp() - v_queue.longest order by r.reader_id
+         where g.group_id = any ((select laneway.counting_groups(v_queue.queue_id))::int[]) and m.created_at < clock_timestamp() - v_queue.longest order by r.reader_id
       loop
         exit when v_left <= 0;
         continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);

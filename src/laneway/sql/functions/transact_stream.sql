@@ -61,7 +61,7 @@ begin
   for v_item in
     select q.name, (q.options -> 'queen' ->> 'maxSize')::bigint as most from laneway.queue q
      where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.guards & 2 > 0
-       and (select max(c.queued + c.processing) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = q.queue_id)) c) > (q.options -> 'queen' ->> 'maxSize')::bigint
+       and (select max(c.queued + c.processing) from laneway.counts(laneway.counting_groups(q.queue_id)) c) > (q.options -> 'queen' ->> 'maxSize')::bigint
      order by q.queue_id limit 1
   loop
     raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most

@@ -119,6 +119,28 @@ async def test_what_dies_together_keeps_its_order(
     assert moved == texts
 
 
+async def test_what_was_received_too_often_goes_back_where_its_target_is_missing(
+    session: Session, pair: Pair
+) -> None:
+    await session.execute(
+        "select laneway.configure_queue('work', '{\"max_attempts\": 2}', 'sqs', $1)",
+        json.dumps({"dead_letter_queue": "nowhere", "most_receives": 1}),
+    )
+    await bury(session, pair.source, ['"by hand"'])
+    await push(session, pair.source, ["1"])
+    for _ in range(2):
+        taken = await claim(session, pair.source, 1)
+        await nack(session, taken)
+    left = await count(session, pair.source)
+    assert (left.queued, left.dead) == (0, 2)
+    assert await redrive(session) == {pair.source.queue_id: 1}
+    assert await redrive(session) == {}
+    [again] = await claim(session, pair.source, 5)
+    assert (again.body, again.attempt) == ("1", 1)
+    left = await count(session, pair.source)
+    assert (left.processing, left.dead) == (1, 1)
+
+
 async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> None:
     await bury(session, pair.source, ["1"])
     await redrive(session)

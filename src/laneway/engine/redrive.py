@@ -53,7 +53,7 @@ class Redrive:
         self._core.announce_change()
 
     async def redrive_dead(self, queue: str) -> int:
-        """Put what is dead in a queue where its options say; return how many were."""
+        """Put what is dead in a queue where its options say, or back; return how many were."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             rows = await procedures.redrive_dead(

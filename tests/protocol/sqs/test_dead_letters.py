@@ -191,6 +191,16 @@ def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -
     assert (refusal.code, refusal.status) == ("ResourceNotFoundException", 404)
 
 
+def test_messages_stay_while_their_dead_letter_queue_is_deleted(sqs: SQSClient, pair: Pair) -> None:
+    sqs.delete_queue(QueueUrl=pair.dead)
+    sent = send(sqs, pair.source, "poison")
+    fail(sqs, pair.source, times=5)
+    # Also one whose time runs out once too often.
+    drain(sqs, pair.source, 1, VisibilityTimeout=1)
+    sqs.set_queue_attributes(QueueUrl=pair.source, Attributes={"RedrivePolicy": ""})
+    assert [message["MessageId"] for message in drain(sqs, pair.source, 1)] == [sent]
+
+
 def test_dead_letters_go_elsewhere(sqs: SQSClient, pair: Pair, make: Callable[..., str]) -> None:
     other = make(fifo=pair.dead.endswith(".fifo"))
     send(sqs, pair.dead, "sent directly")

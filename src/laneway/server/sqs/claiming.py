@@ -113,7 +113,10 @@ async def _drop_expired(
 async def _bury_exhausted(
     exchange: Exchange, queue: Queue, deliveries: list[Delivery]
 ) -> list[Delivery]:
-    """Put what was received as often as it may be into the dead-letter queue."""
+    """Put what was received as often as it may be into the dead-letter queue.
+
+    Where that was deleted it goes back, to be received anew.
+    """
     most = read_most_receives(queue)
     if most is None or all(delivery.attempt <= most for delivery in deliveries):
         return deliveries

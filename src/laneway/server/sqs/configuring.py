@@ -79,6 +79,8 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
     change = plan_change(attributes)
     if "RedrivePolicy" in attributes:
         change.options["arn"] = exchange.write_arn(queue.name)
+        # What is dead by the policy there was goes where that said.
+        await exchange.broker.redrive_dead(queue.name)
     await exchange.broker.configure_queue(queue.name, change.settings, SECTION, change.options)
 
 

@@ -1,6 +1,7 @@
 -- Puts dead letters of a queue (null: of every queue) into the queue that its options name for them
--- (sqs.dead_letter_queue), oldest first, at most p_limit of each. A queue that names none, or one that is not there,
--- keeps its own. Answers the queues that got some, and how many.
+-- (sqs.dead_letter_queue), oldest first, at most p_limit of each. Where that is not there, those that were received too often
+-- (sqs.most_receives) go back into their own queue, attempts from zero. A queue that names none keeps its own. Answers the
+-- queues that got some, and how many.
 -- Locks: the readers' advisory locks, in order; the letters' rows; those of push_many. Errors: none of its own.
 create or replace function laneway.redrive_dead(p_queue_id int default null, p_limit int default 1000) returns table (queue_id int, messages int)
 language plpgsql set search_path = '' as $$
@@ -14,7 +15,7 @@ begin
            -- The claim that was one too many showed the message to nobody.
            (q.options #>> '{sqs,most_receives}')::int as most_receives
       from laneway.queue q
-      join laneway.queue t on t.name = q.options #>> '{sqs,dead_letter_queue}'
+      left join laneway.queue t on t.name = q.options #>> '{sqs,dead_letter_queue}'
       join laneway.consumer_group g on g.queue_id = q.queue_id and g.name = 'default'
      where (q.options #>> '{sqs,dead_letter_queue}') is not null and (p_queue_id is null or q.queue_id = p_queue_id) and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
      order by q.queue_id
@@ -22,6 +23,18 @@ begin
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
        from (select distinct d.reader_id from (select o.reader_id from laneway.dead_letter o where o.group_id = v_source.group_id order by o.died_at, o.seq limit p_limit) d
               order by d.reader_id offset 0) r;
+    if v_source.target_id is null then
+      select count(*)::int into messages
+        from (select array_agg(d.segment) as segments, array_agg(d.lane_id) as lanes, array_agg(d.seq) as seqs
+                from (select o.segment, o.lane_id, o.seq, o.attempt from laneway.dead_letter o where o.group_id = v_source.group_id order by o.died_at, o.seq limit p_limit) d
+               where d.attempt > v_source.most_receives) d
+       cross join lateral laneway.move_messages(v_source.group_id, d.segments, d.lanes, d.seqs, 'dead', 'queued') m;
+      if messages > 0 then
+        queue_id := v_source.queue_id;
+        return next;
+      end if;
+      continue;
+    end if;
     with taken as (
       delete from laneway.dead_letter where ctid = any (array(
         select d.ctid from laneway.dead_letter d where d.group_id = v_source.group_id order by d.died_at, d.seq limit p_limit for update skip locked)) returning *)

@@ -342,3 +342,16 @@ async def test_function_changed_by_hand_is_restored(
     ]
     assert (await install(connection, package=SMALL)).applied == ("function answer",)
     assert await connection.fetchval("select laneway.answer()") == 42
+
+
+async def test_setting_of_a_function_changed_by_hand_is_restored(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await install(connection)
+    await connection.execute("alter function laneway.ack_many reset all")
+    await connection.execute("alter function laneway.expire set enable_seqscan = on")
+    await connection.execute("alter function laneway.size_of set work_mem = '1GB'")
+    changed = ("function ack_many", "function expire", "function size_of")
+    assert tuple(problem.subject for problem in await verify(connection)) == changed
+    assert (await install(connection)).applied == changed
+    assert await verify(connection) == []

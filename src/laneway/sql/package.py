@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 RoutineKind = Literal["function", "view"]
 
 _MIGRATION_NAME = re.compile(r"(?P<version>\d{3,})_(?P<name>[a-z0-9_]+)")
+_COMMENT = re.compile(r"^--.*$", re.MULTILINE)
+_BODY = re.compile(r"\bas\s+['$]|\breturn\b")
+_SETTING = re.compile(r"\bset (\w+) = ('[^']*'|\w+)")
 _ROUTINE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -50,6 +53,12 @@ class Routine:
     @property
     def checksum(self) -> str:
         return _checksum(self.text)
+
+    @property
+    def settings(self) -> frozenset[tuple[str, str]]:
+        """What a function sets while it runs: between its name and its body."""
+        head = _BODY.split(_COMMENT.sub("", self.text), maxsplit=1)[0]
+        return frozenset((name, value.strip("'")) for name, value in _SETTING.findall(head))
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 class Record:
     """Migrations are (name, checksum) by version, routines (kind, checksum) by name.
 
-    bodies: what functions really do, where they say it as text.
+    bodies: what functions really do, where they say it as text; settings: what they set meanwhile.
     """
 
     migrations: Mapping[int, tuple[str, str]]
     routines: Mapping[str, tuple[RoutineKind, str]]
     existing: Mapping[tuple[RoutineKind, str], int]
     bodies: Mapping[str, str]
+    settings: Mapping[str, frozenset[tuple[str, str]]]
 
     @property
     def version(self) -> int:
@@ -39,7 +40,13 @@ class Record:
             noted == (routine.kind, routine.checksum)
             and self.count(routine) == 1
             # PostgreSQL keeps a body as it was written; a view's text it does not.
-            and (routine.kind == "view" or self.bodies.get(routine.name, "") in routine.text)
+            and (routine.kind == "view" or self._does_as_shipped(routine))
+        )
+
+    def _does_as_shipped(self, routine: Routine) -> bool:
+        return (
+            self.bodies.get(routine.name, "") in routine.text
+            and self.settings.get(routine.name) == routine.settings
         )
 
 
@@ -57,7 +64,14 @@ async def read_record(connection: asyncpg.Connection) -> Record:
         routines={row["name"]: (row["kind"], row["checksum"]) for row in routines},
         existing={(row["kind"], row["name"]): row["count"] for row in existing},
         bodies={row["name"]: row["body"] for row in bodies},
+        settings={row["name"]: _read_settings(row["settings"]) for row in bodies},
     )
+
+
+def _read_settings(settings: list[str]) -> frozenset[tuple[str, str]]:
+    """Return names and values; a value that is a list of nothing is kept as ""."""
+    pairs = (setting.partition("=") for setting in settings)
+    return frozenset((name, value.strip('"')) for name, _, value in pairs)
 
 
 _IS_BOOTSTRAPPED = """
@@ -73,6 +87,6 @@ from pg_catalog.pg_class c where c.relnamespace = 'laneway'::regnamespace and c.
 """
 
 _BODIES = """
-select p.proname::text as name, p.prosrc as body
+select p.proname::text as name, p.prosrc as body, coalesce(p.proconfig, '{}') as settings
 from pg_catalog.pg_proc p where p.pronamespace = 'laneway'::regnamespace
 """

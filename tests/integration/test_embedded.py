@@ -21,6 +21,7 @@ import pytest
 from laneway.embedded import EmbeddedPostgres, find_running
 from laneway.embedded.account import Account, choose_account
 from laneway.embedded.binaries import SHARED, find_bundled
+from laneway.embedded.directory import DataDirectory
 from laneway.embedded.errors import (
     DataDirectoryInUse,
     DataDirectoryUnusable,
@@ -277,10 +278,23 @@ async def test_server_is_not_disturbed_by_a_refused_second_start(data_dir: Path)
 async def test_long_and_odd_paths_work(data_dir: Path) -> None:
     odd = data_dir / ("deep" * 20) / "söme, dir @ho me"
     async with embed(odd) as server:
-        folder = Path(find_running(odd).partition("host=")[2].partition("&")[0])  # type: ignore[union-attr]  # running, so not None
+        folder = _find_socket_folder(odd)
         assert await _answers(server.dsn)
         assert folder.exists()
     assert not folder.exists()
+
+
+async def test_socket_of_a_killed_program_is_removed_by_the_next_start(data_dir: Path) -> None:
+    deep = data_dir / ("deep" * 20)
+    program = Program(deep)
+    left = _find_socket_folder(deep)
+    program.end(signal.SIGKILL)
+    await asyncio.to_thread(wait_for_end, program.server_pid)
+    assert left.parent == Path("/tmp")  # noqa: S108 - where it is made, for its path is short
+    async with embed(deep):
+        assert _find_socket_folder(deep).exists()
+        assert not left.exists()
+    assert not (deep / "socket").exists()
 
 
 async def test_cluster_left_by_halves_is_made_anew(data_dir: Path) -> None:
@@ -330,6 +344,20 @@ async def test_ordinary_user_runs_the_server_as_themselves(data_dir: Path) -> No
         assert (data_dir / "lock").stat().st_uid == nobody.pw_uid
     finally:
         program.end()
+
+
+@as_root
+def test_directory_that_cannot_be_reached_is_told(data_dir: Path) -> None:
+    nobody = pwd.getpwnam("nobody")
+    data_dir.mkdir(mode=0o700)
+    with pytest.raises(AssertionError, match=r"DataDirectoryUnusable.* Permission denied as this"):
+        Program(data_dir / "below", Account(nobody.pw_uid, nobody.pw_gid))
+
+
+def test_file_is_no_directory(data_dir: Path) -> None:
+    data_dir.touch()
+    with pytest.raises(DataDirectoryUnusable, match="it is not a directory"):
+        DataDirectory(data_dir).acquire()
 
 
 @as_root
@@ -402,3 +430,9 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _find_socket_folder(data_dir: Path) -> Path:
+    dsn = find_running(data_dir)
+    assert dsn is not None
+    return Path(dsn.partition("host=")[2].partition("&")[0])

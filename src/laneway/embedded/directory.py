@@ -3,6 +3,7 @@
 .laneway/lock           held by the program while it runs; names its process
 .laneway/postgres/      PostgreSQL's own files, owned by the account it runs under
 .laneway/postgres.log   what the server said
+.laneway/socket         names the folder of its socket, while that is elsewhere
 """
 
 from __future__ import annotations
@@ -41,15 +42,18 @@ class DataDirectory:
     def log(self) -> Path:
         return self.root / "postgres.log"
 
+    @property
+    def _socket_note(self) -> Path:
+        return self.root / "socket"
+
     def acquire(self) -> DirectoryLock:
         """Become the directory's one owner, until release or until this process is gone."""
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            reason = f"{error.strerror} as this user"
-            if self.root.exists() and not self.root.is_dir():
-                reason = "it is not a directory"
+            is_file = isinstance(error, FileExistsError)
+            reason = "it is not a directory" if is_file else f"{error.strerror} as this user"
             raise DataDirectoryUnusable(self.root, reason) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,6 +64,20 @@ class DataDirectory:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         return DirectoryLock(descriptor)
+
+    def read_socket_folder(self) -> Path | None:
+        """Return where the last owner had its socket, if that was killed before it removed it."""
+        try:
+            return Path(self._socket_note.read_text())
+        except FileNotFoundError:
+            return None
+
+    def note_socket_folder(self, folder: Path | None) -> None:
+        """None: there is none any more."""
+        if folder is None:
+            self._socket_note.unlink(missing_ok=True)
+        else:
+            self._socket_note.write_text(str(folder))
 
     def rotate_log(self) -> None:
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG:

@@ -89,13 +89,19 @@ class ServerProcess:
                     break
             self._process = None
         remove_folder(self.socket_folder)
+        self._directory.note_socket_folder(None)
 
     def _clear_the_way(self) -> None:
-        left = read_postmaster(self._cluster)
+        # A server that was killed left its file; one that stopped without its program, only the note.
+        postmaster = read_postmaster(self._cluster)
+        left = [postmaster and postmaster.socket_folder, self._directory.read_socket_folder()]
         end_orphans(self._cluster, patience=STOP_PATIENCE)
         remove_stale_files(self._cluster, self.socket_folder)
-        if left is not None and left.socket_folder != self.socket_folder:
-            remove_folder(left.socket_folder)
+        for folder in left:
+            if folder is not None and folder != self.socket_folder:
+                remove_folder(folder)
+        if self.socket_folder != self._cluster:
+            self._directory.note_socket_folder(self.socket_folder)
         self._directory.rotate_log()
 
     def _spawn(self) -> subprocess.Popen[bytes]:

@@ -147,6 +147,46 @@ async def test_with_a_message_that_dies_goes_back_what_is_behind_it(connect: Con
     assert rest["attempts"] in (None, [None, None])
 
 
+async def test_of_two_messages_with_one_key_a_lease_settles_the_one_it_holds(
+    connect: Connect,
+) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    shared: int = await session.fetchval("select laneway.create_group('stream', 'shared', false)")
+    for _ in range(3):
+        await push(session, queue, "a", "k")
+        await session.execute("delete from laneway.dedup_key")
+    held = [await claim(session, shared, 1) for _ in range(3)]
+    seqs = [run["first_seq"] for run in held]
+
+    async def settle_shared(*items: tuple[Any, str]) -> list[str]:
+        rows = await session.fetch(
+            "select * from laneway.settle_stream($1, $2, null, null, $3, $4, $5, null) order by idx",
+            [held[0]["lane_id"] for _ in items],
+            ["k" for _ in items],
+            ["shared" for _ in items],
+            [lease for lease, _ in items],
+            [action for _, action in items],
+        )
+        return [row["outcome"] for row in rows]
+
+    async def list_held() -> list[int]:
+        found: list[int] = await session.fetchval(
+            "select array_agg(first_seq order by first_seq) from laneway.claim where group_id = $1",
+            shared,
+        )
+        return found
+
+    first, second, third = (run["token"] for run in held)
+    lost = "00000000-0000-4000-8000-000000000000"
+    assert await settle_shared((lost, "ack")) == ["lease"]
+    assert await settle_shared((second, "retry")) == ["requeued"]
+    assert await list_held() == [seqs[0], seqs[2]]
+    assert await settle_shared((second, "ack")) == ["lease"]
+    assert await settle_shared((third, "ack"), (first, "ack")) == ["completed", "completed"]
+    assert await list_held() is None
+
+
 async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)

@@ -42,7 +42,7 @@ begin
   v_now := clock_timestamp();
 
   for v_item in
-    select f.idx + 1 as n, f.segment, f.seq, f.token, f.until from laneway.resolve_keys(v_readers, p_lanes, p_keys, p_segments, p_seqs) f
+    select f.idx + 1 as n, f.segment, f.seq, f.token, f.until from laneway.resolve_keys(v_readers, p_lanes, p_keys, p_segments, p_seqs, p_leases) f
   loop
     v_places[v_item.n] := v_item.seq;
     v_lease := p_leases[v_item.n];

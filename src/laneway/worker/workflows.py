@@ -6,9 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections import Counter
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
@@ -19,6 +17,7 @@ from laneway.domain.runs import RunStatus
 from laneway.library.arguments import check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
+from laneway.worker.branches import Branch, find_place, within_run, within_step
 from laneway.worker.handlers import name_of
 from laneway.worker.policies import Reject, Retry, Snooze, describe
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_current: ContextVar[_Progress] = ContextVar("laneway workflow")
-
 logger = logging.getLogger(__name__)
 
 # A timer with less to go is waited for by the worker itself, in seconds.
@@ -42,13 +39,15 @@ SHORT = 1.0
 # How long a timer lets other branches go first, in seconds.
 MOMENT = 0.01
 
+TIMER = "sleep"
+
 PAUSE = timedelta(seconds=1)
 
 NO_RETRY = Retry(max_attempts=1)
 
 
 class _Halt(BaseException):
-    """Ends a run's function at a step; no error, which it might handle. `_Progress.halt` says why."""
+    """Ends a run's function at a step; no error, which it might handle. `Progress.halt` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +78,28 @@ def step(
     """Make an asynchronous function a step of workflows: finished once, it is not run again.
 
     Its result is kept as JSON. retry: tries within the step; without one, an error is the
-    workflow's to handle. Outside of a workflow it is the function it was.
+    workflow's to handle. Outside of a workflow it is the function it was, and within another step
+    a part of that.
     """
 
     def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         if not inspect.iscoroutinefunction(inner):
             raise InvalidSetting(f"step {name_of(inner)} is not asynchronous: make it an async def")
-        label = name or inner.__name__
+        laneway_step = name or inner.__name__
 
         @functools.wraps(inner)
         async def call(*arguments: P.args, **options: P.kwargs) -> T:
-            progress = _current.get(None)
-            if progress is None:
+            place = find_place()
+            if place is None:
                 return await inner(*arguments, **options)
-            result: T = await progress.run_step(
-                label, lambda: inner(*arguments, **options), retry=retry
-            )
+            result: T
+            if isinstance(place, Branch):
+                key = place.number(laneway_step)
+                result = await place.progress.run_step(
+                    key, lambda: inner(*arguments, **options), retry=retry
+                )
+            else:
+                result = await _try(lambda: inner(*arguments, **options), retry)
             return result
 
         return call
@@ -103,16 +108,31 @@ def step(
 
 
 async def sleep(duration: timedelta) -> None:
-    """Wait in a workflow, however long: no worker is held up, and a restart does not begin anew."""
+    """Wait in a workflow, however long: no worker is held up, and a restart does not begin anew.
+
+    Elsewhere, and within a step, it is asyncio's.
+    """
+    place = find_place()
+    # Counted before it is checked: what a task of it has been counted as is used up.
+    key = place.number(TIMER) if isinstance(place, Branch) else ""
     check_time(duration, "duration")
-    progress = _current.get(None)
-    if progress is None:
-        await asyncio.sleep(duration.total_seconds())
+    if isinstance(place, Branch):
+        await place.progress.run_timer(key, duration)
     else:
-        await progress.run_timer(duration)
+        await asyncio.sleep(duration.total_seconds())
 
 
-class _Progress:
+def _label_of(coroutine: Any) -> str | None:
+    if not inspect.iscoroutine(coroutine):
+        return None
+    if coroutine.cr_code is sleep.__code__:
+        return TIMER
+    # A call of a step has its name in this variable, begun or not.
+    label: str | None = inspect.getcoroutinelocals(coroutine).get("laneway_step")
+    return label
+
+
+class Progress:
     """One run on its way: which steps are finished, and which comes next.
 
     halt: why its function ends before its time, if it does: how the run stands, or when it goes on.
@@ -127,17 +147,13 @@ class _Progress:
         self._run_id = run_id
         self._driver = driver
         self._finished = {item.step: item for item in finished}
-        self._calls: Counter[str] = Counter()
         self._began = monotonic()
         self._over = False
         # What is under way, and the tasks that do it: a workflow may have branches.
         self._work: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         self._timers: list[float] = []
 
-    async def run_step(
-        self, label: str, call: Callable[[], Awaitable[Any]], *, retry: Retry
-    ) -> Any:
-        key = self._number(label)
+    async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
         done: StepInfo | Stored | None = self._finished.get(key)
         if done is None:
             with self._at_work():
@@ -146,8 +162,7 @@ class _Progress:
                 done = await self._store(key, result=text)
         return None if done.result is None else decode_payload(done.result)
 
-    async def run_timer(self, duration: timedelta) -> None:
-        key = self._number("sleep")
+    async def run_timer(self, key: str, duration: timedelta) -> None:
         done: StepInfo | Stored | None = self._finished.get(key)
         since = self._began
         if done is None:
@@ -226,10 +241,6 @@ class _Progress:
         self.halt = why
         raise _Halt
 
-    def _number(self, label: str) -> str:
-        self._calls[label] += 1
-        return f"{label}#{self._calls[label]}"
-
 
 async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
     """Go on with the run that a message stands for, from its last finished step."""
@@ -251,7 +262,7 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
             return
         if run.status != "running":
             return
-        progress = _Progress(backend, run_id, driver, await backend.load_steps(run_id))
+        progress = Progress(backend, run_id, driver, await backend.load_steps(run_id))
         status, result, error = await _run(workflow, progress, run.arguments)
         match progress.halt:
             case None:
@@ -267,28 +278,26 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
 
 
 async def _run(
-    workflow: Workflow, progress: _Progress, arguments: str
+    workflow: Workflow, progress: Progress, arguments: str
 ) -> tuple[RunStatus, str | None, str | None]:
     """Call the function; return how it ended, which counts where it was not halted."""
-    mark = _current.set(progress)
     result, failure = None, None
-    try:
+    with within_run(progress, _label_of):
         try:
-            result = encode_result(await workflow.function(*decode_payload(arguments)))
-        except Snooze as error:
-            if progress.halt is None:
-                progress.halt = error.delay
-        except BaseException as error:
-            if _is_ended(error):
-                raise
-            # Whatever else it is, it is the run's result.
-            failure = describe(error)
-        await progress.finish()
-    except BaseException:
-        await progress.cancel()
-        raise
-    finally:
-        _current.reset(mark)
+            try:
+                result = encode_result(await workflow.function(*decode_payload(arguments)))
+            except Snooze as error:
+                if progress.halt is None:
+                    progress.halt = error.delay
+            except BaseException as error:
+                if _is_ended(error):
+                    raise
+                # Whatever else it is, it is the run's result.
+                failure = describe(error)
+            await progress.finish()
+        except BaseException:
+            await progress.cancel()
+            raise
     return RunStatus.COMPLETED if failure is None else RunStatus.FAILED, result, failure
 
 
@@ -297,7 +306,8 @@ async def _try(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
     while True:
         attempt += 1
         try:
-            return await call()
+            with within_step():
+                return await call()
         except (Reject, Snooze, _Halt):
             raise
         except BaseException as error:

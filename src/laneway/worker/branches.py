@@ -1,0 +1,152 @@
+"""Branches of a run: the tasks made in it, told apart alike however often it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from laneway.worker.workflows import Progress
+
+    # Of a coroutine: the name of the step that it calls, if it is such a call.
+    LabelOf: TypeAlias = Callable[[Any], str | None]
+
+# Where code runs: in a branch of a run, or within one of its steps.
+place: ContextVar[Branch | Literal["step"]] = ContextVar("laneway workflow")
+
+
+class Branch:
+    """A run's function, or a task made in it: what counts calls of steps.
+
+    Tasks are counted by the names of their functions, in the order in which the branch makes them
+    and not that of their first steps, which is another where finished steps return at once. So those
+    that a library makes now and then do not change what others are called. parent: the branch that
+    made it; making: the coroutine of the task that is being made.
+    """
+
+    __slots__ = ("_calls", "_first", "_forks", "_path", "making", "parent", "progress", "tasks")
+
+    def __init__(
+        self, progress: Progress, *, parent: Branch | None = None, making: Any = None
+    ) -> None:
+        self.progress = progress
+        self.parent = parent
+        self.making = making
+        # Those of the whole run.
+        self.tasks: WeakKeyDictionary[asyncio.Task[Any], Branch] = (
+            WeakKeyDictionary() if parent is None else parent.tasks
+        )
+        self._path = ""
+        self._first: str | None = None
+        self._calls: Counter[str] = Counter()
+        self._forks: Counter[str] = Counter()
+
+    def number(self, label: str) -> str:
+        """Return the key of the next call of a step."""
+        if self._first is not None:
+            key, self._first = self._first, None
+            return key
+        self._calls[label] += 1
+        return f"{self._path}{label}#{self._calls[label]}"
+
+    def fork(self, coroutine: Any, label: str | None) -> Branch:
+        """Return the branch of a task that runs the coroutine; label: it is the call of this step.
+
+        Such a call is the maker's, as if it awaited the step itself.
+        """
+        self.making = coroutine
+        child = Branch(self.progress, parent=self, making=coroutine)
+        if label is not None:
+            child._first = self.number(label)
+        name = getattr(coroutine, "__name__", type(coroutine).__name__)
+        self._forks[name] += 1
+        child._path = f"{self._path}{name}#{self._forks[name]}/"
+        return child
+
+
+def find_place() -> Branch | Literal["step"] | None:
+    found = place.get(None)
+    if isinstance(found, Branch) and (task := asyncio.current_task()) is not None:
+        # Several tasks may share one context.
+        return found.tasks.get(task, found)
+    return found
+
+
+@contextmanager
+def within_step() -> Iterator[None]:
+    """Have what is called be part of a step: steps and timers are plain functions in it."""
+    mark = place.set("step")
+    try:
+        yield
+    finally:
+        # A coroutine that is closed may be closed from anywhere.
+        with suppress(ValueError):
+            place.reset(mark)
+
+
+@contextmanager
+def within_run(progress: Progress, label_of: LabelOf) -> Iterator[Branch]:
+    """Have what is called be a run's function, and the tasks made in it its branches."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    found = loop.get_task_factory()
+    factory = found if isinstance(found, _Factory) else _Factory(found, label_of)
+    loop.set_task_factory(factory)
+    factory.runs += 1
+    root = Branch(progress)
+    if task is not None:
+        root.tasks[task] = root
+    mark = place.set(root)
+    try:
+        yield root
+    finally:
+        with suppress(ValueError):
+            place.reset(mark)
+        factory.runs -= 1
+        if not factory.runs and loop.get_task_factory() is factory:
+            loop.set_task_factory(factory.make)
+
+
+class _Factory:
+    """Makes a loop's tasks as before, and those of runs known to them; set while there are runs."""
+
+    def __init__(self, make: Any, label_of: LabelOf) -> None:
+        self.make = make
+        self.runs = 0
+        self._label_of = label_of
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
+    ) -> asyncio.Future[Any]:
+        context = options.get("context")
+        branch = find_place() if context is None else context.get(place)
+        # One that is set upon another of its kind gets each task twice.
+        if not isinstance(branch, Branch) or branch.making is coroutine:
+            return self._make(loop, coroutine, options)
+        child = branch.fork(coroutine, self._label_of(coroutine))
+        if context is None:
+            # The task copies the context. An eager one begins before it is known to be a task.
+            mark = place.set(child)
+            try:
+                task = self._make(loop, coroutine, options)
+            finally:
+                place.reset(mark)
+        else:
+            task = self._make(loop, coroutine, options)
+        if isinstance(task, asyncio.Task):
+            branch.tasks[task] = child
+        return task
+
+    def _make(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, options: dict[str, Any]
+    ) -> asyncio.Future[Any]:
+        if self.make is None:
+            return asyncio.Task(coroutine, loop=loop, **options)
+        made: asyncio.Future[Any] = self.make(loop, coroutine, **options)
+        return made

@@ -1,0 +1,139 @@
+"""Branches of runs: what their tasks are called, on every loop, and who else is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvloop
+
+from laneway.worker.branches import Branch, find_place, within_run, within_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRESS: Any = None
+
+
+def old_factory(loop: asyncio.AbstractEventLoop, coroutine: Any) -> asyncio.Task[Any]:
+    """Make a task as factories did before there were contexts to give."""
+    return asyncio.Task(coroutine, loop=loop)
+
+
+EAGER = getattr(asyncio, "eager_task_factory", None)
+
+
+def label_of(coroutine: Any) -> str | None:
+    return "part" if coroutine.__name__ == "part" else None
+
+
+async def part() -> str | None:
+    return key_of("part")
+
+
+def key_of(label: str) -> str | None:
+    place = find_place()
+    return place.number(label) if isinstance(place, Branch) else place
+
+
+async def branch(*waits: asyncio.Event) -> list[str | None]:
+    for event in waits:
+        await event.wait()
+    first = key_of("a")
+    await asyncio.sleep(0)
+    return [first, key_of("b"), *await asyncio.gather(part(), part())]
+
+
+def keys_below(path: str) -> list[str]:
+    return [f"{path}{key}" for key in ("a#1", "b#1", "part#1", "part#2")]
+
+
+@pytest.mark.parametrize(
+    ("make_loop", "factory"),
+    [
+        (asyncio.new_event_loop, None),
+        (asyncio.new_event_loop, old_factory),
+        (asyncio.new_event_loop, EAGER),
+        (uvloop.new_event_loop, None),
+        (uvloop.new_event_loop, EAGER),
+    ],
+)
+def test_branches_are_called_by_the_order_in_which_they_are_made(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], factory: Any
+) -> None:
+    async def flow() -> None:
+        loop, gate = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_task_factory(factory)
+        with within_run(PROGRESS, label_of):
+            late, early = (asyncio.create_task(branch(*waits)) for waits in ([gate], []))
+            assert await early == keys_below("branch#2/")
+            gate.set()
+            assert await late == keys_below("branch#1/")
+            async with asyncio.TaskGroup() as group:
+                third = group.create_task(branch(), name="third")
+            assert third.get_name() == "third"
+            assert third.result() == keys_below("branch#3/")
+            assert [*await asyncio.gather(part(), part())] == ["part#1", "part#2"]
+            assert key_of("part") == "part#3"
+            with within_step():
+                assert await asyncio.create_task(part()) == "step"
+                assert await asyncio.create_task(branch()) == ["step"] * 4
+            assert key_of("part") == "part#4"
+        assert loop.get_task_factory() is factory
+
+    loop = make_loop()
+    try:
+        loop.run_until_complete(flow())
+    finally:
+        loop.close()
+
+
+async def test_tasks_that_share_a_context_are_told_apart() -> None:
+    with within_run(PROGRESS, label_of):
+        context, gate = contextvars.copy_context(), asyncio.Event()
+        tasks = [
+            asyncio.create_task(branch(*waits), context=context) for waits in ([gate], [], [gate])
+        ]
+        await tasks[1]
+        gate.set()
+        assert [await task for task in tasks] == [keys_below(f"branch#{n}/") for n in (1, 2, 3)]
+
+
+async def test_runs_beside_each_other_and_other_tasks_are_told_apart() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def run() -> list[str | None]:
+        with within_run(PROGRESS, label_of):
+            await asyncio.sleep(0)
+            return await asyncio.create_task(branch())
+
+    first, other, second = await asyncio.gather(run(), branch(), run())
+    assert first == second == keys_below("branch#1/")
+    assert other == [None] * 4
+    assert loop.get_task_factory() is None
+
+
+async def test_factory_set_while_a_run_is_under_way_is_left() -> None:
+    loop = asyncio.get_running_loop()
+    with within_run(PROGRESS, label_of):
+        below: Any = loop.get_task_factory()
+
+        def theirs(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+            return below(loop, coroutine, **options)
+
+        loop.set_task_factory(theirs)
+        assert await asyncio.create_task(branch()) == keys_below("branch#1/")
+
+        async def run() -> list[str | None]:
+            with within_run(PROGRESS, label_of):
+                return await asyncio.create_task(branch())
+
+        # It has one of ours below and another above then.
+        assert await contextvars.Context().run(asyncio.create_task, run()) == keys_below(
+            "branch#1/"
+        )
+        assert loop.get_task_factory() is theirs
+    assert loop.get_task_factory() is theirs
+    loop.set_task_factory(None)

@@ -46,6 +46,12 @@ async def in_limits(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
     return await in_gather(*(asyncio.wait_for(branch, 20) for branch in branches))
 
 
+async def in_wait(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
+    tasks = [asyncio.create_task(branch) for branch in branches]
+    await asyncio.wait(tasks)
+    return [task.result() for task in tasks]
+
+
 together = pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_limits])
 
 
@@ -303,7 +309,7 @@ async def test_long_timer_holds_no_step_back_that_comes_after_something_else(
     assert log == ["branch", "part"]
 
 
-@together
+@pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_wait])
 async def test_run_is_put_off_at_once_where_all_branches_wait_for_timers(
     lane: Connection, address: str, queue: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 import uvloop
@@ -14,7 +16,7 @@ from laneway.worker.branches import Branch, find_place, within_run, within_step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROGRESS: Any = None
+PROGRESS: Any = SimpleNamespace(tasks=WeakKeyDictionary())
 
 
 def old_factory(loop: asyncio.AbstractEventLoop, coroutine: Any) -> asyncio.Task[Any]:

@@ -7,13 +7,13 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from typing import TypeAlias
 
-    from laneway.worker.workflows import Progress
+    from laneway.worker.progress import Progress
 
     # Of a coroutine: the name of the step that it calls, if it is such a call.
     LabelOf: TypeAlias = Callable[[Any], str | None]
@@ -31,7 +31,7 @@ class Branch:
     made it; making: the coroutine of the task that is being made.
     """
 
-    __slots__ = ("_calls", "_first", "_forks", "_path", "making", "parent", "progress", "tasks")
+    __slots__ = ("_calls", "_first", "_forks", "_path", "making", "parent", "progress", "task")
 
     def __init__(
         self, progress: Progress, *, parent: Branch | None = None, making: Any = None
@@ -39,10 +39,7 @@ class Branch:
         self.progress = progress
         self.parent = parent
         self.making = making
-        # Those of the whole run.
-        self.tasks: WeakKeyDictionary[asyncio.Task[Any], Branch] = (
-            WeakKeyDictionary() if parent is None else parent.tasks
-        )
+        self.task: ref[asyncio.Task[Any]] | None = None
         self._path = ""
         self._first: str | None = None
         self._calls: Counter[str] = Counter()
@@ -75,7 +72,7 @@ def find_place() -> Branch | Literal["step"] | None:
     found = place.get(None)
     if isinstance(found, Branch) and (task := asyncio.current_task()) is not None:
         # Several tasks may share one context.
-        return found.tasks.get(task, found)
+        return found.progress.tasks.get(task, found)
     return found
 
 
@@ -101,7 +98,7 @@ def within_run(progress: Progress, label_of: LabelOf) -> Iterator[Branch]:
     factory.runs += 1
     root = Branch(progress)
     if task is not None:
-        root.tasks[task] = root
+        progress.tasks[task] = root
     mark = place.set(root)
     try:
         yield root
@@ -140,7 +137,8 @@ class _Factory:
         else:
             task = self._make(loop, coroutine, options)
         if isinstance(task, asyncio.Task):
-            branch.tasks[task] = child
+            child.task = ref(task)
+            branch.progress.tasks[task] = child
         return task
 
     def _make(
@@ -150,3 +148,46 @@ class _Factory:
             return asyncio.Task(coroutine, loop=loop, **options)
         made: asyncio.Future[Any] = self.make(loop, coroutine, **options)
         return made
+
+
+def forgive(error_of: Branch) -> None:
+    """Have nobody complain of what a branch and those it was made in end with."""
+    branch: Branch | None = error_of
+    while branch is not None:
+        if branch.task is not None and (task := branch.task()) is not None:
+            task.add_done_callback(_look_at_error)
+        branch = branch.parent
+
+
+def waits_for_tasks(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
+    """Tell whether a task waits for nothing but some of these tasks, as far as can be seen."""
+    waiter = getattr(task, "_fut_waiter", None)
+    if waiter is None or waiter.done():
+        return False
+    if isinstance(waiter, asyncio.Task):
+        return waiter in tasks
+    if (gathered := getattr(waiter, "_children", None)) is not None:
+        return all(child in tasks for child in gathered)
+    return _waits_in_asyncio(task, tasks)
+
+
+def _look_at_error(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _waits_in_asyncio(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
+    """Tell whether a task is in the middle of a function of asyncio's that waits for tasks."""
+    frame, inner = None, task.get_coro()
+    while (deeper := getattr(inner, "cr_await", None)) is not None:
+        frame, inner = getattr(inner, "cr_frame", None), deeper
+    if frame is None:
+        return False
+    match frame.f_globals.get("__name__"), frame.f_code.co_name:
+        case "asyncio.taskgroups", _:
+            return True
+        case "asyncio.tasks", "_wait":
+            seen = frame.f_locals
+            return seen["timeout"] is None and all(item in tasks for item in seen["fs"])
+        case _:
+            return False

@@ -5,49 +5,32 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import logging
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from laneway.domain.errors import BrokerClosed, InvalidSetting, Retryable, RunNotFound
 from laneway.domain.runs import RunStatus
 from laneway.library.arguments import check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
-from laneway.worker.branches import Branch, find_place, within_run, within_step
+from laneway.worker.branches import Branch, find_place, within_run
 from laneway.worker.handlers import name_of
-from laneway.worker.policies import Reject, Retry, Snooze, describe
+from laneway.worker.policies import Retry, Snooze, describe
+from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from laneway.domain.backend import Backend
-    from laneway.domain.runs import DriveStatus, StepInfo, Stored
     from laneway.library.messages import Message
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
-
-# A timer with less to go is waited for by the worker itself, in seconds.
-SHORT = 1.0
-
-# How long a timer lets other branches go first, in seconds.
-MOMENT = 0.01
-
 TIMER = "sleep"
 
-PAUSE = timedelta(seconds=1)
-
 NO_RETRY = Retry(max_attempts=1)
-
-
-class _Halt(BaseException):
-    """Ends a run's function at a step; no error, which it might handle. `Progress.halt` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ def step(
                     key, lambda: inner(*arguments, **options), retry=retry
                 )
             else:
-                result = await _try(lambda: inner(*arguments, **options), retry)
+                result = await attempt(lambda: inner(*arguments, **options), retry)
             return result
 
         return call
@@ -130,116 +113,6 @@ def _label_of(coroutine: Any) -> str | None:
     # A call of a step has its name in this variable, begun or not.
     label: str | None = inspect.getcoroutinelocals(coroutine).get("laneway_step")
     return label
-
-
-class Progress:
-    """One run on its way: which steps are finished, and which comes next.
-
-    halt: why its function ends before its time, if it does: how the run stands, or when it goes on.
-    Then no step begins, whatever the function makes of it.
-    """
-
-    def __init__(
-        self, backend: Backend, run_id: str, driver: str, finished: list[StepInfo]
-    ) -> None:
-        self.halt: DriveStatus | timedelta | None = None
-        self._backend = backend
-        self._run_id = run_id
-        self._driver = driver
-        self._finished = {item.step: item for item in finished}
-        self._began = monotonic()
-        self._over = False
-        # What is under way, and the tasks that do it: a workflow may have branches.
-        self._work: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
-        self._timers: list[float] = []
-
-    async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
-        done: StepInfo | Stored | None = self._finished.get(key)
-        if done is None:
-            with self._at_work():
-                # As it will be read again: a tuple comes back as a list from the first time on.
-                text = encode_result(await _try(call, retry))
-                done = await self._store(key, result=text)
-        return None if done.result is None else decode_payload(done.result)
-
-    async def run_timer(self, key: str, duration: timedelta) -> None:
-        done: StepInfo | Stored | None = self._finished.get(key)
-        since = self._began
-        if done is None:
-            with self._at_work():
-                done = await self._store(key, timer=duration)
-                since = monotonic()
-        if not done.remaining:
-            return
-        end = since + done.remaining.total_seconds()
-        self._timers.append(end)
-        try:
-            while end - monotonic() > SHORT:
-                await self._wait_aside(end)
-            with self._at_work():
-                await asyncio.sleep(max(end - monotonic(), 0))
-        finally:
-            self._timers.remove(end)
-
-    async def finish(self) -> None:
-        """Have no more steps begin, and return once those of branches left behind are done."""
-        self._over = True
-        while self._work:
-            await asyncio.wait(list(self._work))
-
-    async def cancel(self) -> None:
-        """End the branches that are in the middle of a step."""
-        for task in self._work.values():
-            if task is not None:
-                task.cancel()
-        await self.finish()
-
-    async def _wait_aside(self, end: float) -> None:
-        """Wait for the other branches; where none has anything to do, the run goes on later."""
-        # One that stands before a step begins it first, and one whose step is done goes on.
-        await asyncio.sleep(MOMENT)
-        own = asyncio.current_task()
-        others = [work for work, task in self._work.items() if task is not own]
-        if not others:
-            self._stop(timedelta(seconds=max(min(self._timers) - monotonic(), 0)))
-        await asyncio.wait(
-            others,
-            timeout=max(end - monotonic() - SHORT, 0),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        if self._over or self.halt is not None:
-            raise _Halt
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._work[done] = asyncio.current_task()
-        try:
-            yield
-        finally:
-            del self._work[done]
-            done.set_result(None)
-
-    async def _store(
-        self, key: str, *, result: str | None = None, timer: timedelta | None = None
-    ) -> Stored:
-        try:
-            stored = await self._backend.store_step(
-                self._run_id, self._driver, key, result=result, timer=timer
-            )
-        except (Retryable, BrokerClosed) as error:
-            # Not the workflow's doing, and not for it to see.
-            logger.warning("run %s goes on later: %s", self._run_id, error)
-            self._stop(PAUSE)
-        if stored.status != "running":
-            self._stop(stored.status)
-        return stored
-
-    def _stop(self, why: DriveStatus | timedelta) -> NoReturn:
-        if isinstance(why, timedelta) and self.halt is not None:
-            why = min(why, self.halt) if isinstance(self.halt, timedelta) else self.halt
-        self.halt = why
-        raise _Halt
 
 
 async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
@@ -290,7 +163,7 @@ async def _run(
                 if progress.halt is None:
                     progress.halt = error.delay
             except BaseException as error:
-                if _is_ended(error):
+                if is_ended(error):
                     raise
                 # Whatever else it is, it is the run's result.
                 failure = describe(error)
@@ -299,25 +172,3 @@ async def _run(
             await progress.cancel()
             raise
     return RunStatus.COMPLETED if failure is None else RunStatus.FAILED, result, failure
-
-
-async def _try(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
-    attempt = 0
-    while True:
-        attempt += 1
-        try:
-            with within_step():
-                return await call()
-        except (Reject, Snooze, _Halt):
-            raise
-        except BaseException as error:
-            if _is_ended(error) or retry.is_over(attempt, error):
-                raise
-            await asyncio.sleep(retry.wait(attempt).total_seconds())
-
-
-def _is_ended(error: BaseException) -> bool:
-    """Tell whether the function was ended from outside, and did not fail."""
-    task = asyncio.current_task()
-    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-    return bool(cancelled) or isinstance(error, GeneratorExit)

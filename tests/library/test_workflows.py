@@ -463,7 +463,14 @@ def cancel() -> None:
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize(("fail", "reason"), [(leave, "SystemExit: 3"), (cancel, "CancelledError")])
+def close() -> None:
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    ("fail", "reason"),
+    [(leave, "SystemExit: 3"), (cancel, "CancelledError"), (close, "GeneratorExit")],
+)
 async def test_step_that_leaves_fails_its_run_and_not_the_worker(
     lane: Connection, address: str, fail: Callable[[], None], reason: str
 ) -> None:

@@ -59,7 +59,6 @@ def keys_below(path: str) -> list[str]:
         (asyncio.new_event_loop, old_factory),
         (asyncio.new_event_loop, EAGER),
         (uvloop.new_event_loop, None),
-        (uvloop.new_event_loop, EAGER),
     ],
 )
 def test_branches_are_called_by_the_order_in_which_they_are_made(

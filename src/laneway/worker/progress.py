@@ -197,7 +197,7 @@ class Progress:
 
 async def attempt(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
     """Run a step's function, as often as its policy has it."""
-    tries = 0
+    task, tries = asyncio.current_task(), 0
     while True:
         tries += 1
         try:
@@ -206,13 +206,18 @@ async def attempt(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
         except (Reject, Snooze, Halt):
             raise
         except BaseException as error:
-            if is_ended(error) or retry.is_over(tries, error):
+            if is_ended(error, task) or retry.is_over(tries, error):
                 raise
             await asyncio.sleep(retry.wait(tries).total_seconds())
 
 
-def is_ended(error: BaseException) -> bool:
-    """Tell whether the function was ended from outside, and did not fail."""
-    task = asyncio.current_task()
-    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-    return bool(cancelled) or isinstance(error, GeneratorExit)
+def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Tell whether a function that the task runs was ended from outside, and did not fail."""
+    match error:
+        case asyncio.CancelledError():
+            return task is not None and task.cancelling() > 0
+        case GeneratorExit():
+            # Raised by the function itself, or by whoever closes it: that is not its own task.
+            return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001 - does not raise
+        case _:
+            return False

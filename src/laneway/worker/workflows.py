@@ -154,6 +154,7 @@ async def _run(
     workflow: Workflow, progress: Progress, arguments: str
 ) -> tuple[RunStatus, str | None, str | None]:
     """Call the function; return how it ended, which counts where it was not halted."""
+    task = asyncio.current_task()
     result, failure = None, None
     with within_run(progress, _label_of):
         try:
@@ -163,7 +164,7 @@ async def _run(
                 if progress.halt is None:
                     progress.halt = error.delay
             except BaseException as error:
-                if is_ended(error):
+                if is_ended(error, task):
                     raise
                 # Whatever else it is, it is the run's result.
                 failure = describe(error)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import laneway
 from laneway import QueueSettings, Retry, step
@@ -27,6 +30,7 @@ from laneway.domain.errors import (
     Unavailable,
 )
 from laneway.domain.runs import RunStatus
+from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
 from tests.library.workers import look, make_app, program, running, settled, until
 
@@ -307,6 +311,28 @@ async def test_timer_holds_no_worker_and_does_not_begin_anew(
         assert await long.result(LONG) == "long"
     assert log.index("short awake") < log.index("long awake")
     assert log.count("long awake") == 1
+
+
+async def test_timer_is_no_failure_to_metrics_and_traces(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, name, metrics = make_app(address), f"flow-{uuid4().hex[:8]}", Metrics()
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    app.middleware(metrics)
+    app.middleware(trace(provider.get_tracer("test")))
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> str:
+        await laneway.sleep(timedelta(seconds=1.2))
+        return "awake"
+
+    async with running(app):
+        assert await (await lane.start(name, queue=queue)).result(LONG) == "awake"
+        await until(lambda: settled(lane, queue, 1))
+    timing, spans = metrics.timing(queue), exporter.get_finished_spans()
+    assert (timing.calls, timing.failures) == (2, 0)
+    assert [(span.status.is_ok, span.events) for span in spans] == [(True, ())] * 2
 
 
 async def test_timer_beside_a_step_leaves_the_step_alone(lane: Connection, address: str) -> None:

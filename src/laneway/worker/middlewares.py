@@ -6,6 +6,8 @@ from collections import Counter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from laneway.worker.policies import Snooze
+
 if TYPE_CHECKING:
     from laneway.worker.handlers import Middleware, Proceed, Work
 
@@ -14,7 +16,10 @@ BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, float("inf"))
 
 
 class Timing(NamedTuple):
-    """How often a queue's handlers ran, how often they raised, and how long they took."""
+    """How often a queue's handlers ran, how often they failed, and how long they took.
+
+    Snooze is no failure, and so no timer of a workflow is one.
+    """
 
     calls: int
     failures: int
@@ -36,6 +41,8 @@ class Metrics:
         began = perf_counter()
         try:
             return await proceed(work)
+        except Snooze:
+            raise
         except BaseException:
             self._failures[queue] += 1
             raise
@@ -74,7 +81,10 @@ class Metrics:
 
 
 def trace(tracer: Any) -> Middleware:
-    """Return a middleware that has a span for every call; tracer: OpenTelemetry's."""
+    """Return a middleware that has a span for every call; tracer: OpenTelemetry's.
+
+    What fails leaves its error in the span; Snooze is no failure.
+    """
 
     async def middleware(work: Work, proceed: Proceed) -> Any:
         queue = _name_queue(work)
@@ -86,7 +96,12 @@ def trace(tracer: Any) -> Middleware:
             else:
                 span.set_attribute("messaging.message.id", str(work.id))
                 span.set_attribute("messaging.laneway.attempt", work.attempt)
-            return await proceed(work)
+            try:
+                return await proceed(work)
+            except Snooze as error:
+                snooze = error
+        # Once the span is over, which would keep it.
+        raise snooze
 
     return middleware
 

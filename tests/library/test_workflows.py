@@ -585,6 +585,8 @@ async def test_step_outside_of_a_workflow_is_the_function() -> None:
         return a + 1
 
     assert await add(1) == 2
+    # Type checkers let it be a task.
+    assert await asyncio.create_task(add(1)) == 2
     with pytest.raises(InvalidSetting):
         step(print)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from laneway.worker.policies import Retry, Snooze, describe
 from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from laneway.domain.backend import Backend
     from laneway.library.messages import Message
@@ -42,14 +42,15 @@ class Workflow:
     function: Callable[..., Awaitable[Any]]
 
 
+# Of objects and not of Any, for which mypy takes what gather returns for Any.
 @overload
-def step(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]: ...
+def step(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, object, T]]: ...
 
 
 @overload
 def step(
     *, name: str | None = None, retry: Retry = NO_RETRY
-) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]: ...
+) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[object, object, T]]]: ...
 
 
 def step(
@@ -65,7 +66,7 @@ def step(
     a part of that.
     """
 
-    def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, object, T]]:
         if not inspect.iscoroutinefunction(inner):
             raise InvalidSetting(f"step {name_of(inner)} is not asynchronous: make it an async def")
         laneway_step = name or inner.__name__

@@ -310,6 +310,19 @@ async def test_unknown_worker_is_named(lane: Connection) -> None:
         await lane.backend.beat_worker("nobody", handled=0, failed=0)
 
 
+async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
+    lane: Connection, queue: str
+) -> None:
+    worker_id = await register(lane, queue, state=WorkerState.POLLING)
+    await lane.producer(queue).batch_enqueue(range(3))
+    for consumer, seconds in ((worker_id, 60), (worker_id, 900), ("another", 60)):
+        await lane.backend.claim(queue, lease=timedelta(seconds=seconds), consumer=consumer)
+    before = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
+    await lane.backend.hold_for_worker(worker_id, lease=timedelta(seconds=300))
+    after = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
+    assert [body for body in before if before[body] != after[body]] == ["0"]
+
+
 async def test_states_follow_one_another(lane: Connection, queue: str) -> None:
     admin, backend = lane.admin, lane.backend
     worker_id = await register(lane, queue)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from laneway import PartialFailure, Reject, Retry, Status, WorkerSettings
+from laneway import PartialFailure, QueueSettings, Reject, Retry, Status, WorkerSettings
 from laneway.domain.errors import InvalidSetting, QueueNotFound
 from laneway.domain.messages import LONGEST_TIME, OutgoingMessage
 from laneway.worker.middlewares import Metrics
@@ -178,6 +179,52 @@ async def test_hanging_handlers_hold_no_more_than_they_run(
         taken = await other.dequeue_many(1, wait=SECOND * 10)
         assert [message.attempt for message in taken] == [1]
         worker.shutdown(release=True)
+
+
+@pytest.mark.parametrize("n", [6, 12], ids=["taken at once", "taken meanwhile"])
+async def test_handler_that_blocks_the_loop_for_longer_than_the_locks_spends_no_attempts(
+    lane: Connection, address: str, queue: str, n: int
+) -> None:
+    """What waits for it, is taken meanwhile, or is on its way back is held as long as it blocks."""
+    app = make_app(address)
+    handled: list[tuple[int, int]] = []
+
+    @app.handler(queue, concurrency=6)
+    async def handle(message: Message) -> None:
+        handled.append((message.payload, message.attempt))
+        time.sleep(1.4)
+
+    await lane.admin.update_queue(queue, {"lease": SECOND})
+    await lane.producer(queue).batch_enqueue(range(n))
+    async with running(app):
+        await until(lambda: settled(lane, queue, n), within=60)
+    assert sorted(handled) == [(number, 1) for number in range(n)]
+
+
+async def test_handler_that_blocks_the_loop_spends_no_attempts_of_other_queues(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+    other = f"{queue}-healthy"
+    await lane.admin.create_queue(other, QueueSettings(lease=SECOND))
+    handled: list[tuple[int, int]] = []
+
+    @app.handler(queue, concurrency=1, prefetch=3)
+    async def block(_: Message) -> None:
+        time.sleep(1.4)
+
+    @app.handler(other, concurrency=1, prefetch=5)
+    async def handle(message: Message) -> None:
+        handled.append((message.payload, message.attempt))
+        await asyncio.sleep(0.1)
+
+    await lane.admin.update_queue(queue, {"lease": SECOND})
+    await lane.producer(queue).batch_enqueue(range(4))
+    await lane.producer(other).batch_enqueue(range(6))
+    async with running(app):
+        await until(lambda: settled(lane, other, 6), within=60)
+        await until(lambda: settled(lane, queue, 4), within=60)
+    assert sorted(handled) == [(number, 1) for number in range(6)]
 
 
 async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, address: str) -> None:

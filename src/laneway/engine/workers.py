@@ -35,6 +35,11 @@ class Workers:
                 connection, worker_id, handled=handled, failed=failed
             )
 
+    async def hold_for_worker(self, worker_id: str, *, lease: timedelta) -> None:
+        """Have all that a worker has in hand stay locked for at least so long from now."""
+        async with self._core.pool.lend() as connection:
+            await procedures.hold_for_worker(connection, worker_id, lease)
+
     async def step_worker(self, worker_id: str, to: WorkerState) -> None:
         """Bring a worker to a state by its own will."""
         async with self._core.pool.lend() as connection:

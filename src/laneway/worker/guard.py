@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from laneway.domain.workers import WorkerIdentity
     from laneway.library.connection import Target
     from laneway.library.messages import Message
+    from laneway.worker.holdings import Holdings, Lot
     from laneway.worker.runner import Counters
     from laneway.worker.slots import Slot
 
@@ -44,6 +45,7 @@ class Guard:
         identity: WorkerIdentity,
         heartbeat: timedelta,
         shortest_lease: timedelta,
+        holdings: Holdings,
         slots: Sequence[Slot],
         counters: Counters,
         on_order: Callable[[WorkerOrder], None],
@@ -56,6 +58,7 @@ class Guard:
         self._heartbeat = heartbeat.total_seconds()
         self._pause = self._heartbeat
         self._pace(shortest_lease.total_seconds())
+        self._holdings = holdings
         self._slots = slots
         self._counters = counters
         self._on_order = on_order
@@ -65,6 +68,8 @@ class Guard:
         self._loop = asyncio.get_running_loop()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
+        # Whether the worker's loop was asked something and has not answered: a handler blocks it.
+        self._asked = False
         self._ended = threading.Event()
         self._gone = asyncio.Event()
         self._thread = threading.Thread(target=self._live, name="laneway guard", daemon=True)
@@ -115,6 +120,7 @@ class Guard:
             while not self._ended.is_set():
                 try:
                     await self._extend(backend)
+                    await self._hold(backend)
                     if monotonic() >= next_beat:
                         next_beat = monotonic() + self._heartbeat
                         await self._beat(backend)
@@ -153,23 +159,48 @@ class Guard:
         self._tell(self._on_return)
         await self._extend(backend, due_only=False)
 
+    async def _hold(self, backend: Backend) -> None:
+        """Have locks last on that the worker cannot know of: its loop has not answered since last time.
+
+        Of what was claimed meanwhile it has not read the answer.
+        """
+        if self._asked:
+            lease = timedelta(seconds=self._pause * 2 * PART)
+            await backend.hold_for_worker(self._identity.worker_id, lease=lease)
+        else:
+            self._asked = True
+            self._tell(self._answer)
+
+    def _answer(self) -> None:
+        self._asked = False
+
     async def _extend(self, backend: Backend, *, due_only: bool = True) -> None:
+        """Have the locks of all that is in hand last on: also of what waits, or is on its way back."""
         now = monotonic()
-        due: dict[float, list[tuple[Slot, Sequence[Message]]]] = {}
+        due: dict[float, list[tuple[Lot, list[Message]]]] = {}
+        for lot, messages in self._holdings.group().items():
+            if not due_only or now - lot.since > lot.lease / PART:
+                due.setdefault(lot.lease, []).append((lot, messages))
+        for lease, lots in due.items():
+            held = [message for _, messages in lots for message in messages]
+            receipts = [message.receipt for message in held]
+            untils = await backend.extend(receipts, lease=timedelta(seconds=lease))
+            for lot, _ in lots:
+                lot.since = now
+            self._lose([message for message, until in zip(held, untils, strict=True) if not until])
+
+    def _lose(self, lost: Sequence[Message]) -> None:
+        if not lost:
+            return
+        self._holdings.drop(lost)
+        for message in lost:
+            message.lost = True
         for slot in self._slots:
             messages = slot.messages
-            if messages and (not due_only or now - slot.since > slot.lease / PART):
-                due.setdefault(slot.lease, []).append((slot, messages))
-        for lease, held in due.items():
-            receipts = [message.receipt for _, messages in held for message in messages]
-            untils = iter(await backend.extend(receipts, lease=timedelta(seconds=lease)))
-            for slot, messages in held:
-                if None in [next(untils) for _ in messages]:
-                    for message in messages:
-                        message.lost = True
-                    self._tell(self._on_lost, slot, messages)
-                elif slot.messages is messages:
-                    slot.since = now
+            if any(message.lost for message in messages):
+                for message in messages:
+                    message.lost = True
+                self._tell(self._on_lost, slot, messages)
 
     def _tell(self, call: Callable[..., None], *arguments: object) -> None:
         try:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from laneway.domain.backend import Backend
-    from laneway.domain.messages import Receipt
     from laneway.library.messages import Message
     from laneway.worker.handlers import Handler
+    from laneway.worker.holdings import Holdings
     from laneway.worker.policies import Failures
     from laneway.worker.runner import Counters
     from laneway.worker.settling import Settler
@@ -36,12 +36,14 @@ class Returns:
         *,
         backend: Backend,
         settler: Settler,
+        holdings: Holdings,
         counters: Counters,
         lease: timedelta,
     ) -> None:
         self._handler = handler
         self._backend = backend
         self._settler = settler
+        self._holdings = holdings
         self._counters = counters
         self._lease = lease.total_seconds()
 
@@ -53,13 +55,13 @@ class Returns:
             await self._nack([message], error, dead=True)
         else:
             self._counters.handled += 1
-            self._settler.ack_result(message.receipt, text, keep)
+            self._settler.ack_result(message, text, keep)
 
     async def settle(self, messages: Sequence[Message], error: BaseException) -> None:
         """Do with the messages what the error that the handler raised asks for."""
         match error:
             case Snooze(delay=delay):
-                await self.release([message.receipt for message in messages], delay=delay)
+                await self.release(messages, delay=delay)
             case Reject():
                 await self._nack(messages, error, dead=True)
             case PartialFailure(failures=failures):
@@ -92,7 +94,7 @@ class Returns:
         self._counters.handled += len(messages) - len(bad)
         for message in messages:
             if str(message.id) not in reasons:
-                self._settler.ack(message.receipt)
+                self._settler.ack(message)
         if bad:
             await self._nack(bad, None, reasons=[reasons[str(message.id)] for message in bad])
 
@@ -111,7 +113,7 @@ class Returns:
             Nack(*message.receipt, reason, *self._judge(message, error, dead=dead))
             for message, reason in zip(messages, reasons, strict=True)
         ]
-        await self._persist(lambda: self._backend.nack(nacks))
+        await self._persist(messages, lambda: self._backend.nack(nacks))
 
     def _judge(
         self, message: Message, error: BaseException | None, *, dead: bool
@@ -129,17 +131,23 @@ class Returns:
 
     async def release(
         self,
-        receipts: Sequence[Receipt],
+        messages: Sequence[Message],
         *,
         delay: timedelta | None = None,
         patience: float | None = None,
     ) -> None:
         """Give messages back; patience: for how many seconds to try, if not for a lock's time."""
-        if receipts:
-            await self._persist(lambda: self._backend.release(receipts, delay=delay), patience)
+        if messages:
+            receipts = [message.receipt for message in messages]
+            await self._persist(
+                messages, lambda: self._backend.release(receipts, delay=delay), patience
+            )
 
     async def _persist(
-        self, send: Callable[[], Awaitable[Any]], patience: float | None = None
+        self,
+        messages: Sequence[Message],
+        send: Callable[[], Awaitable[Any]],
+        patience: float | None = None,
     ) -> None:
         """Send again while the database is away, for as long as the lock may last."""
         end = monotonic() + (self._lease if patience is None else patience)
@@ -147,11 +155,10 @@ class Returns:
             try:
                 await send()
             except Retryable as error:
-                if monotonic() > end:
-                    return
-                await wait_after(error)
+                if monotonic() <= end:
+                    await wait_after(error)
+                    continue
             except Exception:
                 logger.exception("a message could not be given back; it comes when its lock ends")
-                return
-            else:
-                return
+            self._holdings.drop(messages)
+            return

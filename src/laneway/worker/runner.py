@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
 from laneway.worker.handlers import wrap
+from laneway.worker.holdings import Lot
 from laneway.worker.pauses import wait_after
 from laneway.worker.pools import make_pool
 from laneway.worker.returns import Returns
@@ -21,10 +22,12 @@ from laneway.worker.slots import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Delivery
     from laneway.worker.handlers import Handler, Middleware, Proceed
+    from laneway.worker.holdings import Holdings
     from laneway.worker.oversight import Overseer
     from laneway.worker.settling import Settler
 
@@ -61,6 +64,7 @@ class Runner:
         *,
         backend: Backend,
         settler: Settler,
+        holdings: Holdings,
         counters: Counters,
         consumer: str,
         lease: timedelta,
@@ -73,20 +77,25 @@ class Runner:
         self.slots = [Slot() for _ in range(handler.concurrency)]
         self._backend = backend
         self._settler = settler
+        self._holdings = holdings
         self._returns = Returns(
-            handler, backend=backend, settler=settler, counters=counters, lease=lease
+            handler,
+            backend=backend,
+            settler=settler,
+            holdings=holdings,
+            counters=counters,
+            lease=lease,
         )
         self._counters = counters
         self._consumer = consumer
         self._lease = lease.total_seconds()
         # By how much the database's clock is ahead of ours: not known yet.
-        self._skew = math.inf
+        self._skew = -math.inf
         self._overseer = overseer
         self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
-        # With when each becomes stale, half its lock being over, and how long that lasts.
-        self._waiting: deque[tuple[Message, float, float]] = deque()
+        self._waiting: deque[tuple[Message, Lot]] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._hungry = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -117,7 +126,7 @@ class Runner:
         waiting = list(self._waiting)
         self._waiting.clear()
         try:
-            await self._returns.release([item[0].receipt for item in waiting])
+            await self._returns.release([message for message, _ in waiting])
         except asyncio.CancelledError:
             self._waiting.extend(waiting)
             raise
@@ -130,7 +139,7 @@ class Runner:
 
     async def stop(self) -> None:
         """End the slots; handlers that still run are given up, and their messages go back."""
-        left = [message.receipt for slot in self.slots for message in slot.messages]
+        left = [message for slot in self.slots for message in slot.messages]
         for slot in self.slots:
             slot.given_up = True
         try:
@@ -141,7 +150,7 @@ class Runner:
         await self._take_no_more()
         if left:
             logger.warning("%d handlers did not end in time: their messages come again", len(left))
-        waiting = [item[0].receipt for item in self._waiting]
+        waiting = [message for message, _ in self._waiting]
         await self._returns.release(left + waiting, patience=PATIENCE)
 
     async def _take_no_more(self) -> None:
@@ -210,49 +219,87 @@ class Runner:
                 logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
                 await asyncio.sleep(1)
                 continue
-            since = monotonic()
+            taken = self._hold(deliveries)
             try:
-                since = await self._date(deliveries, since)
+                await self._date(taken)
+                await self._renew(taken)
             finally:
                 # Also when cancelled: whoever ends the claiming gives them back.
-                self._line_up(deliveries, since)
+                self._waiting.extend(taken)
+                self._rouse(len(taken))
 
-    async def _date(self, deliveries: Sequence[Delivery], now: float) -> float:
-        """Return since when messages are locked: now, unless their locks do not end as expected.
+    def _hold(self, deliveries: Sequence[Delivery]) -> list[tuple[Message, Lot]]:
+        """Return the messages with their lots, one for each length of their locks."""
+        queue, now = self.handler.queue, monotonic()
+        lots: dict[timedelta | None, Lot] = {}
+        taken: list[tuple[Message, Lot]] = []
+        for item in deliveries:
+            # Where the handler says how long locks last, a message's own time does not count.
+            own = item.lease if self.handler.lock_time is None else None
+            lot = lots.get(own)
+            if lot is None:
+                lease = self._lease if own is None else own.total_seconds()
+                since = min(now, self._find_begin(item.until, lease))
+                lot = lots[own] = Lot(since, lease)
+            taken.append((Message(queue, item), lot))
+        self._holdings.add(taken)
+        for lot in lots.values():
+            if lot.lease < self._lease:
+                self._hurry(lot.lease)
+                self._watch_for(lot.lease)
+        return taken
+
+    async def _date(self, taken: Sequence[tuple[Message, Lot]]) -> None:
+        """Put right since when messages are locked, where their locks do not end as expected.
 
         Then the queue's locks last for another time than before, or this loop was held up.
         """
-        if self.handler.lock_time is not None:
-            return now
-        until = next((item.until.timestamp() for item in deliveries if item.lease is None), None)
-        if until is None or abs(until - self._skew - self._lease - now) < self._lease / 4:
-            return now
+        fixed = self.handler.lock_time is not None
+        first = next((item for item in taken if fixed or item[0].lease is None), None)
+        if first is None:
+            return
+        now, until, lot = monotonic(), first[0].locked_until, first[1]
+        supposed = lot.since
+        if abs(self._find_begin(until, self._lease) - now) < self._lease / 4:
+            return
         try:
             await self._look_up()
         except LanewayError as error:
             logger.info("the lease of %r cannot be looked up: %s", self.handler.queue, error)
-            return now
-        return min(now, until - self._skew - self._lease)
+            return
+        # Unless they were extended meanwhile.
+        if lot.since == supposed:
+            lot.date(min(now, self._find_begin(until, self._lease)), self._lease)
+
+    async def _renew(self, taken: Sequence[tuple[Message, Lot]]) -> None:
+        """Extend locks that are half over already: this loop was held up since they were taken."""
+        now = monotonic()
+        for lot in {lot for _, lot in taken if lot.stale < now}:
+            messages = [message for message, own in taken if own is lot]
+            receipts = [message.receipt for message in messages]
+            lease = timedelta(seconds=lot.lease)
+            try:
+                untils = await self._backend.extend(receipts, lease=lease)
+            except LanewayError as error:
+                logger.info("locks of %r are not extended: %s", self.handler.queue, error)
+                continue
+            lot.date(now, lot.lease)
+            for message, until in zip(messages, untils, strict=True):
+                message.lost = until is None
+
+    def _find_begin(self, until: datetime, lease: float) -> float:
+        """Return since when a message is locked, by our clock; without end while the skew is unknown."""
+        return until.timestamp() - lease - self._skew
 
     async def _look_up(self) -> None:
         asked = monotonic()
         self._skew = (await self._backend.ping()).timestamp() - asked
+        if self.handler.lock_time is not None:
+            return
         lease = (await self._backend.get_queue(self.handler.queue)).settings.lease
         self._lease = lease.total_seconds()
         self._hurry(self._lease)
         self._watch_for(self._lease)
-
-    def _line_up(self, deliveries: Sequence[Delivery], since: float) -> None:
-        queue, lease = self.handler.queue, self._lease
-        if self.handler.lock_time is not None or not any(item.lease for item in deliveries):
-            stale = since + lease / 2
-            self._waiting.extend([(Message(queue, item), stale, lease) for item in deliveries])
-        else:
-            for item in deliveries:
-                own = lease if item.lease is None else item.lease.total_seconds()
-                self._waiting.append((Message(queue, item), since + own / 2, own))
-                self._watch_for(own)
-        self._rouse(len(deliveries))
 
     def _watch_for(self, lease: float) -> None:
         if lease / 4 < self._patience:
@@ -285,29 +332,19 @@ class Runner:
                 await self._wait_for_work()
                 began = monotonic()
                 continue
-            if batch is None:
-                message, stale, lease = self._waiting.popleft()
-                work: Any = message
-                messages: Sequence[Message] = (message,)
-            else:
-                taken = [self._waiting.popleft() for _ in range(min(batch, len(self._waiting)))]
-                messages = work = [item[0] for item in taken]
-                # That of the shortest lock.
-                stale, lease = min(item[1:] for item in taken)
+            taken = [self._waiting.popleft() for _ in range(min(batch or 1, len(self._waiting)))]
             if self._taking and not self._hungry.is_set():
                 self._hungry.set()
             now = monotonic()
-            if now > stale:
-                await self._returns.release([message.receipt for message in messages])
+            messages = [message for message, lot in taken if lot.is_safe(now) and not message.lost]
+            if len(messages) < len(taken):
+                await self._put_back(taken, messages)
                 continue
-            slot.since = stale - lease / 2
-            slot.lease = lease
+            work: Any = messages[0] if batch is None else messages
             slot.messages = messages
             if slot.lost:
                 # The one before was told, and paid no heed.
                 slot.recover()
-            if lease < self._lease:
-                self._hurry(lease)
             try:
                 await self._handle(slot, work)
             finally:
@@ -320,6 +357,11 @@ class Runner:
             if end - began > SLICE:
                 await asyncio.sleep(0)
                 began = monotonic()
+
+    async def _put_back(self, taken: Sequence[tuple[Message, Lot]], good: list[Message]) -> None:
+        """Give back what is not held for long enough to be begun with; the rest is next in line."""
+        self._waiting.extendleft(item for item in reversed(taken) if item[0] in good)
+        await self._returns.release([message for message, _ in taken if message not in good])
 
     async def _handle(self, slot: Slot, work: Any) -> None:
         """Run the handler and settle; whatever it raises, the slot goes on."""
@@ -336,6 +378,7 @@ class Runner:
                 logger.exception(
                     "%s comes again when its lock ends", slot.messages[0], exc_info=error
                 )
+            self._holdings.drop(slot.messages)
             slot.recover()
 
     async def _settle(self, slot: Slot, work: Any) -> None:
@@ -352,7 +395,7 @@ class Runner:
             if self.handler.keep_results is None:
                 self._counters.handled += len(messages)
                 for message in messages:
-                    self._settler.ack(message.receipt)
+                    self._settler.ack(message)
             else:
                 await self._returns.keep(messages[0], result, self.handler.keep_results)
 
@@ -374,15 +417,15 @@ class Runner:
                     await self._impatient.wait()
             self._impatient.clear()
             now = monotonic()
-            if all(item[1] > now for item in self._waiting):
+            if all(lot.stale > now for _, lot in self._waiting):
                 continue
             # The claim that waits would take again what goes back: it asked for some ahead.
             self._stuck = True
             await self._overseer.end(self._claimer)
-            stale = [item for item in self._waiting if item[1] <= now]
-            self._waiting = deque(item for item in self._waiting if item[1] > now)
+            stale = [item for item in self._waiting if item[1].stale <= now]
+            self._waiting = deque(item for item in self._waiting if item[1].stale > now)
             try:
-                await self._returns.release([item[0].receipt for item in stale])
+                await self._returns.release([message for message, _ in stale])
             except asyncio.CancelledError:
                 self._waiting.extendleft(reversed(stale))
                 raise

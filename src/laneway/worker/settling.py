@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Receipt
+    from laneway.library.messages import Message
+    from laneway.worker.holdings import Holdings
 
 logger = logging.getLogger(__name__)
 
@@ -23,23 +25,24 @@ logger = logging.getLogger(__name__)
 class Settler:
     """lost: how many acknowledgements came too late, for messages that others have by now."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, holdings: Holdings) -> None:
         self._backend = backend
-        self._receipts: list[Receipt] = []
-        self._results: dict[timedelta, list[tuple[Receipt, str | None]]] = {}
+        self._holdings = holdings
+        self._messages: list[Message] = []
+        self._results: dict[timedelta, list[tuple[Message, str | None]]] = {}
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self.lost = 0
 
-    def ack(self, receipt: Receipt) -> None:
-        self._receipts.append(receipt)
+    def ack(self, message: Message) -> None:
+        self._messages.append(message)
         if not self._stirred.is_set():
             self._idle.clear()
             self._stirred.set()
 
-    def ack_result(self, receipt: Receipt, result: str | None, keep: timedelta) -> None:
-        self._results.setdefault(keep, []).append((receipt, result))
+    def ack_result(self, message: Message, result: str | None, keep: timedelta) -> None:
+        self._results.setdefault(keep, []).append((message, result))
         self._idle.clear()
         self._stirred.set()
 
@@ -47,14 +50,14 @@ class Settler:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            receipts, self._receipts = self._receipts, []
+            messages, self._messages = self._messages, []
             results, self._results = self._results, {}
-            if receipts:
-                await self._send(receipts, partial(self._backend.ack, receipts))
+            if messages:
+                await self._send(messages, self._backend.ack)
             for keep, pairs in results.items():
-                held = [receipt for receipt, _ in pairs]
                 given = [result for _, result in pairs]
-                await self._send(held, partial(self._backend.ack_results, held, given, keep=keep))
+                send = partial(self._backend.ack_results, results=given, keep=keep)
+                await self._send([message for message, _ in pairs], send)
             if not self._stirred.is_set():
                 self._idle.set()
 
@@ -63,20 +66,23 @@ class Settler:
         await self._idle.wait()
 
     async def _send(
-        self, receipts: Sequence[Receipt], send: Callable[[], Awaitable[list[int]]]
+        self,
+        messages: Sequence[Message],
+        send: Callable[[Sequence[Receipt]], Awaitable[list[int]]],
     ) -> None:
         """Send until it is through: a late one is refused, and harms nobody."""
+        receipts = [message.receipt for message in messages]
         while True:
             try:
-                late = await send()
+                late = await send(receipts)
             except Retryable as error:
                 logger.warning("%d acknowledgements wait: %s", len(receipts), error)
                 await wait_after(error)
+                continue
             except LanewayError:
                 logger.exception(
                     "%d acknowledgements failed; their messages come again", len(receipts)
                 )
-                return
             else:
                 if late:
                     self.lost += len(late)
@@ -84,4 +90,5 @@ class Settler:
                         "%d messages were handled after their locks had ended; others have them",
                         len(late),
                     )
-                return
+            self._holdings.drop(messages)
+            return

@@ -1,4 +1,4 @@
-"""One place where a handler runs, and what it has in hand: looked at by the guard's thread too."""
+"""One place where a handler runs, and what it handles: looked at by the guard's thread too."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """messages: in hand now. since: when they were taken or their locks last extended.
+    """messages: what its handler runs with now. lost: their locks ended under the handler.
 
-    lost: their locks ended under the handler; given_up: the worker stops without waiting for it.
+    given_up: the worker stops without waiting for it.
     """
 
-    __slots__ = ("given_up", "lease", "lost", "messages", "since", "task")
+    __slots__ = ("given_up", "lost", "messages", "task")
 
     def __init__(self) -> None:
         self.messages: Sequence[Message] = ()
-        self.since = 0.0
-        self.lease = 0.0
         self.lost = False
         self.given_up = False
         self.task: asyncio.Task[None] | None = None

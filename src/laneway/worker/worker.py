@@ -25,6 +25,7 @@ from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.guard import Guard
+from laneway.worker.holdings import Holdings
 from laneway.worker.oversight import Overseer
 from laneway.worker.runner import PATIENCE, Counters, Runner
 from laneway.worker.schedules import keep_firing
@@ -99,6 +100,7 @@ class Worker:
         self._duties = duties
         self._settings = settings
         self._counters = Counters()
+        self._holdings = Holdings()
         self._runners: list[Runner] = []
         self._schedules: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -122,7 +124,7 @@ class Worker:
         """Work until stopped, then drain."""
         async with self._target.open() as backend:
             self._duties.bind(backend)
-            settler = Settler(backend)
+            settler = Settler(backend, self._holdings)
             overseer = self._overseer = Overseer(self._fail)
             await self._prepare(backend, settler, overseer)
             settling = overseer.start(settler.run(), "laneway settle")
@@ -191,6 +193,7 @@ class Worker:
                 handler,
                 backend=backend,
                 settler=settler,
+                holdings=self._holdings,
                 counters=self._counters,
                 consumer=self.worker_id,
                 lease=handler.lock_time or leases[handler.queue],
@@ -221,6 +224,7 @@ class Worker:
             identity=self._identity,
             heartbeat=self._settings.heartbeat,
             shortest_lease=min(self._leases),
+            holdings=self._holdings,
             slots=[slot for runner in self._runners for slot in runner.slots],
             counters=self._counters,
             on_order=self._obey,

@@ -47,6 +47,10 @@ async def beat_worker(
     return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]))
 
 
+async def hold_for_worker(connection: Connection, worker_id: str, lease: timedelta) -> None:
+    await fetch_value(connection, "select laneway.hold_for_worker($1, $2)", worker_id, lease)
+
+
 async def change_worker(
     connection: Connection,
     worker_id: str,

@@ -63,6 +63,7 @@ _BY_SECRET = frozenset(
         "release",
         "extend",
         "beat_worker",
+        "hold_for_worker",
         "step_worker",
         "load_run",
         "load_steps",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -32,6 +33,24 @@ async def handle(message):
     await asyncio.sleep(float(sys.argv[3]))
 
 app.run()
+"""
+
+# Says when a process for a handler starts, and when it handles.
+PROCESSES = """
+import sys, time
+import laneway
+app = laneway.App(sys.argv[1])
+
+@app.handler(sys.argv[2], concurrency=2, prefetch=0, executor="process")
+def handle(message):
+    print("handles", flush=True)
+    time.sleep(float(sys.argv[3]))
+
+if __name__ == "__main__":
+    app.run()
+else:
+    print("starts", flush=True)
+    time.sleep(0.5)
 """
 
 
@@ -78,6 +97,47 @@ async def test_signal_drains(
     assert (metrics.acknowledged, metrics.locked) == (3, 0)
     (worker,) = await lane.admin.list_workers(queue)
     assert (worker.state, worker.handled) == (WorkerState.STOPPED, 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+@pytest.mark.parametrize("early", [True, False], ids=["starting", "running"])
+async def test_signal_to_the_whole_group_drains_handlers_in_processes_too(
+    lane: Connection,
+    place: Place,
+    queue: str,
+    tmp_path: Path,
+    *,
+    number: signal.Signals,
+    early: bool,
+) -> None:
+    """As Ctrl-C in a terminal does it, and systemd."""
+    await lane.producer(queue).batch_enqueue(range(2))
+    async with program(PROCESSES, place.dsn, queue, "1", folder=tmp_path) as draining:
+        assert draining.stdout is not None
+        awaited = b"starts\n" if early else b"handles\n"
+        for _ in range(2):
+            while await draining.stdout.readline() != awaited:
+                pass
+        os.killpg(draining.pid, number)
+        async with asyncio.timeout(20):
+            assert await draining.wait() == 0
+    (worker,) = await lane.admin.list_workers(queue)
+    assert (worker.state, worker.handled, worker.failed) == (WorkerState.STOPPED, 2, 0)
+
+
+async def test_handlers_in_processes_end_with_a_worker_that_is_killed(
+    lane: Connection, place: Place, queue: str, tmp_path: Path
+) -> None:
+    await lane.producer(queue).batch_enqueue(range(2))
+    async with program(PROCESSES, place.dsn, queue, "600", folder=tmp_path) as dying:
+        assert dying.stdout is not None
+        for _ in range(2):
+            while await dying.stdout.readline() != b"handles\n":
+                pass
+        dying.kill()
+        # They have the same output: it ends with the last of them.
+        async with asyncio.timeout(20):
+            await dying.stdout.read()
 
 
 async def test_ten_workers_fire_a_schedule_once_each_time(

@@ -61,11 +61,15 @@ async def until(look: Callable[[], Awaitable[Any]], *, within: float = 30) -> An
 async def program(
     source: str, *arguments: str, folder: Path
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a program of the text given; killed at the end where it still runs."""
+    """Run a program of the text given, in a group of its own; killed at the end where it still runs."""
     file = folder / "program.py"
     file.write_text(source)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(file), *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        str(file),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         yield process

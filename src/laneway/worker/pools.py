@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import pickle
 import queue
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
+from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneway.worker.failures import Failure, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from laneway.worker.handlers import Executor
+
+
+# What ends a worker: sent to its whole group, by Ctrl-C in a terminal or by systemd.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkerCrashed(Exception):
@@ -137,7 +145,10 @@ class ProcessPool:
         executor = self._free.pop() if self._free else _make_process()
         self._busy.add(executor)
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(executor, call)
+            with _hold_signals():
+                # It may have to start the process.
+                answered = asyncio.get_running_loop().run_in_executor(executor, call)
+            answer = await answered
         except BrokenProcessPool as error:
             _kill(executor)
             raise WorkerCrashed("the process that ran the handler ended") from error
@@ -171,7 +182,43 @@ def _call(function: Callable[[Any], Any], work: Any) -> bytes | Failure:
 
 def _make_process() -> ProcessPoolExecutor:
     # Not forked: the program has threads and connections that a child must not share.
-    return ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(
+        max_workers=1,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin_process,
+    )
+
+
+@contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Have a process start with signals held up: it is not ready for them before it has begun."""
+    # Else it would be started within, and let them through.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_process() -> None:
+    """Leave it to the worker when this process ends; where that is gone, end at once."""
+    for number in _SIGNALS:
+        # Not SIG_IGN, which programs that a handler starts would inherit.
+        signal.signal(number, _ignore)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    threading.Thread(target=_end_with_parent, name="laneway parent", daemon=True).start()
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _kill(executor: ProcessPoolExecutor) -> None:

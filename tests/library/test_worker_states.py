@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+import laneway
 from laneway import WorkerSettings
 from laneway.domain.errors import WorkerBusy
 from laneway.domain.workers import WorkerState
+from tests.library.conftest import QUIET
 from tests.library.relay import Relay
 from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
 
@@ -110,15 +113,25 @@ async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, q
 
 
 @pytest.mark.parametrize(
-    ("way", "told"), [("gone", "once"), ("gone", "twice"), ("silent", "twice")]
+    ("way", "told"),
+    [("gone", 1), ("gone", 2), ("silent", 1), ("silent", 2), ("silent", 3)],
 )
 async def test_stop_does_not_wait_for_a_database_that_is_away(
-    lane: Connection, address: str, queue: str, way: str, told: str
+    lane: Connection,
+    address: str,
+    queue: str,
+    *,
+    way: str,
+    told: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    drain = SECOND * 600 if told == "twice" else timedelta(seconds=0.3)
+    """Leaving and closing share one time, and being told once more cuts it short."""
+    monkeypatch.setattr("laneway.worker.worker.GRACE", SECOND * (1 if told < 3 else 600))
+    drain = timedelta(seconds=0.3) if told == 1 else SECOND * 600
     settings = WorkerSettings(heartbeat=QUICK.heartbeat, drain=drain)
     async with Relay(address) as relay:
-        app = make_app(relay.address, worker=settings)
+        patient = replace(QUIET, shutdown=SECOND * 600)
+        app = laneway.App(relay.address, settings=patient, worker=settings)
         begun = asyncio.Event()
 
         @app.handler(queue, concurrency=1, prefetch=5, lock_time=SECOND * 600)
@@ -132,9 +145,9 @@ async def test_stop_does_not_wait_for_a_database_that_is_away(
         await begun.wait()
         await relay.cut(silently=way == "silent")
         worker.stop()
-        if told == "twice":
-            # Not before it drains.
+        for _ in range(told - 1):
+            # Not before it drains, and not before it leaves.
             await asyncio.sleep(0.1)
             worker.stop()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(30):
             await task

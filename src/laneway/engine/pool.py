@@ -52,6 +52,11 @@ async def open_connection(
         raise translate(error) from error
 
 
+async def _close(connection: Connection) -> None:
+    with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        await connection.close(timeout=1)
+
+
 class Loan:
     """A connection for as long as the context; a generator would cost three times as much."""
 
@@ -131,9 +136,12 @@ class Pool:
         self._fail_waiters(BrokerClosed("the broker is closed"))
         idle, self._idle = self._idle, []
         self._open -= len(idle)
-        for connection in idle:
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await connection.close(timeout=1)
+        try:
+            await asyncio.gather(*map(_close, idle))
+        finally:
+            # Also when cancelled: no connection is left behind.
+            for connection in idle:
+                connection.terminate()
 
     def _require_up(self) -> None:
         if self._closed:

@@ -18,6 +18,7 @@ from laneway.library.runs import Run
 from laneway.library.validation import encode_result
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from types import TracebackType
 
     from laneway.domain.backend import Backend
@@ -105,12 +106,12 @@ class BackendContext(Protocol):
 
     async def __aenter__(self) -> Backend: ...
 
-    async def __aexit__(
+    def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 class Connection:

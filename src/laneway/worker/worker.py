@@ -9,6 +9,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, assert_never
 from uuid import uuid4
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long giving back and saying goodbye may take, after handlers were waited for.
+# How long giving back, saying goodbye and closing may take together, after handlers were waited for.
 GRACE = timedelta(seconds=5)
 
 
@@ -105,6 +106,8 @@ class Worker:
         self._schedules: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._abandoned = asyncio.Event()
+        self._left_at: float | None = None
+        self._hurried = asyncio.Event()
         self._changes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._fault: str | None = None
@@ -122,32 +125,27 @@ class Worker:
 
     async def run(self) -> None:
         """Work until stopped, then drain."""
-        async with self._target.open() as backend:
-            self._duties.bind(backend)
-            settler = Settler(backend, self._holdings)
-            overseer = self._overseer = Overseer(self._fail)
-            await self._prepare(backend, settler, overseer)
-            settling = overseer.start(settler.run(), "laneway settle")
-            guard = self._guard = self._make_guard()
-            guard.start()
-            try:
-                await self._poll()
-                await self._stopping.wait()
-                await self._drain(settler)
-            finally:
-                # Told again meanwhile, it ends at once.
-                told = asyncio.Event() if self._abandoned.is_set() else self._abandoned
-                try:
-                    await self._try(self._leave(backend, guard, settling), told, GRACE)
-                finally:
-                    guard.end()
-                    overseer.abandon()
+        self._overseer = Overseer(self._fail)
+        context = self._target.open()
+        backend = await context.__aenter__()
+        try:
+            await self._serve(backend)
+        finally:
+            left = GRACE - timedelta(seconds=monotonic() - (self._left_at or monotonic()))
+            # What there is no time for is cut short, not left out.
+            limit = max(left, timedelta(seconds=PATIENCE))
+            await self._try(context.__aexit__(None, None, None), self._hurried, limit)
         if self._fault is not None:
             raise InternalError(f'worker "{self.worker_id}" gave up: {self._fault}')
 
     def stop(self) -> None:
-        """Have the worker drain and end; called again, have it end at once."""
-        if self._stopping.is_set():
+        """Have the worker drain and end.
+
+        Called again, have it wait for no handler; while it leaves, have it end at once.
+        """
+        if self._left_at is not None:
+            self._hurried.set()
+        elif self._stopping.is_set():
             self._abandoned.set()
         self._stopping.set()
 
@@ -166,6 +164,26 @@ class Worker:
         self._fault = self._fault or fault
         self._abandoned.set()
         self._stopping.set()
+
+    async def _serve(self, backend: Backend) -> None:
+        self._duties.bind(backend)
+        settler = Settler(backend, self._holdings)
+        overseer = self._overseer
+        await self._prepare(backend, settler, overseer)
+        settling = overseer.start(settler.run(), "laneway settle")
+        guard = self._guard = self._make_guard()
+        guard.start()
+        try:
+            await self._poll()
+            await self._stopping.wait()
+            await self._drain(settler)
+        finally:
+            self._left_at = monotonic()
+            try:
+                await self._try(self._leave(backend, guard, settling), self._hurried, GRACE)
+            finally:
+                guard.end()
+                overseer.abandon()
 
     async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties

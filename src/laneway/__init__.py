@@ -9,12 +9,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laneway import errors as errors
+    from laneway import middlewares as middlewares
     from laneway import sync as sync
-    from laneway.domain import errors as errors
     from laneway.domain.ids import MessageId as MessageId
     from laneway.domain.messages import Status as Status
+    from laneway.domain.messages import StoredMessage as StoredMessage
+    from laneway.domain.queues import Group as Group
+    from laneway.domain.queues import Queue as Queue
+    from laneway.domain.runs import RunInfo as RunInfo
+    from laneway.domain.runs import RunStatus as RunStatus
+    from laneway.domain.runs import StepInfo as StepInfo
+    from laneway.domain.settings import ConnectionSettings as ConnectionSettings
     from laneway.domain.settings import EngineSettings as EngineSettings
+    from laneway.domain.settings import MaintenanceSettings as MaintenanceSettings
+    from laneway.domain.settings import PumpSettings as PumpSettings
+    from laneway.domain.settings import QueueChanges as QueueChanges
     from laneway.domain.settings import QueueSettings as QueueSettings
+    from laneway.domain.settings import WakeupSettings as WakeupSettings
+    from laneway.domain.statistics import QueueMetrics as QueueMetrics
+    from laneway.domain.statistics import SystemStats as SystemStats
+    from laneway.domain.workers import WorkerInfo as WorkerInfo
+    from laneway.domain.workers import WorkerState as WorkerState
+    from laneway.domain.workers import WorkerStats as WorkerStats
     from laneway.library.admin import Admin as Admin
     from laneway.library.connection import Connection as Connection
     from laneway.library.connection import connect as connect
@@ -22,10 +39,14 @@ if TYPE_CHECKING:
     from laneway.library.messages import Message as Message
     from laneway.library.producer import Producer as Producer
     from laneway.library.rate_limit import RateLimit as RateLimit
+    from laneway.library.rate_limit import RateLimitStatus as RateLimitStatus
     from laneway.library.runs import Run as Run
     from laneway.library.validation import PayloadRules as PayloadRules
-    from laneway.worker import middlewares as middlewares
     from laneway.worker.app import App as App
+    from laneway.worker.handlers import Executor as Executor
+    from laneway.worker.handlers import Middleware as Middleware
+    from laneway.worker.handlers import Proceed as Proceed
+    from laneway.worker.handlers import Work as Work
     from laneway.worker.policies import PartialFailure as PartialFailure
     from laneway.worker.policies import Reject as Reject
     from laneway.worker.policies import Retry as Retry
@@ -38,41 +59,64 @@ if TYPE_CHECKING:
 _PLACES = {
     "MessageId": "laneway.domain.ids",
     "Status": "laneway.domain.messages",
+    "StoredMessage": "laneway.domain.messages",
+    "Group": "laneway.domain.queues",
+    "Queue": "laneway.domain.queues",
+    "RunInfo": "laneway.domain.runs",
+    "RunStatus": "laneway.domain.runs",
+    "StepInfo": "laneway.domain.runs",
+    "ConnectionSettings": "laneway.domain.settings",
     "EngineSettings": "laneway.domain.settings",
+    "MaintenanceSettings": "laneway.domain.settings",
+    "PumpSettings": "laneway.domain.settings",
+    "QueueChanges": "laneway.domain.settings",
     "QueueSettings": "laneway.domain.settings",
+    "WakeupSettings": "laneway.domain.settings",
+    "QueueMetrics": "laneway.domain.statistics",
+    "SystemStats": "laneway.domain.statistics",
+    "WorkerInfo": "laneway.domain.workers",
+    "WorkerState": "laneway.domain.workers",
+    "WorkerStats": "laneway.domain.workers",
     "Admin": "laneway.library.admin",
-    "Connection": "laneway.library.connection",
     "connect": "laneway.library.connection",
+    "Connection": "laneway.library.connection",
     "Consumer": "laneway.library.consumer",
     "Message": "laneway.library.messages",
     "Producer": "laneway.library.producer",
     "RateLimit": "laneway.library.rate_limit",
+    "RateLimitStatus": "laneway.library.rate_limit",
     "Run": "laneway.library.runs",
     "PayloadRules": "laneway.library.validation",
     "App": "laneway.worker.app",
+    "Executor": "laneway.worker.handlers",
+    "Middleware": "laneway.worker.handlers",
+    "Proceed": "laneway.worker.handlers",
+    "Work": "laneway.worker.handlers",
     "PartialFailure": "laneway.worker.policies",
     "Reject": "laneway.worker.policies",
     "Retry": "laneway.worker.policies",
     "Snooze": "laneway.worker.policies",
-    "sleep": "laneway.worker.workflows",
-    "step": "laneway.worker.workflows",
     "Worker": "laneway.worker.worker",
     "WorkerSettings": "laneway.worker.worker",
+    "sleep": "laneway.worker.workflows",
+    "step": "laneway.worker.workflows",
 }
 
-_MODULES = {
-    "errors": "laneway.domain.errors",
-    "middlewares": "laneway.worker.middlewares",
-    "sync": "laneway.sync",
-}
+_MODULES = ("errors", "middlewares", "sync")
 
 __all__ = sorted([*_PLACES, *_MODULES])  # noqa: PLE0605 - the table above is the list
 
+# Type checkers would take any name for one of this module.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(place), name)
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        place = _PLACES.get(name)
+        if place is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

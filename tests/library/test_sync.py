@@ -12,12 +12,14 @@ import pytest
 
 import laneway
 import laneway.sync
+from laneway.domain import errors
 from laneway.domain.errors import BrokerClosed, QueueNotFound
 from laneway.library import derivation
 from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -80,5 +82,52 @@ def test_everything_public_can_be_had_and_is_said() -> None:
     subprocess.run([sys.executable, "-c", asked], check=True)
     for name in laneway.__all__:
         assert getattr(laneway, name) is not None
+    assert set(laneway.__all__) <= set(dir(laneway))
     with pytest.raises(AttributeError):
-        _ = laneway.nothing
+        _ = laneway.nothing  # type: ignore[attr-defined]
+
+
+def test_modules_can_be_imported_from_and_have_all() -> None:
+    asked = "from laneway.errors import LockLost; from laneway.middlewares import Metrics, trace"
+    subprocess.run([sys.executable, "-c", asked], check=True)
+    every = {name for name, item in vars(errors).items() if isinstance(item, type)}
+    assert set(laneway.errors.__all__) == every
+    assert laneway.errors.LockLost is errors.LockLost
+
+
+def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+    asked = (
+        "import sys, laneway; print(*[name for name in sys.modules if name.startswith('laneway.')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True)
+    assert loaded.stdout == b"\n"
+
+
+def test_type_checkers_know_what_there_is(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import laneway
+from laneway.errors import LockLost
+from laneway import Retri
+
+app = laneway.App()
+
+
+@app.middleware
+async def log(work: laneway.Work, proceed: laneway.Proceed) -> object:
+    try:
+        return await proceed(work)
+    except (LockLost, laneway.errors.QueueNotFound):
+        return laneway.conect
+"""
+    )
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", program.name],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    wrong = [line.partition(": error: ")[0] for line in checked.stdout.splitlines()]
+    assert wrong == ["program.py:4", "program.py:14"], checked.stdout

@@ -1,0 +1,7 @@
+"""Middlewares to add with App.middleware."""
+
+from __future__ import annotations
+
+from laneway.worker.middlewares import Metrics, Timing, trace
+
+__all__ = ["Metrics", "Timing", "trace"]

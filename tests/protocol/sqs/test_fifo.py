@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -251,6 +252,21 @@ def test_attempts_repeated_at_once_get_the_same(sqs: SQSClient, url: str, wait: 
     assert [messages == got[0] for messages in got] == [True] * callers
     # The others are left for other attempts.
     assert len(drain(sqs, url, callers - 1)) == callers - 1
+
+
+def test_repeated_attempt_waits_for_its_own_time_only(sqs: SQSClient, url: str) -> None:
+    ask: Any = {"QueueUrl": url, "ReceiveRequestAttemptId": "once"}
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(sqs.receive_message, **ask, WaitTimeSeconds=20)
+        waited = 0.0
+        # Until the first is there before.
+        while waited < 1:
+            began = time.monotonic()
+            assert "Messages" not in sqs.receive_message(**ask, WaitTimeSeconds=0)
+            waited = time.monotonic() - began
+        assert not first.done()
+        send(sqs, url, "a", "a1")
+        assert bodies(first.result()["Messages"]) == ["a1"]
 
 
 async def test_attempt_is_known_for_five_minutes(shared: Shared, sqs: SQSClient, url: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from laneway.domain.messages import Delivery, Receipt, Status
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import timedelta
 
     from laneway.domain.queues import Queue
@@ -21,9 +23,23 @@ class Attempts:
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    def find_turn(self, queue: Queue, attempt: str) -> asyncio.Lock:
-        """Return what one call of an attempt holds at a time; it is forgotten with the last."""
-        return self._turns.setdefault((queue.queue_id, attempt), asyncio.Lock())
+    @asynccontextmanager
+    async def take_turn(
+        self, queue: Queue, attempt: str, *, patience: float
+    ) -> AsyncIterator[bool]:
+        """Hold what one call of an attempt holds at a time; False: not in so many seconds."""
+        # It is forgotten with the last.
+        turn = self._turns.setdefault((queue.queue_id, attempt), asyncio.Lock())
+        try:
+            async with asyncio.timeout(patience):
+                await turn.acquire()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            turn.release()
 
 
 class Recalled(NamedTuple):

@@ -49,6 +49,8 @@ SYSTEM_ATTRIBUTES = frozenset(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST = "ApproximateFirstReceiveTimestamp"
+# Seconds beyond its own that a call waits for an earlier one of the same attempt to end.
+_TURN = 2.0
 _ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 
 
@@ -96,7 +98,10 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
     seconds = request.visibility_timeout
     lease = timedelta(seconds=read_visibility(queue) if seconds is None else seconds)
     began = monotonic()
-    async with exchange.attempts.find_turn(queue, attempt):
+    patience = _find_wait(request, queue) + _TURN
+    async with exchange.attempts.take_turn(queue, attempt, patience=patience) as mine:
+        if not mine:
+            return Messages()
         again = await recall_attempt(exchange.broker, queue, attempt, lease=lease)
         if again is not None:
             return await _show(exchange, request, queue, again.deliveries, again.received)
@@ -112,8 +117,7 @@ async def _receive(
     exchange: Exchange, request: ReceiveMessage, queue: Queue, waited: float = 0
 ) -> list[Delivery]:
     """Claim what the call wants. waited: how many seconds of its time it has spent already."""
-    seconds = request.wait_time_seconds
-    wait = read_wait(queue) if seconds is None else seconds
+    wait = _find_wait(request, queue)
     return await claim(
         exchange,
         queue,
@@ -165,6 +169,11 @@ async def _show(
                 message.md5_of_message_attributes = digest_attributes(chosen)
         shown.append(message)
     return Messages(messages=shown)
+
+
+def _find_wait(request: ReceiveMessage, queue: Queue) -> int:
+    seconds = request.wait_time_seconds
+    return read_wait(queue) if seconds is None else seconds
 
 
 def _find_visibility(request: ReceiveMessage, queue: Queue) -> int:

@@ -201,7 +201,8 @@ async def test_move_takes_messages_back_to_their_source(session: Session, pair: 
         ("b", "2"),
     ]
     assert {each.headers for each in back} == {None}
-    assert await session.fetchval("select laneway.cancel_move($1)", task["task_id"]) is None
+    cancel = "select laneway.cancel_move($1, $2)"
+    assert await session.fetchval(cancel, task["task_id"], pair.dead.queue_id) is None
 
 
 async def test_move_that_knows_no_source_fails_and_changes_nothing(

@@ -68,10 +68,10 @@ class Redrive:
         async with self._core.pool.lend() as connection:
             return await procedures.start_move(connection, source=source, target=target, rate=rate)
 
-    async def cancel_move(self, task: UUID) -> int | None:
-        """Return how many messages a task moved, or None where it is not running."""
+    async def cancel_move(self, task: UUID, *, queue_id: int) -> int | None:
+        """Return how many messages a queue's task moved, or None where none such is running."""
         async with self._core.pool.lend() as connection:
-            return await procedures.cancel_move(connection, task)
+            return await procedures.cancel_move(connection, task, queue_id=queue_id)
 
     async def list_moves(self, source: str, *, limit: int) -> list[MoveTask]:
         """Return a queue's tasks, the newest first."""

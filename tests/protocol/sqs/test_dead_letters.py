@@ -242,6 +242,24 @@ def test_move_keeps_its_pace_and_can_be_cancelled(sqs: SQSClient, make: Callable
     assert len(drain(sqs, dead, 30 - moved_in_all)) == 30 - moved_in_all
 
 
+def test_task_is_not_cancelled_by_the_name_of_another_queue(
+    sqs: SQSClient, url: str, make: Callable[..., str]
+) -> None:
+    dead, other = make(), make()
+    make(RedrivePolicy=policy(arn_of(sqs, dead), 1))
+    for body in ("1", "2", "3"):
+        sqs.send_message(QueueUrl=dead, MessageBody=body)
+    arn = arn_of(sqs, dead)
+    task = sqs.start_message_move_task(
+        SourceArn=arn, DestinationArn=arn_of(sqs, other), MaxNumberOfMessagesPerSecond=1
+    )
+    handle = json.loads(b64decode(task["TaskHandle"])) | {"sourceArn": arn_of(sqs, url)}
+    with Refusal() as refusal:
+        sqs.cancel_message_move_task(TaskHandle=b64encode(json.dumps(handle).encode()).decode())
+    assert refusal.code == "ResourceNotFoundException"
+    assert len(drain(sqs, other, 3)) == 3
+
+
 def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:
     arn = arn_of(sqs, url)
     with Refusal() as refusal:

@@ -60,8 +60,10 @@ async def start_move(
     return task
 
 
-async def cancel_move(connection: Connection, task: UUID) -> int | None:
-    moved: int | None = await fetch_value(connection, "select laneway.cancel_move($1)", task)
+async def cancel_move(connection: Connection, task: UUID, *, queue_id: int) -> int | None:
+    moved: int | None = await fetch_value(
+        connection, "select laneway.cancel_move($1, $2)", task, queue_id
+    )
     return moved
 
 

@@ -113,8 +113,9 @@ async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Can
     if not request.task_handle:
         raise missing("TaskHandle")
     task, arn = _read_handle(request.task_handle)
-    await _find(exchange, arn, "SourceArn")
-    moved = await exchange.broker.cancel_move(task)
+    source = await _find(exchange, arn, "SourceArn")
+    # A handle can be made up: it ends no task of another queue.
+    moved = await exchange.broker.cancel_move(task, queue_id=source.queue_id)
     if moved is None:
         raise Fault("ResourceNotFoundException", "Task does not exist or is not running any more.")
     return Cancelled(approximate_number_of_messages_moved=moved)

@@ -217,6 +217,22 @@ async def test_a_subscription_is_set_for_queues_read_and_yet_to_be_read(
     assert data_of(await pop(queen, f"{name}-b", group=group)) == ["new"]
 
 
+async def test_a_pop_that_meets_a_deletion_finds_nothing(
+    name: str, http: httpx.AsyncClient
+) -> None:
+    async def ask(group: str) -> int:
+        place = f"/pop/queue/{name}?batch=50&partitions=5&consumerGroup={group}"
+        return (await http.get(place)).status_code
+
+    items = [{"queue": name, "partition": str(n % 10), "payload": n} for n in range(50)]
+    for _ in range(15):
+        await http.post("/push", json={"items": items})
+        gone = asyncio.create_task(http.delete(f"/resources/queues/{name}"))
+        pops = [ask(group) for _ in range(4) for group in ("__QUEUE_MODE__", "a", "b")]
+        assert set(await asyncio.gather(*pops)) <= {200, 204}
+        await gone
+
+
 async def test_the_queues_own_group_is_not_deleted(http: httpx.AsyncClient) -> None:
     answer = await http.delete("/consumer-groups/__QUEUE_MODE__")
     assert answer.status_code == 400

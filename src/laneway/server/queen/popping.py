@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.domain.errors import GroupNotFound, NotFound, QueueNotFound
 from laneway.domain.streams import ENCRYPTED
 from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
@@ -157,14 +157,17 @@ class Popping:
         # Those who left it to us and had to wait got all there was.
         wide = wanted.partitions is not None or not taken.waited
         if sweep and left > 0 and wanted.lanes > 1 and wide:
-            more = await broker.sweep(
-                taken.queue,
-                group,
-                handouts[0],
-                want=left,
-                lanes=wanted.lanes - 1,
-                lease=wanted.lease,
-            )
+            try:
+                more = await broker.sweep(
+                    taken.queue,
+                    group,
+                    handouts[0],
+                    want=left,
+                    lanes=wanted.lanes - 1,
+                    lease=wanted.lease,
+                )
+            except NotFound:
+                return NOTHING  # the queue or the group was deleted, and with it what was taken
             if more.lease is not None:
                 handouts += more.handouts
                 lease = str(more.lease)
@@ -332,11 +335,10 @@ async def _claim(
             apart=True,
         )
 
-    try:
+    with suppress(GroupNotFound):
         return await claim()
-    except GroupNotFound:
-        await broker.subscribe(queue, group, start=start)
     try:
+        await broker.subscribe(queue, group, start=start)
         return await claim()
     except GroupNotFound:
         return []  # deleted again meanwhile

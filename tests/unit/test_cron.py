@@ -90,6 +90,33 @@ def test_an_hour_that_comes_twice_has_its_times_twice_where_every_hour_does(
             assert cron.next_after(moment) == later[0]
 
 
+@pytest.mark.parametrize("change", ["2026-10-25 01:00:00", "2026-03-29 01:00:00"])
+def test_clock_change_costs_a_schedule_of_every_second_no_time(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is computed on the worker's loop, each second for hours around the change."""
+    cron, moment = Cron("* * * * * *", "Europe/Berlin"), at(change) - timedelta(minutes=30)
+    placed: list[datetime] = []
+    place = Cron._place
+
+    def count(self: Cron, time: datetime, *, fold: int) -> datetime:
+        placed.append(time)
+        return place(self, time, fold=fold)
+
+    monkeypatch.setattr(Cron, "_place", count)
+    assert cron.next_after(moment) == moment + timedelta(seconds=1)
+    assert len(placed) < 100
+
+
+@pytest.mark.parametrize("change", ["2026-10-25 01:00:00", "2026-03-29 01:00:00"])
+def test_every_second_around_a_clock_change_comes_once(change: str) -> None:
+    cron, moment = Cron("* * * * * *", "Europe/Berlin"), at(change) - timedelta(seconds=30)
+    for _ in range(60):
+        due = cron.next_after(moment)
+        assert due == moment + timedelta(seconds=1)
+        moment = due
+
+
 def test_times_that_are_jumped_over_fire_once_at_the_jump() -> None:
     cron = Cron("*/20 * * * *", "Europe/Berlin")
     now, seen = at("2026-03-29 00:30:00"), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -65,19 +66,30 @@ class Cron:
         """Return the first time after the moment, in UTC."""
         local = self._show(moment).replace(microsecond=0)
         if self._show(moment - _NEAR) + _NEAR * 2 == self._show(moment + _NEAR):
-            at = next(self._list_times(local + timedelta(seconds=1)), None)
-            due = None if at is None else self._place(at, fold=0)
+            starts = {0: local + timedelta(seconds=1)}
         else:
             # The clock changes: what it showed a while ago may come again.
-            due = None
-            for at in self._list_times(local - _NEAR):
-                if due is not None and at > local + _NEAR:
-                    break
-                found = (self._place(at, fold=fold) for fold in self._folds)
-                due = min((each for each in (due, *found) if each and each > moment), default=None)
-        if due is None:
+            starts = {fold: self._find_start(moment, fold=fold) for fold in self._folds}
+        due = [
+            self._place(at, fold=fold)
+            for fold, start in starts.items()
+            if (at := next(self._list_times(start), None)) is not None
+        ]
+        if not due:
             raise InvalidSetting(f"{self.expression!r} never comes")
-        return due
+        return min(due)
+
+    def _find_start(self, moment: datetime, *, fold: int) -> datetime:
+        """Return the first time that the clock shows, or jumps over, after the moment."""
+        begin = self._show(moment).replace(microsecond=0) - _NEAR
+        # By bisection: a later time of one fold never comes before an earlier one.
+        seconds = range(int(_NEAR.total_seconds()) * 2)
+        passed = bisect_left(
+            seconds,
+            True,  # noqa: FBT003 - the first that is
+            key=lambda n: self._place(begin + timedelta(seconds=n), fold=fold) > moment,
+        )
+        return begin + timedelta(seconds=passed)
 
     def _show(self, moment: datetime) -> datetime:
         """Return what the clock shows."""
@@ -108,6 +120,8 @@ class Cron:
         while day < start + _HORIZON:
             if self._has_day(day):
                 for hour in self._hours:
+                    if day + timedelta(hours=hour + 1) <= start:
+                        continue
                     for minute in self._minutes:
                         at = day.replace(hour=hour, minute=minute)
                         if at + timedelta(minutes=1) <= start:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
@@ -162,8 +162,9 @@ async def test_name_too_long_for_an_index_is_refused(
     if known:
         await push(session, queue, ["1"], keys=["a"])
     rows = await count_rows(session)
+    options: dict[str, Any] = {"keys": ["a", "b"], name: ["a", NOISE]}
     with pytest.raises(asyncpg.PostgresError, match="up to 1300 bytes each always fit") as caught:
-        await push(session, queue, ["1", "2"], **{"keys": ["a", "b"], name: ["a", NOISE]})
+        await push(session, queue, ["1", "2"], **options)
     assert sqlstate(caught.value) == "LW422"
     if name == "partitions":
         with pytest.raises(asyncpg.PostgresError, match="up to 1300 bytes each always fit"):
@@ -177,8 +178,9 @@ async def test_name_too_long_for_an_index_is_refused(
 async def test_time_that_no_clock_reaches_is_refused(
     session: Session, queue: Queue, name: str, length: timedelta
 ) -> None:
+    options: dict[str, Any] = {name: [None, length]}
     with pytest.raises(asyncpg.PostgresError, match="a lease or delay cannot be") as caught:
-        await push(session, queue, ["1", "2"], **{name: [None, length]})
+        await push(session, queue, ["1", "2"], **options)
     assert sqlstate(caught.value) == "LW422"
     assert await count_rows(session) == (0, 0, 0, 0)
 

@@ -386,7 +386,7 @@ async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
 
 async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
     queue = await create_queue(session, max_attempts=None)
-    await push(session, queue, ["1", "2"])
+    [place, _] = await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1))
     await session.execute("update laneway.parked set attempt = 32766")
     for _ in range(2):
@@ -394,7 +394,7 @@ async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) ->
         assert ([one.attempt, one.body], two.body) == ([32767, "1"], "2")
         assert await nack(session, [one]) == ["requeued"]
         assert await release(session, [two]) == []
-    await move(session, queue, [one.place], source="queued", target="processing")
+    await move(session, queue, [place], source="queued", target="processing")
     assert await session.fetchval("select attempt from laneway.claim") == 32767
 
 

@@ -94,7 +94,10 @@ class ServerProcess:
     def _clear_the_way(self) -> None:
         # A server that was killed left its file; one that stopped without its program, only the note.
         postmaster = read_postmaster(self._cluster)
-        left = [postmaster and postmaster.socket_folder, self._directory.read_socket_folder()]
+        left = [
+            postmaster.socket_folder if postmaster else None,
+            self._directory.read_socket_folder(),
+        ]
         end_orphans(self._cluster, patience=STOP_PATIENCE)
         remove_stale_files(self._cluster, self.socket_folder)
         for folder in left:

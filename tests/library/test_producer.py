@@ -206,8 +206,10 @@ async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
 
 
 async def test_batch_is_more_than_one(lane: Connection, queue: str) -> None:
-    with pytest.raises(InvalidRequest, match="the payloads are 5: give a list of them"):
-        await lane.producer(queue).batch_enqueue(5)  # type: ignore[arg-type]
+    for one in (5, "abc", b"abc", {"a": 1}):
+        with pytest.raises(InvalidRequest, match="give a list of them"):
+            await lane.producer(queue).batch_enqueue(one)  # type: ignore[arg-type]
+    assert await lane.consumer(queue).dequeue() is None
 
 
 async def test_default_limit_is_one_mebibyte(lane: Connection, queue: str) -> None:

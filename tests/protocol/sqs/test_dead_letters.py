@@ -173,6 +173,9 @@ def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -
     exhaust(sqs, pair.source)
     handle = drain(sqs, pair.dead, 1)[0]["ReceiptHandle"]
     sqs.change_message_visibility(QueueUrl=pair.dead, ReceiptHandle=handle, VisibilityTimeout=0)
+    # The server's own round may be about to give it back, a moment after the answer.
+    while count(sqs, pair.dead) != 1:
+        time.sleep(0.01)
     task = sqs.start_message_move_task(SourceArn=pair.dead_arn)
     assert json.loads(b64decode(task["TaskHandle"]))["sourceArn"] == pair.dead_arn
     message = drain(sqs, pair.source, 1, AttributeNames=["All"], MessageAttributeNames=["All"])[0]
@@ -184,8 +187,7 @@ def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -
     assert "DeadLetterQueueSourceArn" not in message["Attributes"]
     ended = watch(sqs, pair.dead_arn, lambda each: each["Status"] == "COMPLETED")
     assert ended["ApproximateNumberOfMessagesMoved"] == 1
-    # Counted when the task began; approximate, as its name says.
-    assert ended["ApproximateNumberOfMessagesToMove"] in (0, 1)
+    assert ended["ApproximateNumberOfMessagesToMove"] == 1
     assert "TaskHandle" not in ended
     with Refusal() as refusal:
         sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])

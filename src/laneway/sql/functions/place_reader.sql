@@ -10,12 +10,7 @@ begin
   v_seq := coalesce((select g.last_seq from laneway.gap g where g.reader_id = p_reader_id and g.gone and g.first_seq <= v_seq and g.last_seq > v_seq), v_seq);
   v_segment := laneway.segment_after(p_lane_id, v_seq, p_logged);
   perform from laneway.dead_letter d where d.reader_id = p_reader_id for update; -- what is being replayed right now is parked next
-  -- What somebody claims or gives back right now goes from one of these to the other: until it is in neither.
-  loop
-    delete from laneway.parked where reader_id = p_reader_id;
-    delete from laneway.claim where reader_id = p_reader_id;
-    exit when not exists (select from laneway.parked k where k.reader_id = p_reader_id) and not exists (select from laneway.claim c where c.reader_id = p_reader_id);
-  end loop;
+  perform laneway.drop_hands(array[p_reader_id]);
   delete from laneway.retry where reader_id = p_reader_id;
   delete from laneway.revision where reader_id = p_reader_id;
   delete from laneway.gap where reader_id = p_reader_id and not gone;

@@ -41,7 +41,7 @@ from tests.sql.calls import (
 
 if TYPE_CHECKING:
     from tests.postgres import Connect
-    from tests.sql.calls import Queue, Session
+    from tests.sql.calls import Delivery, Queue, Session
 
 
 @pytest.fixture
@@ -52,6 +52,19 @@ async def queue(session: Session) -> Queue:
 @pytest.fixture
 async def other(connect: Connect) -> Session:
     return await connect()
+
+
+async def start_deleting(
+    watch: Session, session: Session, queue: Queue, message: Delivery, *, whole: bool
+) -> asyncio.Task[int]:
+    """Start to purge the queue, or to delete what came about when the message did, until that waits."""
+    moment = message.created_at
+    work = (
+        purge(session, queue)
+        if whole
+        else delete_between(session, queue, moment - HOUR, moment + HOUR)
+    )
+    return await start_and_block(watch, session, work)
 
 
 async def park_one(session: Session, queue: Queue) -> None:
@@ -222,14 +235,7 @@ async def test_deletion_takes_what_is_being_settled(
         assert await ack(session, mine) == []
     else:
         await nack(session, mine, dead=fate == "dead")
-    moment = mine[0].created_at
-    deleting = await start_and_block(
-        await connect(),
-        other,
-        purge(other, queue)
-        if whole
-        else delete_between(other, queue, moment - HOUR, moment + HOUR),
-    )
+    deleting = await start_deleting(await connect(), other, queue, mine[0], whole=whole)
     await transaction.commit()
     assert await deleting == 2
     assert await count(session, queue) == Counts()
@@ -245,14 +251,7 @@ async def test_deletion_takes_what_is_being_claimed(
     transaction = session.transaction()
     await transaction.start()
     mine = await claim(session, queue, 1)
-    moment = mine[0].created_at
-    deleting = await start_and_block(
-        await connect(),
-        other,
-        purge(other, queue)
-        if whole
-        else delete_between(other, queue, moment - HOUR, moment + HOUR),
-    )
+    deleting = await start_deleting(await connect(), other, queue, mine[0], whole=whole)
     await transaction.commit()
     assert await deleting == 1
     assert await count(session, queue) == Counts()

@@ -6,7 +6,7 @@ as $$
    where exists (
            select from (select r.reader_id, r.lane_id from laneway.reader r where r.group_id = g.group_id and r.ready order by r.priority desc, r.reader_id limit 1000) r
             cross join lateral (select p.segment, p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
-            where exists (select from laneway.message m where m.segment >= p.segment and m.lane_id = r.lane_id and m.seq > p.seq))
+            where exists (select from laneway.message m where m.segment >= p.segment and m.lane_id = r.lane_id and m.seq > p.seq offset 0)) -- probed reader by reader: as a join it read the whole log
       -- too many to look at each: a claim will
       or (select count(*) from (select from laneway.reader r where r.group_id = g.group_id and r.ready limit 1001) r) > 1000
       or exists (select from laneway.parked k where k.group_id = g.group_id and k.available_at <= clock_timestamp());

@@ -1,0 +1,81 @@
+"""What runs again and again, whether anything happens or not, reads little however long the log is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.sql.calls import create_group, create_queue
+
+if TYPE_CHECKING:
+    from tests.sql.calls import Queue, Session
+
+LANES = 20
+FEW, MANY = 5, 2000
+
+ROUNDS = [
+    "laneway.ready_groups(array(select group_id from laneway.consumer_group))",
+    "laneway.next_due(1)",
+    "laneway.expire(1000, clock_timestamp() - interval '10 s')",
+    "laneway.redrive_dead(null, 500)",
+    "laneway.run_moves(500)",
+    "laneway.sweep_redrive()",
+    "laneway.drain_outbox(1000)",
+    "laneway.dead_workers(null)",
+    "laneway.tend_streams(p_trim => true)",
+    "laneway.sweep_idle(1000)",
+    "laneway.sweep_dedup(10000)",
+    "laneway.sweep_forgotten(1000)",
+    "laneway.sweep_results(1000)",
+    "laneway.sweep_lanes(0, 1000)",
+    "laneway.recover_unlogged(null)",
+    "laneway.rotate()",
+    "laneway.retain()",
+    "laneway.counts()",
+]
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["settled", "waiting"])
+async def test_a_round_reads_no_more_of_a_long_log_than_of_a_short_one(
+    session: Session, *, settled: bool
+) -> None:
+    work = await create_queue(session, "work")
+    stream = await create_queue(session, "stream", ordered=True)
+    await create_group(session, stream, "readers", ordered=True)
+    pages = []
+    for messages in (FEW, MANY):
+        for queue in (work, stream):
+            await fill(session, queue, messages)
+        if settled:
+            await session.execute(
+                "update laneway.progress p set seq = laneway.newest_seq(r.lane_id, p.segment) "
+                "from laneway.reader r where r.reader_id = p.reader_id"
+            )
+        await session.execute("analyze")
+        pages.append({call: await count_pages(session, call) for call in ROUNDS})
+    few, many = pages
+    assert {
+        call: (few[call], many[call]) for call in ROUNDS if many[call] > 1.5 * few[call] + 20
+    } == {}
+
+
+async def fill(session: Session, queue: Queue, messages: int) -> None:
+    """Push as many messages to each of some lanes."""
+    for lane in range(LANES):
+        await session.execute(
+            "select laneway.push_many(array[$1::int], array_fill($2::json, array[$3::int]), array[$4::text])",
+            queue.queue_id,
+            json.dumps("x" * 100),
+            messages,
+            f"lane {lane}",
+        )
+
+
+async def count_pages(session: Session, call: str) -> int:
+    """Return how many pages the call reads, its functions' statements planned already."""
+    await session.fetch(f"select * from {call}")
+    plans = await session.fetchval(f"explain (analyze, buffers, format json) select * from {call}")
+    plan = json.loads(plans)[0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from laneway.engine.tasks import Tasks
 
 
+# How long a renewal waits, in seconds: who noticed that it is time wants to make a call first.
+PAUSE = 0.05
+
+
 class _Entry(NamedTuple):
     queue: Queue
     fresh_until: float
@@ -88,6 +92,7 @@ class Catalog:
 
     async def _renew(self, name: str) -> None:
         try:
+            await asyncio.sleep(PAUSE)
             with suppress(LanewayError):  # whoever wants the queue next is told
                 await self._load(name)
         finally:

@@ -126,6 +126,39 @@ async def test_history_knows_a_push_to_several_partitions(session: Session, queu
         assert [row["action"] for row in rest] == ["claimed", "acked"]
 
 
+async def test_history_knows_a_claim_of_several_partitions(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"] * 6, partitions=["a", "b", "c"] * 2)
+    await claim(session, queue, 6, consumers=["first"])
+    rows = await session.fetch("select part_lane from laneway.event where action = 'claimed'")
+    assert [len(row["part_lane"]) for row in rows] == [3]
+    got = await session.fetch("select lane_id, first_seq as seq, token from laneway.claim")
+    seen = "select action, consumer, token from laneway.history($1, $2) where action = 'claimed'"
+    for held in got:
+        rows = await session.fetch(seen, held["lane_id"], held["seq"])
+        assert [tuple(row) for row in rows] == [("claimed", "first", held["token"])]
+
+
+async def test_history_knows_every_claim_of_several_partitions(
+    session: Session, queue: Queue
+) -> None:
+    places = await push(session, queue, ["1"] * 6, partitions=["a", "b", "c"] * 2)
+    await nack(session, await claim(session, queue, 6, consumers=["first"]), reason="no")
+    await ack(session, await claim(session, queue, 6, consumers=["second"]))
+    for place in places:
+        rows = await session.fetch(
+            "select action, consumer, messages from laneway.history($1, $2) where group_id is not null",
+            place.lane_id,
+            place.seq,
+        )
+        assert [(row["action"], row["consumer"]) for row in rows] == [
+            ("claimed", "first"),
+            ("nacked", "first"),
+            ("claimed", "second"),
+            ("acked", "second"),
+        ]
+        assert rows[0]["messages"] == 2
+
+
 async def test_history_of_one_message_in_a_shared_claim_names_its_own_consumer(
     session: Session, queue: Queue
 ) -> None:

@@ -118,7 +118,7 @@ begin
         -- How far each lane goes: read of each somewhat more than its share and, if all of that is wanted of one, further of all.
         v_chunk := least(v_wanted, v_wanted * 5 / (4 * cardinality(v_readers)) + 2);
         loop
-          select array_agg(r.i) as i, array_agg(r.last_seq) as lasts, sum(r.n) as n, max(r.n) as most, bool_or(r.special) as special, bool_and(r.plain) as plain into v_share
+          select array_agg(r.i) as i, array_agg(v_lanes[r.i]) as lanes, array_agg(v_stand.seqs[r.i] + 1) as firsts, array_agg(r.last_seq) as lasts, sum(r.n) as n, max(r.n) as most, bool_or(r.special) as special, bool_and(r.plain) as plain into v_share
             from (select o.i, max(o.seq) as last_seq, count(*) as n, bool_or(o.deliver_at > v_now or o.lease is not null) as special,
                          bool_and(o.max_attempts is null and o.key is null and o.headers is null) as plain
                     from (select u.i, m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers from unnest(v_lanes, v_stand.seqs) with ordinality u (lane_id, from_seq, i)
@@ -131,15 +131,19 @@ begin
         exit several when v_share.n is null or v_share.special
           or (v_share.n < v_wanted and not (v_group.parked is null and cardinality(v_readers) = cardinality(v_group.readers)));
         v_token := gen_random_uuid();
+        if v_single then
+          select array_agg(u.lane_id), array_agg(s.seq) into v_lanes, v_firsts
+            from unnest(v_share.lanes, v_share.firsts, v_share.lasts) u (lane_id, first_seq, last_seq) cross join lateral generate_series(u.first_seq, u.last_seq) s (seq);
+        end if;
         return query
           with run as materialized (
-            select (u.i - 1)::smallint as part, v_readers[u.i] as reader_id, v_lanes[u.i] as lane_id, v_stand.places[u.i] as place, v_stand.seqs[u.i] + 1 as first_seq, u.last_seq, r.*
-              from unnest(v_share.i, v_share.lasts) u (i, last_seq)
+            select (u.i - 1)::smallint as part, v_readers[u.i] as reader_id, u.lane_id, v_stand.places[u.i] as place, u.first_seq, u.last_seq, r.*
+              from unnest(v_share.i, v_share.lanes, v_share.firsts, v_share.lasts) u (i, lane_id, first_seq, last_seq)
               cross join lateral (
                 select array_agg(m.created_at) as created_at, array_agg(m.max_attempts) filter (where not v_share.plain) as max_attempts, array_agg(m.key) filter (where not v_share.plain) as keys,
                        array_agg(m.headers) filter (where not v_share.plain) as headers, array_agg(m.body) as bodies
                   from (select m.created_at, m.max_attempts, m.key, m.headers, m.body from laneway.message m
-                         where m.segment = v_stand.segment and m.lane_id = v_lanes[u.i] and m.seq > v_stand.seqs[u.i] and m.seq <= u.last_seq order by m.seq) m) r),
+                         where m.segment = v_stand.segment and m.lane_id = u.lane_id and m.seq >= u.first_seq and m.seq <= u.last_seq order by m.seq) m) r),
           moved as (
             insert into laneway.progress (reader_id, segment, seq, moved_at) select r.reader_id, v_stand.segment, r.last_seq, v_now from run r),
           left_behind as (
@@ -149,10 +153,10 @@ begin
             select v_token, r.part, r.reader_id, p_group_id, r.lane_id, v_stand.segment, r.first_seq, r.last_seq, int8multirange(int8range(r.first_seq, r.last_seq, '[]')), 1, false,
                    v_now, v_now + coalesce(p_leases[1], v_group.lease), p_consumers[1], case when v_group.record_events then v_group.queue_id end from run r),
           recorded as (
-            insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, part_first, part_last)
-            select v_stand.segment - v_stand.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, r.lane_id, v_stand.segment, r.first_seq, r.last_seq, 1, v_token, p_consumers[1], s.seqs, s.seqs
-              from run r
-              cross join lateral (select case when v_single then array(select generate_series(r.first_seq, r.last_seq)) end as seqs) s where v_group.record_events)
+            insert into laneway.event (segment, at, action, queue_id, group_id, message_segment, attempt, token, consumer, part_lane, part_first, part_last)
+            select v_stand.segment - v_stand.segment % 2, v_now, 'claimed', v_group.queue_id, p_group_id, v_stand.segment, 1, v_token, p_consumers[1],
+                   case when v_single then v_lanes else v_share.lanes end, case when v_single then v_firsts else v_share.firsts end, case when v_single then v_firsts else v_share.lasts end
+             where v_group.record_events)
           select 0, v_token, v_stand.segment, r.lane_id, r.first_seq, l.partition, v_group.priority, 1::smallint, v_now + coalesce(p_leases[1], v_group.lease),
                  null::int[], null::smallint[], r.created_at, null::interval[], r.max_attempts, r.keys, r.headers, r.bodies, null::text[]
             from run r cross join lateral (select o.partition from laneway.lane o where o.lane_id = r.lane_id offset 0) l;

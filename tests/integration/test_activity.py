@@ -17,6 +17,7 @@ from laneway.domain.messages import Nack, OutgoingMessage, Status
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
 from tests.integration.conftest import QUIET
+from tests.sql.calls import NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -296,6 +297,16 @@ async def test_queue_that_records_nothing_is_not_followed(broker: Broker) -> Non
     [pushed] = await broker.push("quiet", [OutgoingMessage("1")])
     await broker.record_refusals([(pushed.id, None)])
     assert (await look(broker, seen)).events == []
+
+
+async def test_consumers_with_names_too_long_to_index_are_counted(broker: Broker) -> None:
+    place = await broker.find_activity_place()
+    await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
+    for end in "ab":
+        await broker.claim("jobs", consumer=NOISE + end)
+    await Recorder(broker, EAGER, make_registry()).look(place)
+    [both] = await broker.list_consumers()
+    assert (both.consumer, both.taken) == (NOISE[:500], 2)
 
 
 async def test_refused_acknowledgement_is_on_record(broker: Broker) -> None:

@@ -184,6 +184,7 @@ async def test_keys_count_as_they_are_written(
     [
         {"max_bytes": 0},
         {"max_bytes": "many"},
+        {"max_bytes": True},
         {"max_depth": 2.5},
         {"forbidden_keys": "password"},
         {"forbidden_keys": frozenset({1})},

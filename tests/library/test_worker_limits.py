@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from laneway import PartialFailure, QueueSettings, Reject, Retry, Status, WorkerSettings
-from laneway.domain.errors import InvalidSetting, QueueNotFound
+from laneway.domain.errors import InvalidRequest, InvalidSetting, QueueNotFound
 from laneway.domain.messages import LONGEST_TIME, OutgoingMessage
 from laneway.worker.middlewares import Metrics
 from tests.library.workers import listed, look, make_app, running, settled, until
@@ -268,6 +268,26 @@ async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
 
     with pytest.raises(QueueNotFound):
         await app.worker().run()
+
+
+def test_app_with_nothing_to_do_makes_no_worker() -> None:
+    app = make_app("postgresql://nowhere/x")
+    with pytest.raises(InvalidSetting, match="no handler, schedule or workflow"):
+        app.worker()
+    app.schedule("clean", "0 3 * * *", queue="jobs")
+    app.worker()
+
+
+def test_middleware_is_something_to_call() -> None:
+    with pytest.raises(InvalidSetting, match="a middleware is 5"):
+        make_app("postgresql://nowhere/x").middleware(5)  # type: ignore[arg-type]
+
+
+async def test_app_runs_in_the_main_thread_only() -> None:
+    app = make_app("postgresql://nowhere/x")
+    app.schedule("clean", "0 3 * * *", queue="jobs")
+    with pytest.raises(InvalidRequest, match="signals reach the main thread only"):
+        await asyncio.to_thread(app.run)
 
 
 @pytest.mark.parametrize(

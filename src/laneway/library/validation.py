@@ -46,7 +46,7 @@ class PayloadRules:
     def __post_init__(self) -> None:
         for name in ("max_bytes", "max_header_bytes", "max_depth", "max_string"):
             size = getattr(self, name)
-            if not isinstance(size, int) or size < 1:
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise InvalidSetting(f"{name} is {size!r}: set 1 or more")
         for name in ("forbidden_keys", "required_keys"):
             keys = getattr(self, name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import signal
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneway.domain.errors import InvalidSetting
+from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.arguments import check_text, settings_of
@@ -200,6 +201,10 @@ class App:
 
         The first one is the outermost. A batch handler's gets the list of messages.
         """
+        if not callable(function):
+            raise InvalidSetting(
+                f"a middleware is {function!r}: give an async def of a message and what proceeds"
+            )
         self._middlewares.append(function)
         return function
 
@@ -216,6 +221,10 @@ class App:
 
     def worker(self, *, address: str | None = None, name: str | None = None) -> Worker:
         """Return a worker to run; several may, in as many programs."""
+        if not self._handlers and not self._schedules:
+            raise InvalidSetting(
+                "the app has no handler, schedule or workflow: import the modules that register them"
+            )
         target = self._find_target(address)
         return Worker(
             target,
@@ -233,6 +242,11 @@ class App:
     async def work(self, *, address: str | None = None, name: str | None = None) -> None:
         """Run a worker until SIGTERM or Ctrl-C, then drain; a second signal ends it at once."""
         worker = self.worker(address=address, name=name)
+        if threading.current_thread() is not threading.main_thread():
+            raise InvalidRequest(
+                "signals reach the main thread only: elsewhere, await `app.worker().run()`, and have "
+                "it end with the worker's `stop`, called on its loop"
+            )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)

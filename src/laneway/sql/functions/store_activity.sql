@@ -1,5 +1,6 @@
 -- Keeps what detectors found between two places, and who took how many messages there, once: answers false and keeps
--- nothing where p_from is not the place any more, because somebody else has looked.
+-- nothing where p_from is not the place any more, because somebody else has looked. Of a consumer's name the first 500
+-- characters count: more no index can hold.
 -- Locks: the row of activity; rows of consumer_activity, in order. Errors: none.
 create or replace function laneway.store_activity(p_from pg_snapshot, p_to pg_snapshot, p_anomalies json, p_takers json) returns boolean
 language plpgsql set search_path = '' as $$
@@ -14,7 +15,8 @@ begin
                                            kind text, queue_id int, queue_name text, message_segment int, lane_id int, seqs int8multirange, consumer text);
   insert into laneway.consumer_activity as c (queue_id, consumer, taken, last_at)
   select t.queue_id, t.consumer, t.taken, t.last_at
-    from json_to_recordset(p_takers) t (queue_id int, consumer text, taken bigint, last_at timestamptz)
+    from (select t.queue_id, left(t.consumer, 500) as consumer, sum(t.taken) as taken, max(t.last_at) as last_at
+            from json_to_recordset(p_takers) t (queue_id int, consumer text, taken bigint, last_at timestamptz) group by 1, 2) t
    where exists (select from laneway.queue q where q.queue_id = t.queue_id for key share)
    order by t.queue_id, t.consumer
       on conflict (queue_id, consumer) do update set taken = c.taken + excluded.taken, last_at = greatest(c.last_at, excluded.last_at);

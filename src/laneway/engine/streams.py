@@ -306,6 +306,11 @@ class Streams(Administration):
             await self.seek(queue, since, group=name)
         return queues
 
+    async def counting_groups(self) -> set[int]:
+        """Return the groups whose backlog counts: not a stream's own that nobody ever read by."""
+        async with self._core.pool.lend() as connection:
+            return set(await procedures.counting_groups(connection))
+
     async def list_subscriptions(self) -> list[Subscription]:
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_subscriptions(connection)

@@ -214,6 +214,11 @@ async def set_subscription(connection: Connection, *, name: str, since: datetime
     await fetch_value(connection, "select laneway.set_subscription($1, $2)", name, since)
 
 
+async def counting_groups(connection: Connection) -> list[int]:
+    groups: list[int] = await fetch_value(connection, "select laneway.counting_groups()")
+    return groups
+
+
 async def list_subscriptions(connection: Connection) -> list[asyncpg.Record]:
     return await fetch(connection, "select * from laneway.list_subscriptions()")
 

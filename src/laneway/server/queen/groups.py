@@ -9,8 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound
-from laneway.domain.queues import DEFAULT_GROUP
-from laneway.domain.streams import STREAM
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role, no_queue
 from laneway.server.queen.wire import (
@@ -93,7 +91,7 @@ class GroupDetail(msgspec.Struct, kw_only=True):
 async def list_groups(call: Call[None, None]) -> Answer:
     subscriptions = await _find_subscriptions(call)
     by_name: dict[str, list[Counts]] = {}
-    for count in await _counting(call, subscriptions):
+    for count in await _counting(call):
         by_name.setdefault(count.group, []).append(count)
     return answer_json(
         200, [_show_group(name, counts, subscriptions) for name, counts in sorted(by_name.items())]
@@ -103,7 +101,7 @@ async def list_groups(call: Call[None, None]) -> Answer:
 async def list_lagging(call: Call[Lagging, None]) -> Answer:
     least = call.parameters.min_lag_seconds
     shown = []
-    for count in await _counting(call, await _find_subscriptions(call)):
+    for count in await _counting(call):
         lag = _show_lag(count)
         if count.oldest is not None and lag.lag_seconds >= least:
             fields = msgspec.structs.asdict(lag)
@@ -185,21 +183,10 @@ async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
     return [count for count in await call.broker.counts() if call.identity.may_use(count.queue)]
 
 
-async def _counting(call: Call[Any, Any], subscriptions: Subscriptions) -> list[Counts]:
-    """Return the counts without queues' own groups that count for nothing: laneway.counting_groups."""
-    unread = {
-        queue.queue_id
-        for queue in await call.broker.list_queues()
-        if STREAM in queue.settings.options
-        and len(queue.groups) > 1
-        and (DEFAULT_GROUP, queue.queue_id) not in subscriptions
-        and (DEFAULT_GROUP, 0) not in subscriptions
-    }
-    return [
-        count
-        for count in await _visible_counts(call)
-        if count.group != DEFAULT_GROUP or count.queue_id not in unread
-    ]
+async def _counting(call: Call[Any, Any]) -> list[Counts]:
+    """Return the counts without queues' own groups that nobody reads by."""
+    counting = await call.broker.counting_groups()
+    return [count for count in await _visible_counts(call) if count.group_id in counting]
 
 
 async def _find_subscriptions(call: Call[Any, Any]) -> Subscriptions:

@@ -17,5 +17,5 @@ class Scale:
     rounds: int
 
 
-FULL = Scale(jobs=100_000, lone=300, rounds=3)
+FULL = Scale(jobs=100_000, lone=1000, rounds=3)
 QUICK = Scale(jobs=5000, lone=20, rounds=1)

@@ -166,6 +166,7 @@ class Backend(Protocol):
         *,
         result: str | None = None,
         timer: timedelta | None = None,
+        failure: str | None = None,
     ) -> Stored: ...
 
     async def end_run(
@@ -176,6 +177,7 @@ class Backend(Protocol):
         *,
         result: str | None = None,
         error: str | None = None,
+        forget: Sequence[str] = (),
     ) -> RunStatus: ...
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...

@@ -9,6 +9,7 @@ from laneway.domain.runs import RUN_ASKS, RunStatus
 from laneway.engine.procedures import runs as procedures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
@@ -64,11 +65,12 @@ class Runs:
         *,
         result: str | None = None,
         timer: timedelta | None = None,
+        failure: str | None = None,
     ) -> Stored:
-        """Keep a step's result or a timer once; return what is kept, whoever came first."""
+        """Keep a step's result or failure, or a timer, once; return what is kept, whoever came first."""
         async with self._core.pool.lend() as connection:
             return await procedures.store_step(
-                connection, run_id, driver, step, result=result, timer=timer
+                connection, run_id, driver, step, result=result, timer=timer, failure=failure
             )
 
     async def end_run(
@@ -79,8 +81,12 @@ class Runs:
         *,
         result: str | None = None,
         error: str | None = None,
+        forget: Sequence[str] = (),
     ) -> RunStatus:
-        """End a run that has not ended and is still this driver's; return the state it was in."""
+        """End a run that has not ended and is still this driver's; return the state it was in.
+
+        forget: steps whose failures are kept no more.
+        """
         async with self._core.pool.lend() as connection:
             return await procedures.change_workflow(
                 connection,
@@ -90,6 +96,7 @@ class Runs:
                 result=result,
                 error=error,
                 driver=driver,
+                forget=forget,
             )
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:

@@ -44,7 +44,7 @@ async def load_run(connection: Connection, run_id: str) -> RunInfo:
 async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     rows = await fetch(
         connection,
-        "select s.step, s.result, greatest(s.due_at - clock_timestamp(), interval '0')"
+        "select s.step, s.result, greatest(s.due_at - clock_timestamp(), interval '0'), s.failure"
         " from laneway.workflow_step s where s.run_id = $1 order by s.finished_at",
         run_id,
     )
@@ -71,15 +71,17 @@ async def store_step(
     *,
     result: str | None,
     timer: timedelta | None,
+    failure: str | None,
 ) -> Stored:
     (row,) = await fetch(
         connection,
-        "select * from laneway.store_step($1, $2, $3, $4, $5)",
+        "select * from laneway.store_step($1, $2, $3, $4, $5, $6)",
         run_id,
         driver,
         step,
         result,
         timer,
+        failure,
         means=_RUN,
     )
     return Stored(*row)
@@ -94,17 +96,19 @@ async def change_workflow(
     result: str | None = None,
     error: str | None = None,
     driver: str | None = None,
+    forget: Collection[str] = (),
 ) -> RunStatus:
     """Return the state it was in."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow($1, $2, $3, $4, $5, $6)",
+        "select laneway.change_workflow($1, $2, $3, $4, $5, $6, $7)",
         run_id,
         list(source),
         to,
         result,
         error,
         driver,
+        list(forget),
         means=_RUN,
     )
     return RunStatus(was)

@@ -267,3 +267,20 @@ async def test_branches_that_share_a_context_keep_their_own_steps(
         await run.resume()
         assert await run.result(LONG) == [0, 1, 2]
     assert log == [0, 1, 2, -1, -1]
+
+
+async def test_result_that_cannot_be_kept_fails_its_run(lane: Connection, address: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+    at_server = address.startswith("http")
+
+    @app.workflow(name=name)
+    async def flow(size: int) -> str:
+        return "x" * size
+
+    async with running(app):
+        run = await lane.start(name, 17_000_000)
+        if at_server:
+            with pytest.raises(RunFailed, match="MessageTooLarge"):
+                await run.result(LONG)
+        else:
+            assert len(await run.result(LONG)) == 17_000_000

@@ -22,7 +22,7 @@ from laneway.worker.branches import (
     waits_for_tasks,
     within_step,
 )
-from laneway.worker.keepsakes import list_causes, read_failure, write_failure
+from laneway.worker.step_failures import list_causes, read_failure, write_failure
 from laneway.worker.pauses import wait_after
 from laneway.worker.policies import Reject, Snooze
 

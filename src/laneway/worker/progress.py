@@ -22,9 +22,9 @@ from laneway.worker.branches import (
     waits_for_tasks,
     within_step,
 )
-from laneway.worker.step_failures import list_causes, read_failure, write_failure
 from laneway.worker.pauses import wait_after
 from laneway.worker.policies import Reject, Snooze
+from laneway.worker.step_failures import list_causes, read_failure, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

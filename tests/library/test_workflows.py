@@ -33,6 +33,7 @@ from laneway.domain.runs import RunStatus
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
 from tests.library.workers import look, make_app, program, running, settled, until
+from tests.postgres import execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -605,6 +606,17 @@ async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: s
     assert await lane.admin.purge_runs(timedelta(0)) >= 1
     with pytest.raises(RunNotFound):
         await run.status()
+
+
+async def test_however_many_old_runs_are_purged(lane: Connection, place: Place) -> None:
+    await execute(
+        place.dsn,
+        "insert into laneway.workflow (run_id, name, queue_id, status, input, finished_at)"
+        " select gen_random_uuid(), 'flow', 0, 'completed', '[]', now() - interval '3 years'"
+        " from generate_series(1, 2001)",
+    )
+    assert await lane.admin.purge_runs(timedelta(days=2 * 365)) == 2001
+    assert await lane.admin.purge_runs(timedelta(days=2 * 365)) == 0
 
 
 # Dies by kill -9 at the boundary named: before a step, in it, or after it was kept.

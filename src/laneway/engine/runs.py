@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from laneway.domain.errors import InvalidStateTransition, QueueNotFound
 from laneway.domain.runs import RUN_ASKS, RunStatus
 from laneway.engine.procedures import runs as procedures
+from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
     from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection, Step
 
 _LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
 
@@ -120,5 +122,8 @@ class Runs:
 
     async def purge_runs(self, age: timedelta) -> int:
         """Forget runs that ended longer ago, with their steps; return how many."""
-        async with self._core.pool.lend() as connection:
-            return await procedures.purge_workflows(connection, age)
+
+        async def purge(connection: Connection, done: Step) -> Step:
+            return await procedures.purge_workflows(connection, age, done=done)
+
+        return await take_steps(self._core.pool, purge)

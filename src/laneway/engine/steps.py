@@ -1,4 +1,4 @@
-"""Work on queues of many lanes goes in steps, each a transaction of its own."""
+"""Work on much at once goes in steps, each a transaction of its own."""
 
 from __future__ import annotations
 

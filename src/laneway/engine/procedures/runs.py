@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, RunNotFound
 from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
-from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 _RUN = {"LW404": RunNotFound}
+
+# So many runs are purged in one step.
+_AT_ONCE = 1000
 
 
 async def start_workflow(
@@ -127,9 +130,12 @@ async def list_runs(
     return [_read_run(row) for row in rows]
 
 
-async def purge_workflows(connection: Connection, age: timedelta) -> int:
-    purged: int = await fetch_value(connection, "select laneway.purge_workflows($1)", age)
-    return purged
+async def purge_workflows(connection: Connection, age: timedelta, *, done: Step = START) -> Step:
+    """Purge a step; return how many runs in all, and whether to go on."""
+    purged: int = await fetch_value(
+        connection, "select laneway.purge_workflows($1, $2)", age, _AT_ONCE
+    )
+    return Step(done.total + purged, purged if purged == _AT_ONCE else None)
 
 
 def _read_run(row: asyncpg.Record) -> RunInfo:

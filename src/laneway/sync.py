@@ -396,7 +396,8 @@ class Run:
     def result(self, timeout: timedelta | None = None) -> Any:
         """Wait for the end and return what the workflow returned.
 
-        RunFailed and RunCancelled tell of another end, TimeoutError of none in time.
+        RunFailed and RunCancelled tell of another end, TimeoutError of none in time; a timeout of
+        zero looks once. A database or server that is away is waited for as well.
         """
         return self._portal.call(self._inner.result(timeout))
 

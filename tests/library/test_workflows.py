@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
@@ -30,8 +30,10 @@ from laneway.domain.errors import (
     Unavailable,
 )
 from laneway.domain.runs import RunStatus
+from laneway.library.runs import Run
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
+from tests.library.relay import Relay
 from tests.library.workers import look, make_app, program, running, settled, until
 from tests.postgres import execute
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from laneway import Connection
+    from laneway.domain.backend import Backend
+    from laneway.domain.runs import RunInfo
     from tests.library.conftest import Place
 
 LONG = timedelta(seconds=30)
@@ -590,6 +594,71 @@ async def test_step_outside_of_a_workflow_is_the_function() -> None:
     assert await asyncio.create_task(add(1)) == 2
     with pytest.raises(InvalidSetting):
         step(print)  # type: ignore[arg-type]
+
+
+class Watched:
+    """A backend that tells when a run was seen, and when it could not be."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.seen = asyncio.Event()
+        self.refused = asyncio.Event()
+
+    async def load_run(self, run_id: str) -> RunInfo:
+        try:
+            info = await self._backend.load_run(run_id)
+        except Unavailable:
+            self.refused.set()
+            raise
+        self.seen.set()
+        return info
+
+
+async def test_wait_for_a_result_outlives_a_database_that_goes_away(
+    lane: Connection, address: str, queue: str
+) -> None:
+    run = await lane.start("flow", queue=queue)
+    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+        watched = Watched(other.backend)
+        waiting = asyncio.create_task(
+            Run(cast("Backend", watched), run.run_id).result(timedelta(days=2))
+        )
+        async with asyncio.timeout(LONG.total_seconds()):
+            await watched.seen.wait()
+            await relay.cut()
+            await watched.refused.wait()
+            await run.cancel()
+            await relay.mend()
+            with pytest.raises(RunCancelled):
+                await waiting
+
+
+async def test_wait_for_a_result_ends_in_time_where_nobody_answers(
+    lane: Connection, address: str, queue: str
+) -> None:
+    run = await lane.start("flow", queue=queue)
+    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+        await relay.cut()
+        with pytest.raises(TimeoutError, match=run.run_id):
+            await other.run(run.run_id).result(timedelta(milliseconds=500))
+        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
+            await other.run(run.run_id).result(timedelta(0))
+
+
+async def test_result_is_there_without_a_wait(lane: Connection, address: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @app.workflow(name=name)
+    async def flow() -> int:
+        return 7
+
+    async with running(app):
+        run = await lane.start(name)
+        assert await run.result(LONG) == 7
+        assert await run.result(timedelta(0)) == 7
+    run = await lane.start(name)
+    with pytest.raises(TimeoutError, match=f"{run.run_id} is still running"):
+        await run.result(timedelta(0))
 
 
 async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: str) -> None:

@@ -23,6 +23,7 @@ from laneway.domain.errors import (
     InvalidSetting,
     InvalidStateTransition,
     QueueExists,
+    QueueNotEmpty,
     QueueNotFound,
     RunCancelled,
     RunFailed,
@@ -659,6 +660,40 @@ async def test_result_is_there_without_a_wait(lane: Connection, address: str) ->
     run = await lane.start(name)
     with pytest.raises(TimeoutError, match=f"{run.run_id} is still running"):
         await run.result(timedelta(0))
+
+
+async def test_run_ends_with_its_queue(lane: Connection, address: str, queue: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+    begun, deleted, after = asyncio.Event(), asyncio.Event(), []
+
+    @step
+    async def first() -> None:
+        begun.set()
+        await deleted.wait()
+
+    @step
+    async def second() -> None:
+        after.append("second")
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> None:
+        await first()
+        await second()
+
+    async with running(app):
+        run = await lane.start(name, queue=queue)
+        await begun.wait()
+        with pytest.raises(QueueNotEmpty):
+            await lane.admin.delete_queue(queue)
+        await lane.admin.delete_queue(queue, force=True)
+        deleted.set()
+        with pytest.raises(RunFailed, match="its queue was deleted"):
+            await run.result(LONG)
+    assert after == []
+    with pytest.raises(Conflict, match=f'queue of workflow run "{run.run_id}" was deleted'):
+        await run.resume()
+    assert await run.status() is RunStatus.FAILED
+    assert await lane.verify() == []
 
 
 async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: str) -> None:

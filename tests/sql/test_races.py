@@ -507,6 +507,48 @@ async def test_push_that_waited_for_the_deletion_of_its_queue_is_told(
     assert await find_orphans(session) == {}
 
 
+RESUME = "select laneway.change_workflow('run', '{paused,failed}', 'running')"
+
+
+@pytest.fixture
+async def paused(session: Session, queue: Queue) -> None:
+    """Have a run that goes on with another message."""
+    await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
+    await session.execute("select laneway.change_workflow('run', '{running}', 'paused')")
+    await ack(session, await claim(session, queue, 1))
+
+
+@pytest.mark.usefixtures("paused")
+async def test_queue_deleted_under_a_run_that_is_resumed_ends_the_run(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute(RESUME)
+    deleting = await start_and_block(
+        await connect(), other, other.execute("select laneway.delete_queue('work', true)")
+    )
+    await transaction.commit()
+    await deleting
+    assert await session.fetchval("select status from laneway.workflow") == "failed"
+    assert await find_orphans(session) == {}
+
+
+@pytest.mark.usefixtures("paused")
+async def test_run_resumed_while_its_queue_is_deleted_stays_ended(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("select laneway.delete_queue('work', true)")
+    resuming = await start_and_block(await connect(), other, other.execute(RESUME))
+    await transaction.commit()
+    with pytest.raises(asyncpg.PostgresError, match="was deleted") as caught:
+        await resuming
+    assert sqlstate(caught.value) == "LW409"
+    assert await session.fetchval("select status from laneway.workflow") == "failed"
+
+
 async def test_push_during_the_idle_sweep_wakes_the_reader(
     session: Session, other: Session, connect: Connect
 ) -> None:

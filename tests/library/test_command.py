@@ -7,10 +7,12 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 
 from tests.library.shell import Shell
 from tests.library.terminal import LANEWAY
+from tests.library.workers import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +101,40 @@ def test_runs_from_outside(local: Shell, queue: str) -> None:
     assert local.run("workflow", "get", "nobody").returncode == 3
     assert local.run("workflow", "start", "nothing", "{}", "--queue", queue).returncode == 2
     assert run in [item["run_id"] for item in local.json("workflow", "list", "--limit", "1000")]
-    waited = local.run("workflow", "start", "nothing", "--queue", queue, "--wait", "0.1")
-    assert waited.returncode == 5
+
+
+@pytest.mark.parametrize("wait", ["0", "0.1"])
+def test_run_that_was_waited_for_in_vain_is_named(local: Shell, queue: str, wait: str) -> None:
+    start = ("workflow", "start", "nothing", "--queue", queue, "--wait", wait)
+    for form in ("table", "json"):
+        done = local.run(*start, "--format", form)
+        assert done.returncode == 5
+        run = json.loads(done.stdout)["run_id"] if form == "json" else done.stdout.strip()
+        assert local.json("workflow", "get", run)["status"] == "running"
+        assert done.stderr.startswith(f"laneway: workflow run {run} ")
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_run_is_named_when_a_signal_ends_the_wait(
+    place: Place, local: Shell, queue: str, sent: signal.Signals, code: int
+) -> None:
+    watch = await asyncpg.connect(place.dsn)
+    begun = await watch.fetchval("select clock_timestamp()")
+    with local.terminal("workflow", "start", "x", "--queue", queue, "--wait", "600") as waiting:
+        await until(
+            lambda: watch.fetchval(
+                "select exists (select from pg_stat_activity where backend_start > $1"
+                " and query like '%laneway.workflows w where w.run_id%' and pid <> pg_backend_pid())",
+                begun,
+            )
+        )
+        waiting.process.send_signal(sent)
+        assert waiting.wait() == code
+    run = await watch.fetchval(
+        "select run_id from laneway.workflows where queue = $1 and status = 'running'", queue
+    )
+    assert waiting.text.strip() == run
+    await watch.close()
 
 
 def test_app_is_run_until_it_is_told_to_stop(place: Place, local: Shell, queue: str) -> None:

@@ -46,7 +46,7 @@ def reporting() -> Iterator[None]:
         tell(f"laneway: {error}")
         raise typer.Exit(find_code(error)) from error
     except TimeoutError as error:
-        tell("laneway: it took too long")
+        tell(f"laneway: {str(error) or 'it took too long'}")
         raise typer.Exit(CODES[Retryable]) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Annotated
@@ -38,16 +39,23 @@ async def start(
         float | None, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for the result.")
     ] = None,
 ) -> None:
-    """Begin a run; with --wait, print its result."""
+    """Begin a run; with --wait, print its result.
+
+    Where the wait ends before the run does, its id is printed, and it goes on.
+    """
     given = read_json(arguments, "the arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are no JSON list")
     run = await lane.start(name, *given, queue=queue, run_id=run_id)
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
-    else:
+        return
+    try:
         result = await run.result(timedelta(seconds=wait))
-        output.done(json.dumps(result), run_id=run.run_id, result=result)
+    except (TimeoutError, asyncio.CancelledError):
+        output.done(run.run_id, run_id=run.run_id)
+        raise
+    output.done(json.dumps(result), run_id=run.run_id, result=result)
 
 
 @workflow.command("list")

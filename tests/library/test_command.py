@@ -13,6 +13,7 @@ import pytest
 from tests.library.shell import Shell
 from tests.library.terminal import LANEWAY
 from tests.library.workers import until
+from tests.postgres import execute
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,27 @@ def test_runs_from_outside(local: Shell, queue: str) -> None:
     assert local.run("workflow", "get", "nobody").returncode == 3
     assert local.run("workflow", "start", "nothing", "{}", "--queue", queue).returncode == 2
     assert run in [item["run_id"] for item in local.json("workflow", "list", "--limit", "1000")]
+
+
+async def test_input_and_result_of_a_run_are_json_within_json(
+    place: Place, local: Shell, queue: str
+) -> None:
+    given = '[{"a": 1},\n"\\u001b"]'
+    run = local.json("workflow", "start", "x", given, "--queue", queue)["run_id"]
+    shown = local.json("workflow", "get", run)
+    assert (shown["input"], shown["result"]) == (json.loads(given), None)
+    await execute(
+        place.dsn,
+        "update laneway.workflow set status = 'completed', finished_at = now(),"
+        f" input = '[1e400,\n1]', result = '{{\n\"n\": [true]}}' where run_id = '{run}'",
+    )
+    done = local.run("workflow", "get", run, "--format", "json")
+    assert '"input":[1e400,1],"result":{"n":[true]}' in done.stdout
+    (listed,) = [
+        item for item in local.json("workflow", "list", "--limit", "1000") if item["run_id"] == run
+    ]
+    assert listed["result"] == {"n": [True]}
+    assert '"n": [true]}' in local.run("workflow", "get", run).stdout
 
 
 @pytest.mark.parametrize("wait", ["0", "0.1"])

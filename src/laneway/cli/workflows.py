@@ -7,6 +7,7 @@ import json
 from datetime import timedelta
 from typing import Annotated
 
+import msgspec
 import typer
 
 from laneway.cli.lanes import with_lane
@@ -69,7 +70,7 @@ async def list_(
 ) -> None:
     """List runs, newest first."""
     found = await lane.admin.list_runs(status=status, limit=limit)
-    output.rows([_show(item) for item in found], _COLUMNS)
+    output.rows([_show(item, output) for item in found], _COLUMNS)
 
 
 @workflow.command("get")
@@ -78,7 +79,7 @@ async def get(lane: Connection, output: Output, run_id: Id) -> None:
     """Show a run, with the steps it has finished."""
     run = lane.run(run_id)
     steps = [item.step for item in await run.steps()]
-    output.one({**_show(await run.info()), "steps": steps})
+    output.one({**_show(await run.info(), output), "steps": steps})
 
 
 @workflow.command("pause")
@@ -120,5 +121,13 @@ async def purge(
     output.done(f"{purged} runs are forgotten", purged=purged)
 
 
-def _show(info: RunInfo) -> dict[str, object]:
-    return info._asdict()
+def _show(info: RunInfo, output: Output) -> dict[str, object]:
+    row = info._asdict()
+    if output.is_json:
+        row.update(input=_embed(info.input), result=_embed(info.result))
+    return row
+
+
+def _embed(text: str | None) -> msgspec.Raw | None:
+    """Return JSON text as a part of other JSON, on one line."""
+    return None if text is None else msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))

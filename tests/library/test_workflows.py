@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from laneway import Connection
     from laneway.domain.backend import Backend
-    from laneway.domain.runs import RunInfo
+    from laneway.domain.runs import RunInfo, StepInfo
     from tests.library.conftest import Place
 
 LONG = timedelta(seconds=30)
@@ -644,6 +644,34 @@ async def test_wait_for_a_result_ends_in_time_where_nobody_answers(
             await other.run(run.run_id).result(timedelta(milliseconds=500))
         with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
             await other.run(run.run_id).result(timedelta(0))
+
+
+async def test_only_timers_have_time_to_go(lane: Connection, address: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def count() -> int:
+        return 7
+
+    @app.workflow(name=name)
+    async def flow() -> int:
+        await laneway.sleep(timedelta(milliseconds=1))
+        number = await count()
+        await laneway.sleep(timedelta(hours=1))
+        return number
+
+    async with running(app):
+        run = await lane.start(name)
+        over, done, ahead = await until(lambda: at_least(run, 3))
+    assert (over.result, over.remaining) == (None, timedelta(0))
+    assert (done.result, done.remaining) == ("7", None)
+    assert ahead.remaining > timedelta(0)
+    await run.cancel()
+
+
+async def at_least(run: Run, n: int) -> list[StepInfo]:
+    steps = await run.steps()
+    return steps if len(steps) >= n else []
 
 
 async def test_result_is_there_without_a_wait(lane: Connection, address: str) -> None:

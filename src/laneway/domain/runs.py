@@ -47,7 +47,7 @@ class RunInfo(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A finished step's result or failure as JSON text, or how long a timer has to go."""
+    """A finished step's result or failure as JSON text; remaining: of a timer, zero once it is over."""
 
     step: str
     result: str | None

@@ -47,7 +47,8 @@ async def load_run(connection: Connection, run_id: str) -> RunInfo:
 async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     rows = await fetch(
         connection,
-        "select s.step, s.result, greatest(s.due_at - clock_timestamp(), interval '0'), s.failure"
+        "select s.step, s.result, case when s.due_at is not null"
+        " then greatest(s.due_at - clock_timestamp(), interval '0') end, s.failure"
         " from laneway.workflow_step s where s.run_id = $1 order by s.finished_at",
         run_id,
     )

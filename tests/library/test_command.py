@@ -326,8 +326,39 @@ def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) 
     done = local.run("enqueue", "NaN", "--queue", queue)
     assert done.returncode == 2
     assert "the payload is not JSON: NaN is not a number that JSON has" in done.stderr
-    assert local.run("workflow", "start", "nothing", "[NaN]", "--queue", queue).returncode == 2
+    for wrong in ("[NaN]", '["P", 1e400]'):
+        assert local.run("workflow", "start", "x", wrong, "--queue", queue).returncode == 2
+    done = local.run("workflow", "start", "x", "[", "--queue", queue)
+    assert "the list of arguments is not JSON" in done.stderr
     assert local.json("queue", "metrics", queue)["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("queue", "create", ""),
+        ("queue", "create", "not UTF-8: \udcff"),
+        ("enqueue", "1", "--queue", "not UTF-8: \udcff"),
+        ("workflow", "start", "not UTF-8: \udcff"),
+    ],
+)
+def test_name_that_cannot_be_is_a_call_that_cannot_be_understood(
+    shell: Shell, call: tuple[str, ...]
+) -> None:
+    done = shell.run(*call)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+async def test_message_refused_half_way_is_no_call_that_did_nothing(
+    place: Place, local: Shell, queue: str
+) -> None:
+    await execute(place.dsn, f"update laneway.queue set max_bytes = 10 where name = '{queue}'")
+    enqueue = ("enqueue", "-", "--queue", queue, "--batch-size", "1")
+    large = '"larger than the queue allows"'
+    assert local.run(*enqueue, given=large).returncode == 2
+    done = local.run(*enqueue, given=f"1\n{large}")
+    assert done.returncode == 1
+    assert f"1 messages are pushed to {queue}, then it ended" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ async def start(
 
     Where the wait ends before the run does, its id is printed, and it goes on.
     """
-    given = read_json(arguments, "the arguments")
+    given = read_json(arguments, "the list of arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are no JSON list")
     run = await lane.start(name, *given, queue=queue, run_id=run_id)

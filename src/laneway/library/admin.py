@@ -56,7 +56,7 @@ class Admin:
         return await self._backend.update_queue(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty while messages are left in it, unless `force`."""
+        """Delete a queue; QueueNotEmpty while messages or unfinished runs are left in it, unless `force`."""
         await self._backend.delete_queue(_name(name), force=bool(force))
 
     async def get_queue(self, name: str) -> Queue:

@@ -16,7 +16,7 @@ LANES, EACH = 6, 4
 
 @pytest.fixture
 async def queue(session: Session) -> Queue:
-    """A queue of several lanes whose messages were acknowledged, in turn by two consumers."""
+    """Make a queue of several lanes whose messages two consumers have acknowledged, in turn."""
     queue = await create_queue(session)
     lanes = [f"lane {lane}" for lane in range(LANES)]
     for _ in range(EACH):

@@ -36,7 +36,7 @@ begin
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
     v_first := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_from);
-    v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_to + interval '1 microsecond');
+    v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, least(p_to, '294276-12-31 23:59:59.999998+00') + interval '1 microsecond'); -- there is no moment after the last one
     v_log := int8multirange(int8range(v_first + 1, greatest(v_first, v_last) + 1));
     -- what outlived its segment is known by its copy
     v_all := v_log + coalesce((select range_agg(int8range(v.seq, v.seq, '[]')) from laneway.revision v

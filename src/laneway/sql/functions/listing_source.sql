@@ -56,7 +56,7 @@ begin
       cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
       -- a lane's times grow with its seqs, so a range of time is a range of seqs
       cross join lateral (select case when $4 is null then 0 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $4) end as low,
-                                 case when $5 is null then 9223372036854775807 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $5 + interval '1 microsecond') end as high) b
+                                 case when $5 is null then 9223372036854775807 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', least($5, '294276-12-31 23:59:59.999998+00') + interval '1 microsecond') end as high) b
       cross join lateral (%2$s) x
       left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on %3$s
      where g.group_id = any ($8)$q$, p_status, format(case when p_status = 'queued' then $q$

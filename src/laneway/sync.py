@@ -271,7 +271,10 @@ class Admin:
         return self._portal.call(self._inner.update_queue(name, changes))
 
     def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty while messages or unfinished runs are left in it, unless `force`."""
+        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+
+        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        """
         self._portal.call(self._inner.delete_queue(name, force=force))
 
     def get_queue(self, name: str) -> Queue:

@@ -157,6 +157,22 @@ async def test_outbox_message_that_cannot_be_moved_is_told_once(
     assert "at most 1000 years" in told.message
 
 
+async def test_outbox_message_of_a_deleted_queue_is_told(
+    database: str, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = await connect()
+    async with Broker(database, BUSY) as broker:
+        queue = await broker.create_queue("gone")
+        async with own.transaction():
+            await own.execute("select laneway.outbox_push('gone', '1')")
+            await broker.delete_queue("gone")
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+    [told] = caplog.messages
+    assert f"a message for queue {queue.queue_id} cannot be pushed" in told
+    assert "does not exist" in told
+
+
 async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.create_queue("jobs")

@@ -275,6 +275,35 @@ async def test_message_that_no_longer_fits_does_not_stop_the_outbox(session: Ses
     assert "1" in [each.body for each in await claim(session, queue, 5)]
 
 
+async def test_queue_with_messages_in_the_outbox_is_deleted_by_force_only(
+    session: Session, queue: Queue
+) -> None:
+    await put(session, "work", "1")
+    with pytest.raises(asyncpg.PostgresError, match="not empty: 1 messages") as caught:
+        await session.execute("select laneway.delete_queue('work')")
+    assert sqlstate(caught.value) == "LW409"
+    await drain(session)
+    assert [each.body for each in await claim(session, queue, 5)] == ["1"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_message_committed_after_its_queue_was_deleted_stays_in_the_outbox(
+    session: Session, connect: Connect, *, force: bool
+) -> None:
+    await create_queue(session, "gone")
+    kept, other = await create_queue(session, "kept"), await connect()
+    async with other.transaction():
+        await put(other, "gone", "1")
+        await put(other, "kept", "2")
+        await session.execute("select laneway.delete_queue('gone', $1)", force)
+    assert await drain(session) == [kept.queue_id]
+    assert [each.body for each in await claim(session, kept, 5)] == ["2"]
+    [row] = await session.fetch("select body, error from laneway.outbox")
+    assert row["body"] == "1"
+    assert "does not exist" in row["error"]
+    assert await drain(session) == []
+
+
 async def test_outbox_of_a_deleted_queue_goes_with_it(session: Session, queue: Queue) -> None:
     await put(session, "work", "1")
     await session.execute("select laneway.delete_queue($1, true)", queue.name)

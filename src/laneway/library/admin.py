@@ -56,7 +56,10 @@ class Admin:
         return await self._backend.update_queue(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty while messages or unfinished runs are left in it, unless `force`."""
+        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+
+        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        """
         await self._backend.delete_queue(_name(name), force=bool(force))
 
     async def get_queue(self, name: str) -> Queue:

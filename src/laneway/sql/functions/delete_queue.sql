@@ -1,5 +1,6 @@
 -- Deletes a queue with all it has; its unfinished runs of workflows fail. Without p_force only one in which nothing is
--- queued, in hand or dead, and no run is unfinished.
+-- queued, in hand or dead, no run is unfinished, and for which nothing committed waits in the outbox. What commits there while
+-- this runs, or later, is kept by drain_outbox with its error.
 -- Locks: the unfinished runs' rows, first, since whoever resumes a run has its row when it pushes; the lanes' advisory locks, in the
 -- order of push, so that no push is under way; the queue's, exclusive; its row; then the
 -- readers'. Of a queue with more than 2000 lanes and readers neither, their rows are removed later by sweep_forgotten;
@@ -37,8 +38,8 @@ begin
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';
   end if;
   if p_force is not true then
-    select max(c.queued + c.processing + c.dead) into v_left
-      from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c;
+    v_left := (select coalesce(max(c.queued + c.processing + c.dead), 0) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c)
+              + (select count(*) from laneway.outbox o where o.queue_id = v_queue);
     if v_left > 0 then
       raise exception 'queue "%" is not empty: % messages', p_name, v_left using errcode = 'LW409', hint = 'Purge it first, or delete it with force.';
     end if;
@@ -53,7 +54,9 @@ begin
     perform laneway.forget_group(v_group, v_wide);
   end loop;
   delete from laneway.dedup_key where queue_id = v_queue;
-  delete from laneway.outbox where queue_id = v_queue;
+  if p_force then
+    delete from laneway.outbox where queue_id = v_queue;
+  end if;
   delete from laneway.queue where queue_id = v_queue;
   insert into laneway.event (segment, at, action, queue_id, detail)
   values (laneway.current_segment(true), clock_timestamp(), 'queue_deleted', v_queue, json_build_object('name', p_name));

@@ -134,7 +134,7 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does."""
+        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
         return self._portal.call(
             self._inner.batch_enqueue_in(
                 connection,

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import laneway.sync
-from laneway import PayloadRules
+from laneway import PayloadRules, RateLimit
 from laneway.domain.errors import (
     InvalidMessage,
     InvalidPayload,
@@ -172,6 +172,21 @@ async def test_unknown_queue_and_too_large_a_body_are_told(
         with pytest.raises(MessageTooLarge):
             await lane.producer(queue).enqueue_in(connection, "x" * 200)
         await transaction.rollback()
+
+
+async def test_batch_is_all_or_none_where_each_statement_commits(
+    place: Place, lane: Connection, queue: str
+) -> None:
+    await lane.admin.update_queue(queue, {"max_bytes": 100})
+    producer = lane.producer(queue, rate_limit=RateLimit(0.001, 3))
+    async with await psycopg.AsyncConnection.connect(place.dsn, autocommit=True) as connection:
+        with pytest.raises(MessageTooLarge, match="message 1 is"):
+            await producer.batch_enqueue_in(connection, ["one", "x" * 200, "three"])
+        # Nothing was sent, so all of it may be.
+        await producer.batch_enqueue_in(connection, [1, 2, 3])
+        assert await producer.batch_enqueue_in(connection, []) == []
+    assert [message.payload for message in await take(lane, queue, 3)] == [1, 2, 3]
+    assert (await lane.admin.queue_metrics(queue)).pending == 0
 
 
 @pytest.mark.parametrize("opened", ASYNC)

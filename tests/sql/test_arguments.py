@@ -109,6 +109,7 @@ PUBLIC = [
     "next_due",
     "orphans",
     "outbox_push",
+    "outbox_push_many",
     "payload_sizes",
     "purge",
     "push_guarded",

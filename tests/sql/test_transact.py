@@ -202,6 +202,25 @@ async def test_outbox_keeps_the_order_of_one_producer(session: Session, queue: Q
     assert [each.body for each in await claim(session, queue, 9)] == [str(n) for n in range(7)]
 
 
+async def test_outbox_takes_many_in_order_or_none(session: Session) -> None:
+    queue = await create_queue(session, max_bytes=5)
+    many = "select laneway.outbox_push_many('work', $1, p_keys => $2)"
+    with pytest.raises(asyncpg.PostgresError, match="message 1 is 6 bytes") as caught:
+        await session.execute(many, ["1", '"long"', "3"], None)
+    assert sqlstate(caught.value) == "LW413"
+    for bodies, keys in ((["1", None], None), (["1"], ["a", "b"]), (["1", "2"], ["a", NOISE])):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await session.execute(many, bodies, keys)
+        assert sqlstate(caught.value) == "LW422"
+    assert await session.fetchval("select count(*) from laneway.outbox") == 0
+    places = await session.fetchval(many, ["1", "2", "3"], ["a", None, "b"])
+    assert places == sorted(places)
+    assert await session.fetchval(many, [], None) == []
+    await drain(session)
+    taken = await claim(session, queue, 9)
+    assert [(each.body, each.key) for each in taken] == [("1", "a"), ("2", None), ("3", "b")]
+
+
 async def test_two_drains_move_each_message_once(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

@@ -126,7 +126,7 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does."""
+        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
         messages = self._make_all(
             payloads, priority=priority, delay=delay, partition=partition, headers=headers
         )
@@ -204,7 +204,7 @@ class Producer:
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
         self._take(len(messages))
         try:
-            return await push_in(connection, [Push(self.queue, message) for message in messages])
+            return await push_in(connection, Push(self.queue, messages))
         except Exception:
             self._give_back(len(messages))
             raise

@@ -112,7 +112,7 @@ class Producer:
         lasts: the message waits in the outbox until the commit, and is moved to its queue within
         moments after. Returns its place there.
         """
-        return self._portal.call(
+        return self._portal.call_here(
             self._inner.enqueue_in(
                 connection,
                 payload,
@@ -135,7 +135,7 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
-        return self._portal.call(
+        return self._portal.call_here(
             self._inner.batch_enqueue_in(
                 connection,
                 payloads,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from secrets import token_urlsafe
@@ -20,6 +22,7 @@ from sqlalchemy.orm import Session
 import laneway.sync
 from laneway import PayloadRules, RateLimit
 from laneway.domain.errors import (
+    BrokerClosed,
     InvalidMessage,
     InvalidPayload,
     InvalidRequest,
@@ -149,6 +152,34 @@ def test_without_an_event_loop_too(place: Place, queue: str, opened: Any) -> Non
         while len(taken) < 3:
             taken += consumer.dequeue_many(3, wait=LONG)
         assert [message.payload for message in taken] == [1, 2, 3]
+
+
+def test_push_that_waits_holds_no_other_thread_up(address: str, place: Place, queue: str) -> None:
+    with (
+        laneway.sync.connect(address, settings=QUIET) as lane,
+        psycopg.connect(place.dsn) as own,
+        psycopg.connect(place.dsn, autocommit=True) as looker,
+        ThreadPoolExecutor() as threads,
+        psycopg.connect(place.dsn) as holder,
+    ):
+        holder.execute("lock table laneway.outbox in share row exclusive mode")
+        producer = lane.producer(queue)
+        waiting = threads.submit(producer.enqueue_in, own, "waits")
+        while not looker.execute(
+            "select from pg_locks where pid = %s and not granted", [own.info.backend_pid]
+        ).fetchall():
+            time.sleep(0.01)
+        threads.submit(producer.enqueue, "other").result(LONG.total_seconds())
+        assert not waiting.done()
+        holder.rollback()
+        waiting.result(LONG.total_seconds())
+
+
+def test_closed_connection_pushes_nothing(place: Place, queue: str) -> None:
+    with laneway.sync.connect(place.dsn, settings=QUIET) as lane:
+        producer = lane.producer(queue)
+    with psycopg.connect(place.dsn) as own, pytest.raises(BrokerClosed):
+        producer.enqueue_in(own, 1)
 
 
 async def test_rules_hold_here_too(place: Place, lane: Connection, queue: str) -> None:

@@ -6,9 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneway.domain.errors import BrokerClosed
+from laneway.domain.errors import BrokerClosed, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _LoopThread(threading.Thread):
-    """The thread of a portal's loop."""
+_without_loop = ContextVar("laneway_without_loop", default=False)
 
 
-def is_in_portal() -> bool:
-    """Tell whether this runs for code without an event loop."""
-    return isinstance(threading.current_thread(), _LoopThread)
+def is_without_loop() -> bool:
+    """Tell whether this runs in the caller's own thread, where nothing can be awaited."""
+    return _without_loop.get()
 
 
 class Portal:
@@ -30,20 +30,34 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = _LoopThread(target=self._loop.run_forever, name="laneway loop", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="laneway loop", daemon=True
+        )
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the coroutine does; a caller that is interrupted cancels it."""
-        if self._loop.is_closed():
-            work.close()
-            raise BrokerClosed("the connection is closed")
+        self._require_open(work)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def call_here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the coroutine does, in the caller's own thread; it must not have to wait for the loop."""
+        self._require_open(work)
+        token = _without_loop.set(True)
+        try:
+            work.send(None)
+        except StopIteration as done:
+            answer: T = done.value
+            return answer
+        finally:
+            _without_loop.reset(token)
+            work.close()
+        raise InternalError("a call that was to need no event loop waits for one")
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def step() -> T:
@@ -65,3 +79,8 @@ class Portal:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+    def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._loop.is_closed():
+            work.close()
+            raise BrokerClosed("the connection is closed")

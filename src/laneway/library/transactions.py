@@ -14,7 +14,7 @@ from laneway.domain.errors import (
     MessageTooLarge,
     QueueNotFound,
 )
-from laneway.library.portal import is_in_portal
+from laneway.library.portal import is_without_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,11 @@ def _mark(mark: str, cast: str) -> str:
     # As text first: a connection may have been taught to encode what goes to json by itself.
     # A colon pair would be read as a parameter's name by SQLAlchemy.
     through = cast.replace("json", "text")
-    return f"cast({mark} as {cast})" if cast == through else f"cast(cast({mark} as {through}) as {cast})"
+    return (
+        f"cast({mark} as {cast})"
+        if cast == through
+        else f"cast(cast({mark} as {through}) as {cast})"
+    )
 
 
 _MARKS = {
@@ -95,7 +99,7 @@ class Push(NamedTuple):
 async def push_in(connection: Any, push: Push) -> list[int]:
     """Push on a connection, asynchronous or not; return the places in the outbox.
 
-    All or none, also where every statement is a transaction of its own.
+    On one that is not, nothing is awaited: laneway.sync has it run in the caller's thread. All or none, also where every statement is a transaction of its own.
     """
     kind = find_kind(connection)
     if not push.messages:
@@ -119,7 +123,7 @@ def find_kind(connection: object) -> Kind:
         needs_loop = _CONNECTIONS.get((driver, parent.__name__))
         if needs_loop is None:
             continue
-        if needs_loop and is_in_portal():
+        if needs_loop and is_without_loop():
             raise InvalidRequest(
                 f"cannot push on {driver}'s {kind.__name__} from laneway.sync: it belongs to your event "
                 "loop, so use laneway.connect there, or give a connection without one"

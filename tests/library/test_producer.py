@@ -106,6 +106,19 @@ async def test_visibility_is_extended_for_whoever_holds_it(lane: Connection, que
     assert until - message.locked_until > 5 * MINUTE
 
 
+async def test_visibility_is_extended_for_any_group(lane: Connection, queue: str) -> None:
+    await lane.admin.create_group(queue, "other")
+    producer = lane.producer(queue)
+    await producer.enqueue(1)
+    message = await lane.consumer(queue, group="other").dequeue()
+    assert message is not None
+    assert await producer.extend_visibility(message.id, MINUTE) is None
+    assert await producer.extend_visibility(message, 10 * MINUTE) is not None
+    until = await producer.extend_visibility(message.id, 20 * MINUTE, group="other")
+    assert until is not None
+    assert until - message.locked_until > 15 * MINUTE
+
+
 async def test_unknown_queue_is_named(lane: Connection) -> None:
     with pytest.raises(QueueNotFound, match='queue "nowhere" does not exist'):
         await lane.producer("nowhere").enqueue(1)

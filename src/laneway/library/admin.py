@@ -78,9 +78,9 @@ class Admin:
         start: Literal["all", "new"] = "all",
     ) -> Group:
         """Make another reader of the whole queue; ordered None: as the queue is."""
-        if ordered not in {None, True, False}:
+        if not isinstance(ordered, bool | None):
             raise InvalidSetting(f"ordered is {ordered!r}: give True, False or None")
-        if start not in {"all", "new"}:
+        if start not in ("all", "new"):
             raise InvalidSetting(f'a group cannot start at {start!r}: give "all" or "new"')
         return await self._backend.create_group(
             _name(queue), check_text(name, "the group's name"), ordered=ordered, start=start
@@ -149,8 +149,9 @@ class Admin:
         return await self._backend.list_workers(None if queue is None else _name(queue))
 
     async def get_worker(self, worker_id: str) -> WorkerInfo:
+        wanted = _worker(worker_id)
         for worker in await self._backend.list_workers():
-            if worker.worker_id == worker_id:
+            if worker.worker_id == wanted:
                 return worker
         raise WorkerNotFound(f'worker "{worker_id}" does not exist: list the workers')
 

@@ -192,7 +192,7 @@ class Consumer:
     def dequeue(
         self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
     ) -> Message | None:
-        """Return the next message, None if none came within `wait`.
+        """Return the next message, None if none came within `wait`, or before the connection closed.
 
         The lock lasts for `lock_time`, else as the message says, else as the queue does.
         """

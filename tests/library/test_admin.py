@@ -392,6 +392,7 @@ async def test_wrong_transition_says_from_to_and_why(
         await getattr(lane.admin, f"{ask}_worker")(worker_id)
     target = {"resume": "ready", "suspend": "suspended", "shutdown": "stopped"}[ask]
     assert (caught.value.source, caught.value.target) == (state, target)
+    assert {type(caught.value.source), type(caught.value.target)} == {str}
     assert worker_id in caught.value.reason
 
 

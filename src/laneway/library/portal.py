@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+# In seconds: how long calls that are under way may take to end once the connection is closed.
+_PATIENCE = 5.0
+
 _without_loop = ContextVar("laneway_without_loop", default=False)
 
 
@@ -29,6 +32,9 @@ class Portal:
     """Runs coroutines for any number of threads, from its creation until `close`."""
 
     def __init__(self) -> None:
+        # An iterator that is collected while a call is made makes one itself.
+        self._lock = threading.RLock()
+        self._closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="laneway loop", daemon=True
@@ -37,8 +43,9 @@ class Portal:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the coroutine does; a caller that is interrupted cancels it."""
-        self._require_open(work)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            self._require_open(work)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:
@@ -75,12 +82,29 @@ class Portal:
                     self.call(items.aclose())
 
     def close(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """End the loop, once the threads that wait for it are answered."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            last = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
+        last.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
-        if self._loop.is_closed():
+        if self._closed:
             work.close()
             raise BrokerClosed("the connection is closed")
+
+
+async def _end_tasks() -> None:
+    """Wait for the calls under way, which what they call has ended; cancel those that go on."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_PATIENCE)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_PATIENCE)

@@ -1,5 +1,5 @@
 -- ack_many's general path: claims settled in part, held in several parts, or no longer held.
--- Arguments and answer are ack_many's. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, or a run that cannot be.
+-- Arguments and answer are ack_many's. Locks: the claims' rows, in order of lane, token and part. Errors: LW422 arrays that do not fit, or a run that cannot be.
 create or replace function laneway.ack_parts(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[])
 returns table (idx int, first_seq bigint, last_seq bigint)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -25,7 +25,7 @@ begin
       from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq) group by u.token, u.lane_id order by u.lane_id, u.token
   loop
     v_missed := v_item.seqs;
-    for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true for update loop
+    for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true order by c.part for update loop
       continue when not v_claim.pending && v_missed;
       if v_claim.pending <@ v_missed then
         delete from laneway.claim where token = v_claim.token and part = v_claim.part;

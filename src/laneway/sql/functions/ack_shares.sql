@@ -1,7 +1,7 @@
 -- ack_many where several runs are of one claim: each claim is changed once, whether it ends or keeps some of what it holds.
 -- Arguments are ack_many's; answers the runs (1-based) that were settled. Not among them: what is held in several parts, overlaps
 -- another run, is held no longer, or is being changed by somebody else.
--- Locks: the claims' rows, in order of lane and token. Errors: none.
+-- Locks: the claims' rows, in order of lane, token and part. Errors: none.
 create or replace function laneway.ack_shares(p_tokens uuid[], p_lanes int[], p_first bigint[], p_last bigint[]) returns int[]
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
 as $$
@@ -15,8 +15,9 @@ begin
       from (select u.*, laneway.run_between(u.first_seq, u.last_seq) as run from unnest(p_tokens, p_lanes, p_first, p_last) with ordinality u (token, lane_id, first_seq, last_seq, i)) u group by u.lane_id, u.token order by u.lane_id, u.token),
   held as materialized (
     select w.*, k.place, k.whole from wanted w
-     cross join lateral (select k.ctid as place, k.pending = w.seqs as whole from laneway.claim k where k.token = w.token and k.lane_id = w.lane_id and k.pending @> w.seqs offset 0) k
-     where w.fit and w.n = (select sum(upper(r.range) - lower(r.range)) from unnest(w.seqs) r (range))),
+     -- All that the tokens hold there is locked in order: what follows ends some, changes others, and leaves the rest to ack_parts.
+     cross join lateral (select k.ctid as place, k.pending, k.pending = w.seqs as whole from laneway.claim k where k.token = w.token and k.lane_id = w.lane_id order by k.part for update) k
+     where k.pending @> w.seqs and w.fit and w.n = (select sum(upper(r.range) - lower(r.range)) from unnest(w.seqs) r (range))),
   ended as (
     delete from laneway.claim c using (select h.* from held h where h.whole offset 0) h
      where c.ctid = h.place and (c.until > v_now) is true and c.pending = h.seqs

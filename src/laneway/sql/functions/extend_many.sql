@@ -1,7 +1,7 @@
 -- Sets the deadline of messages in hand to p_leases[i] from now; zero ends it at once. A claim that holds more
 -- than the messages meant is split; the token stays. Answers each item's new deadline, null where the claim
 -- does not hold it in time. p_seqs[i] null: all that the token holds in that lane.
--- Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
+-- Locks: the claims' rows, in order of lane, token and part. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_many(p_tokens uuid[], p_lanes int[], p_seqs bigint[], p_leases interval[]) returns table (idx int, until timestamptz)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -19,6 +19,10 @@ begin
   end if;
   if laneway.too_long(p_leases) then
     perform laneway.refuse_times(p_leases);
+  end if;
+  if cardinality(p_tokens) > 1 then
+    perform from (select distinct u.lane_id, u.token from unnest(p_tokens, p_lanes) u (token, lane_id) order by 1, 2) u
+       cross join lateral (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id order by c.part for update) c;
   end if;
   for v_item in
     select u.token, u.lane_id, u.seq, u.n, u.lease from unnest(p_tokens, p_lanes, p_seqs, p_leases) with ordinality u (token, lane_id, seq, lease, n)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from laneway.worker.middlewares import Metrics, trace
 from tests.library.workers import beaten, listed, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from laneway import Connection, Message
 
@@ -136,6 +138,22 @@ async def test_handler_that_takes_too_long_has_failed(
     assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
 
 
+async def test_handler_that_returns_though_its_time_is_over_has_failed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, timeout=MOMENT, retry=Retry(max_attempts=1))
+    async def handle(_: Message) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
+
+
 async def test_lock_is_extended_while_the_handler_runs(
     lane: Connection, address: str, queue: str
 ) -> None:
@@ -231,6 +249,54 @@ async def test_blocking_handler_runs_in_a_thread(
         await until(lambda: settled(lane, queue, 5))
     assert threading.main_thread() not in threads
     assert 1 <= len(threads) <= 3
+
+
+async def square(message: Message) -> int:
+    return int(message.payload) ** 2
+
+
+def log_calls(function: Callable[[Message], Awaitable[int]]) -> Callable[[Message], Any]:
+    """Decorate as one does who has not thought of asynchronous functions."""
+
+    @functools.wraps(function)
+    def call(message: Message) -> Any:
+        return function(message)
+
+    return call
+
+
+class Squarer:
+    async def __call__(self, message: Message) -> int:
+        return await square(message)
+
+
+@pytest.mark.parametrize(
+    "handler", [log_calls(square), lambda message: square(message), Squarer()], ids=range(3)
+)
+async def test_what_an_asynchronous_function_is_wrapped_in_is_awaited(
+    lane: Connection, address: str, queue: str, handler: Callable[[Message], Any]
+) -> None:
+    app = make_app(address)
+    app.handler(queue, keep_results=SECOND * 60)(handler)
+    message = await lane.producer(queue).enqueue(7)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert await lane.job_result(message) == 49
+
+
+async def test_handler_that_only_makes_a_generator_has_failed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    def count(message: Message) -> Iterator[int]:
+        yield message.payload
+
+    app.handler(queue, retry=Retry(max_attempts=1))(lambda message: count(message))
+    await lane.producer(queue).enqueue(7)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert "returned a generator, of which nothing has run" in str(dead.error)
 
 
 async def test_handler_in_a_process_of_its_own(place: Any, lane: Connection, queue: str) -> None:

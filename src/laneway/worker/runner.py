@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
-from laneway.worker.handlers import wrap
+from laneway.worker.handlers import finish, wrap
 from laneway.worker.holdings import Lot
 from laneway.worker.pauses import wait_after
 from laneway.worker.pools import make_pool
@@ -166,8 +166,8 @@ class Runner:
         call: Callable[[Any], Awaitable[Any]] = function
         if pool is not None:
 
-            def call_in_pool(work: Any) -> Awaitable[Any]:
-                return pool.run(function, work)
+            async def call_in_pool(work: Any) -> Any:
+                return await finish(await pool.run(function, work))
 
             call = call_in_pool
         if timeout is None:
@@ -179,11 +179,14 @@ class Runner:
             limit = asyncio.timeout(seconds)
             try:
                 async with limit:
-                    return await plain(work)
+                    result = await plain(work)
             except TimeoutError:
-                if limit.expired():
-                    raise TimeoutError(f"the handler took longer than {seconds:g} s") from None
-                raise
+                if not limit.expired():
+                    raise
+            if limit.expired():
+                # Also where it returned nonetheless: it may have been cut short anywhere.
+                raise TimeoutError(f"the handler took longer than {seconds:g} s")
+            return result
 
         return call_in_time
 

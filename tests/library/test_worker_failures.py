@@ -77,7 +77,10 @@ WAYS = [
     (raise_base, "BaseException: base"),
     (leave, "SystemExit: 3"),
     (interrupt, "KeyboardInterrupt"),
-    (snooze_wrongly, "InvalidSetting: a snooze: delay is 5: give a timedelta, as timedelta(seconds=5)"),
+    (
+        snooze_wrongly,
+        "InvalidSetting: a snooze: delay is 5: give a timedelta, as timedelta(seconds=5)",
+    ),
 ]
 
 

@@ -27,6 +27,7 @@ from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.guard import Guard
 from laneway.worker.holdings import Holdings
+from laneway.worker.ordered import OrderedRunner
 from laneway.worker.oversight import Overseer
 from laneway.worker.runner import PATIENCE, Counters, Runner
 from laneway.worker.schedules import keep_firing
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from laneway.domain.backend import Backend
+    from laneway.domain.queues import Queue
     from laneway.domain.workers import WorkerOrder
     from laneway.library.connection import Target
     from laneway.library.messages import Message
@@ -195,26 +197,26 @@ class Worker:
                     await backend.create_queue(queue, QueueSettings(max_attempts=None))
         for queue in {schedule.queue for schedule in duties.schedules}:
             await backend.get_queue(queue)
-        queues = list(dict.fromkeys(handler.queue for handler in duties.handlers))
-        leases = {name: (await backend.get_queue(name)).settings.lease for name in queues}
+        names = dict.fromkeys(handler.queue for handler in duties.handlers)
+        queues = {name: await backend.get_queue(name) for name in names}
         self._identity = WorkerIdentity(
             self.worker_id,
             self.name,
             socket.gethostname(),
             os.getpid(),
-            queues,
+            list(queues),
             self._settings.timeout,
         )
         await backend.register_worker(self._identity)
         self._runners = [
-            Runner(
+            _choose_runner(handler, queues[handler.queue])(
                 handler,
                 backend=backend,
                 settler=settler,
                 holdings=self._holdings,
                 counters=self._counters,
                 consumer=self.worker_id,
-                lease=handler.lock_time or leases[handler.queue],
+                lease=handler.lock_time or queues[handler.queue].settings.lease,
                 middlewares=duties.middlewares,
                 overseer=overseer,
                 hurry=self._hurry,
@@ -229,7 +231,7 @@ class Worker:
         ]
         self._backend = backend
         self._leases = [
-            handler.lock_time or leases[handler.queue] for handler in duties.handlers
+            handler.lock_time or queues[handler.queue].settings.lease for handler in duties.handlers
         ] or [self._settings.timeout]
 
     def _hurry(self, lease: float) -> None:
@@ -386,3 +388,10 @@ class Worker:
             logger.warning("worker %s could not say that it is %s: %s", self.worker_id, to, error)
         self.state = to
         return True
+
+
+def _choose_runner(handler: Handler, queue: Queue) -> type[Runner]:
+    group = queue.groups.get(handler.group)
+    # One that is not there yet is most likely made as its queue is.
+    ordered = queue.settings.ordered if group is None else group.ordered
+    return OrderedRunner if ordered else Runner

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from laneway import PartialFailure, Reject, Retry, Snooze, Status
-from laneway.domain.errors import InvalidSetting, ResultNotFound
+from laneway.domain.errors import InvalidRequest, InvalidSetting, ResultNotFound
 from laneway.domain.workers import WorkerState
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.workers import beaten, listed, look, make_app, running, settled, until
@@ -271,7 +271,10 @@ class Squarer:
 
 
 @pytest.mark.parametrize(
-    "handler", [log_calls(square), lambda message: square(message), Squarer()], ids=range(3)
+    "handler",
+    # It is the lambda that is tested.
+    [log_calls(square), lambda message: square(message), Squarer()],  # noqa: PLW0108 - see above
+    ids=range(3),
 )
 async def test_what_an_asynchronous_function_is_wrapped_in_is_awaited(
     lane: Connection, address: str, queue: str, handler: Callable[[Message], Any]
@@ -292,7 +295,10 @@ async def test_handler_that_only_makes_a_generator_has_failed(
     def count(message: Message) -> Iterator[int]:
         yield message.payload
 
-    app.handler(queue, retry=Retry(max_attempts=1))(lambda message: count(message))
+    @app.handler(queue, retry=Retry(max_attempts=1))
+    def handle(message: Message) -> Iterator[int]:
+        return count(message)
+
     await lane.producer(queue).enqueue(7)
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
@@ -400,6 +406,39 @@ async def test_handlers_use_the_worker_s_connection(
     async with running(app):
         await until(lambda: settled(lane, queue, 2))
     assert seen == ["first", "second"]
+
+
+async def test_each_worker_s_handlers_use_its_own_connection_while_it_runs(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, partition="here", retry=Retry(max_attempts=1))
+    async def handle(message: Message) -> None:
+        await app.lane.producer(queue).enqueue(message.payload, partition="elsewhere")
+
+    async with running(app):
+        async with running(app):
+            pass
+        await lane.producer(queue).enqueue(1, partition="here")
+        await until(lambda: settled(lane, queue, 1))
+    with pytest.raises(InvalidSetting, match="not running"):
+        _ = app.lane
+
+
+async def test_worker_runs_once(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    async with running(app) as worker:
+        with pytest.raises(InvalidRequest, match="has run: make another"):
+            await worker.run()
+    with pytest.raises(InvalidRequest, match="has run: make another"):
+        await worker.run()
+    assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
 
 
 async def test_middlewares_wrap_every_call_in_order(

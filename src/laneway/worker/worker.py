@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import (
     InternalError,
+    InvalidRequest,
     InvalidSetting,
     InvalidStateTransition,
     LanewayError,
@@ -35,6 +36,7 @@ from laneway.worker.settling import Settler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from laneway.domain.backend import Backend
     from laneway.domain.queues import Queue
@@ -80,13 +82,16 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
-    """What a worker does. durable_queues: made where they are missing, without end of attempts."""
+    """What a worker does. durable_queues: made where they are missing, without end of attempts.
+
+    bind: gives the app the worker's backend, for as long as its context.
+    """
 
     handlers: Sequence[Handler]
     schedules: Sequence[Schedule]
     middlewares: list[Middleware]
     durable_queues: Sequence[str]
-    bind: Callable[[Backend], None]
+    bind: Callable[[Backend], AbstractContextManager[None]]
 
 
 class Worker:
@@ -113,6 +118,8 @@ class Worker:
         self._changes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._fault: str | None = None
+        self._began = False
+        self._known = False
         self._guard: Guard | None = None
 
     @property
@@ -126,12 +133,16 @@ class Worker:
         return sum(len(slot.messages) for runner in self._runners for slot in runner.slots)
 
     async def run(self) -> None:
-        """Work until stopped, then drain."""
+        """Work until stopped, then drain; once in its life."""
+        if self._began:
+            raise InvalidRequest(f'worker "{self.worker_id}" has run: make another to run again')
+        self._began = True
         self._overseer = Overseer(self._fail)
         context = self._target.open()
         backend = await context.__aenter__()
         try:
-            await self._serve(backend)
+            with self._duties.bind(backend):
+                await self._serve(backend)
         finally:
             left = GRACE - timedelta(seconds=monotonic() - (self._left_at or monotonic()))
             # What there is no time for is cut short, not left out.
@@ -168,15 +179,16 @@ class Worker:
         self._stopping.set()
 
     async def _serve(self, backend: Backend) -> None:
-        self._duties.bind(backend)
         settler = Settler(backend, self._holdings)
         overseer = self._overseer
-        await self._prepare(backend, settler, overseer)
+        if not await self._unless_stopped(self._prepare(backend, settler, overseer)):
+            await self._leave_early(backend)
+            return
         settling = overseer.start(settler.run(), "laneway settle")
         guard = self._guard = self._make_guard()
         guard.start()
         try:
-            await self._poll()
+            await self._unless_stopped(self._poll())
             await self._stopping.wait()
             await self._drain(settler)
         finally:
@@ -186,6 +198,29 @@ class Worker:
             finally:
                 guard.end()
                 overseer.abandon()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do what may wait for the database; return whether it was done before the worker was stopped."""
+        doing = asyncio.create_task(work)
+        waiting = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+                return True
+            return False
+        finally:
+            left = (task for task in (doing, waiting) if not task.done())
+            await self._overseer.end(*left, patience=PATIENCE)
+
+    async def _leave_early(self, backend: Backend) -> None:
+        """Say goodbye, where the worker made itself known already: it has nothing in hand yet."""
+        self._left_at = monotonic()
+        if self._abandoned.is_set():
+            # It was told twice already.
+            self._hurried.set()
+        elif self._known:
+            await self._try(self._step(backend, WorkerState.STOPPED), self._hurried, GRACE)
 
     async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties
@@ -207,6 +242,7 @@ class Worker:
             list(queues),
             self._settings.timeout,
         )
+        self._known = True
         await backend.register_worker(self._identity)
         self._runners = [
             _choose_runner(handler, queues[handler.queue])(
@@ -360,7 +396,7 @@ class Worker:
         await self._step(backend, WorkerState.STOPPED)
 
     async def _try(
-        self, work: Coroutine[Any, Any, None], told: asyncio.Event, limit: timedelta
+        self, work: Coroutine[Any, Any, object], told: asyncio.Event, limit: timedelta
     ) -> None:
         """Do what may wait for handlers or the database, until told to end or its time is over."""
         doing = asyncio.create_task(work)

@@ -35,21 +35,22 @@ async def handle(message):
 app.run()
 """
 
-# Says when a process for a handler starts, and when it handles.
+# Says when a process for a handler starts, and when it handles; print might write a line in two pieces,
+# with another process's between them.
 PROCESSES = """
-import sys, time
+import os, sys, time
 import laneway
 app = laneway.App(sys.argv[1])
 
 @app.handler(sys.argv[2], concurrency=2, prefetch=0, executor="process")
 def handle(message):
-    print("handles", flush=True)
+    os.write(1, b"handles\\n")
     time.sleep(float(sys.argv[3]))
 
 if __name__ == "__main__":
     app.run()
 else:
-    print("starts", flush=True)
+    os.write(1, b"starts\\n")
     time.sleep(0.5)
 """
 

@@ -112,7 +112,7 @@ class Producer:
         lasts: the message waits in the outbox until the commit, and is moved to its queue within
         moments after. Returns its place there.
         """
-        return self._portal.call(
+        return self._portal.call_here(
             self._inner.enqueue_in(
                 connection,
                 payload,
@@ -134,8 +134,8 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does."""
-        return self._portal.call(
+        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
+        return self._portal.call_here(
             self._inner.batch_enqueue_in(
                 connection,
                 payloads,
@@ -147,13 +147,14 @@ class Producer:
         )
 
     def extend_visibility(
-        self, message: MessageId | Message | str, duration: timedelta
+        self, message: MessageId | Message | str, duration: timedelta, *, group: str | None = None
     ) -> datetime | None:
-        """Have the lock on a message last for `duration` from now, whoever holds it.
+        """Have the lock on a message last for `duration` from now, whoever of the group holds it.
 
-        Returns the new deadline, None where nobody holds the message.
+        group None: the one that a message was handed to, of an id the queue's own. Returns the new
+        deadline, None where nobody holds the message.
         """
-        return self._portal.call(self._inner.extend_visibility(message, duration))
+        return self._portal.call(self._inner.extend_visibility(message, duration, group=group))
 
     def rate_limit_status(self) -> RateLimitStatus | None:
         """Return how much may go now; None without a limit."""
@@ -191,7 +192,7 @@ class Consumer:
     def dequeue(
         self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
     ) -> Message | None:
-        """Return the next message, None if none came within `wait`.
+        """Return the next message, None if none came within `wait`, or before the connection closed.
 
         The lock lasts for `lock_time`, else as the message says, else as the queue does.
         """
@@ -271,7 +272,10 @@ class Admin:
         return self._portal.call(self._inner.update_queue(name, changes))
 
     def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty while messages are left in it, unless `force`."""
+        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+
+        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        """
         self._portal.call(self._inner.delete_queue(name, force=force))
 
     def get_queue(self, name: str) -> Queue:
@@ -293,12 +297,14 @@ class Admin:
             self._inner.create_group(queue, name, ordered=ordered, start=start)
         )
 
-    def purge_queue(self, name: str, *, status: Status | None = None) -> int:
-        """Delete a queue's messages of one state, or of any; return how many."""
-        return self._portal.call(self._inner.purge_queue(name, status=status))
+    def purge_queue(
+        self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Delete a group's messages of one state, or of any; return how many."""
+        return self._portal.call(self._inner.purge_queue(name, status=status, group=group))
 
-    def queue_metrics(self, name: str) -> QueueMetrics:
-        return self._portal.call(self._inner.queue_metrics(name))
+    def queue_metrics(self, name: str, *, group: str = DEFAULT_GROUP) -> QueueMetrics:
+        return self._portal.call(self._inner.queue_metrics(name, group=group))
 
     def all_queues_metrics(self) -> list[QueueMetrics]:
         return self._portal.call(self._inner.all_queues_metrics())
@@ -311,22 +317,36 @@ class Admin:
         return self._portal.call(self._inner.system_stats())
 
     def messages(
-        self, queue: str, status: Status = Status.QUEUED, *, limit: int = 100, offset: int = 0
+        self,
+        queue: str,
+        status: Status = Status.QUEUED,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return messages of one state, newest first."""
-        return self._portal.call(self._inner.messages(queue, status, limit=limit, offset=offset))
+        """Return a group's messages of one state, newest first."""
+        return self._portal.call(
+            self._inner.messages(queue, status, limit=limit, offset=offset, group=group)
+        )
 
-    def dlq_list(self, queue: str, *, limit: int = 100, offset: int = 0) -> list[StoredMessage]:
-        """Return dead letters, newest first, each with its reason."""
-        return self._portal.call(self._inner.dlq_list(queue, limit=limit, offset=offset))
+    def dlq_list(
+        self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
+    ) -> list[StoredMessage]:
+        """Return a group's dead letters, newest first, each with its reason."""
+        return self._portal.call(
+            self._inner.dlq_list(queue, limit=limit, offset=offset, group=group)
+        )
 
-    def dlq_replay(self, queue: str, *, limit: int | None = None) -> int:
-        """Put dead letters back, oldest first, attempts from zero; return how many."""
-        return self._portal.call(self._inner.dlq_replay(queue, limit=limit))
+    def dlq_replay(
+        self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Put a group's dead letters back, oldest first, attempts from zero; return how many."""
+        return self._portal.call(self._inner.dlq_replay(queue, limit=limit, group=group))
 
-    def dlq_purge(self, queue: str) -> int:
-        """Delete dead letters; return how many."""
-        return self._portal.call(self._inner.dlq_purge(queue))
+    def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
+        """Delete a group's dead letters; return how many."""
+        return self._portal.call(self._inner.dlq_purge(queue, group=group))
 
     def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
         return self._portal.call(self._inner.list_workers(queue))
@@ -396,7 +416,8 @@ class Run:
     def result(self, timeout: timedelta | None = None) -> Any:
         """Wait for the end and return what the workflow returned.
 
-        RunFailed and RunCancelled tell of another end, TimeoutError of none in time.
+        RunFailed and RunCancelled tell of another end, TimeoutError of none in time; a timeout of
+        zero looks once. A database or server that is away is waited for as well.
         """
         return self._portal.call(self._inner.result(timeout))
 

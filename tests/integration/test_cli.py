@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from laneway.cli.database import open_database
+from laneway.cli.environment import Environment
+from laneway.cli.errors import DatabaseNotReady
+from laneway.cli.execution import find_code
 from laneway.cli.settings import SETTINGS
 from laneway.embedded import EmbeddedPostgres, find_running
+from laneway.embedded.directory import DataDirectory
 from tests.postgres import execute, find_binaries, open_directory
 
 if TYPE_CHECKING:
@@ -96,6 +103,53 @@ async def test_url_leads_to_the_running_database(folder: Path) -> None:
         done = laneway("serve", "--port", "0", "--data", str(data_dir), cwd=folder)
         assert done.returncode == 1
         assert f"{data_dir} is in use by process {os.getpid()}" in done.stderr
+
+
+async def test_command_waits_for_the_database_that_another_starts(folder: Path) -> None:
+    found: list[str] = []
+
+    async def command(done: asyncio.Event) -> None:
+        async with open_database(Environment(), folder) as dsn:
+            await execute(dsn, "select 1")
+            found.append(dsn)
+            await done.wait()
+
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
+        done = asyncio.Event()
+        for _ in range(2):
+            group.create_task(command(done))
+        while len(found) < 2:
+            await asyncio.sleep(0.02)
+        done.set()
+    assert found[0] == found[1]
+    assert find_running(folder) is None
+
+
+async def test_command_starts_the_database_once_the_other_has_ended(folder: Path) -> None:
+    async def command() -> None:
+        async with open_database(Environment(), folder) as dsn:
+            await execute(dsn, "select 1")
+
+    lock = DataDirectory(folder).acquire()
+    waiting = asyncio.create_task(command())
+    # It has met the lock by the time that another task comes to its turn.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    lock.release()
+    await waiting
+
+
+async def test_command_gives_up_on_a_database_that_does_not_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laneway.cli.database.PATIENCE", timedelta(0))
+    lock = DataDirectory(folder).acquire()
+    with pytest.raises(DatabaseNotReady, match=f"process {os.getpid()} has .* try again") as caught:
+        async with open_database(Environment(), folder):
+            pass
+    assert find_code(caught.value) == 5
+    lock.release()
 
 
 def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:

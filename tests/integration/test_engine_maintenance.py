@@ -16,8 +16,10 @@ from laneway.domain.settings import (
     QueueSettings,
     WakeupSettings,
 )
+from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.engine import Broker
 from laneway.engine.maintenance import make_services
+from laneway.engine.maintenance.reclaim import Reclaim
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -157,6 +159,22 @@ async def test_outbox_message_that_cannot_be_moved_is_told_once(
     assert "at most 1000 years" in told.message
 
 
+async def test_outbox_message_of_a_deleted_queue_is_told(
+    database: str, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = await connect()
+    async with Broker(database, BUSY) as broker:
+        queue = await broker.create_queue("gone")
+        async with own.transaction():
+            await own.execute("select laneway.outbox_push('gone', '1')")
+            await broker.delete_queue("gone")
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+    [told] = caplog.messages
+    assert f"a message for queue {queue.queue_id} cannot be pushed" in told
+    assert "does not exist" in told
+
+
 async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.create_queue("jobs")
@@ -186,6 +204,24 @@ async def test_keys_are_forgotten_after_their_window(database: str, connect: Con
             await asyncio.sleep(0.01)
         [again] = await broker.push("jobs", [OutgoingMessage("2", key="k")])
         assert not again.duplicate
+
+
+async def test_workers_that_stopped_long_ago_are_forgotten(database: str, connect: Connect) -> None:
+    keeping = MaintenanceSettings(keep_workers=timedelta(hours=1))
+    async with Broker(database, QUIET) as broker:
+        await broker.create_queue("jobs")
+        for worker_id in ("old", "young", "polling"):
+            await broker.register_worker(
+                WorkerIdentity(worker_id, worker_id, "host", 1, ["jobs"], MINUTE)
+            )
+        for worker_id in ("old", "young"):
+            await broker.step_worker(worker_id, WorkerState.STOPPED)
+        connection = await connect()
+        await connection.execute(
+            "update laneway.worker set stopped_at = stopped_at - interval '61 minutes' where name = 'old'"
+        )
+        await Reclaim(keeping, broker._core.wakeups).run(connection)
+        assert {worker.name for worker in await broker.list_workers()} == {"young", "polling"}
 
 
 async def test_every_service_does_a_round(database: str, connect: Connect) -> None:

@@ -355,3 +355,21 @@ async def test_setting_of_a_function_changed_by_hand_is_restored(
     assert tuple(problem.subject for problem in await verify(connection)) == changed
     assert (await install(connection)).applied == changed
     assert await verify(connection) == []
+
+
+async def test_schedules_do_not_fire_again_for_an_upgrade(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    shipped = load_package()
+    names = [migration.name for migration in shipped.migrations]
+    before = shipped.migrations[: names.index("schedule_queue")]
+    await install(connection, package=Package(migrations=before))
+    await connection.execute(
+        "insert into laneway.schedule (name, expression, queue_id, fired_for) "
+        "values ('tick', '* * * * *', 1, '2026-01-01')"
+    )
+    await install(connection, package=shipped)
+    assert await connection.fetchval("select laneway.create_queue('jobs')") == 1
+    fire = "select laneway.fire_schedule('tick', '* * * * *', $1::text::timestamptz, 'jobs', '1')"
+    assert await connection.fetchval(fire, "2026-01-01") is False
+    assert await connection.fetchval(fire, "2026-01-02") is True

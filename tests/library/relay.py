@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class Relay:
-    """Passes on what comes to `address`; after `cut` nobody is there, or one who does not answer."""
+    """Passes on what comes to `address`; after `cut` nobody is there, or one who does not answer.
+
+    After `mend` it passes on again, at the same place.
+    """
 
     def __init__(self, address: str) -> None:
         self._parts = urlsplit(address)
@@ -54,6 +57,13 @@ class Relay:
             pipe.cancel()
         if self._pipes:
             await asyncio.wait(self._pipes)
+
+    async def mend(self) -> None:
+        """Be there again after a cut that was not silent."""
+        port = urlsplit(self.address).port
+        self._cut = False
+        self._open.set()
+        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", port)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._keep(writer)

@@ -11,6 +11,7 @@ import pytest
 import laneway
 from laneway import QueueSettings, Status
 from laneway.domain.errors import (
+    GroupNotFound,
     InvalidRequest,
     InvalidSetting,
     InvalidStateTransition,
@@ -22,6 +23,7 @@ from laneway.domain.errors import (
     WorkerBusy,
     WorkerNotFound,
 )
+from laneway.domain.messages import Outcome
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from tests.library.conftest import QUIET
 from tests.postgres import execute, name_database
@@ -143,6 +145,10 @@ WRONG: list[tuple[str, Callable[[Connection, str], Awaitable[Any]]]] = [
     ("status is 'bogus'", lambda lane, _: lane.admin.list_runs(status="bogus")),  # type: ignore[arg-type]
     ("worker's id is 5", lambda lane, _: lane.admin.suspend_worker(5)),  # type: ignore[arg-type]
     ("start at 'x'", lambda lane, queue: lane.admin.create_group(queue, "g", start="x")),  # type: ignore[arg-type]
+    ("start at", lambda lane, queue: lane.admin.create_group(queue, "g", start=[])),  # type: ignore[arg-type]
+    ("ordered is", lambda lane, queue: lane.admin.create_group(queue, "g", ordered=[])),  # type: ignore[arg-type]
+    ("worker's id is 5", lambda lane, _: lane.admin.get_worker(5)),  # type: ignore[arg-type]
+    ("group's name is 5", lambda lane, queue: lane.admin.dlq_list(queue, group=5)),  # type: ignore[arg-type]
     ("ordered is 5", lambda lane, queue: lane.admin.create_group(queue, "g", ordered=5)),  # type: ignore[arg-type]
     ("workflow's name is 5", lambda lane, _: lane.start(5)),  # type: ignore[arg-type]
     ("is no message", lambda lane, _: lane.job_result(5)),  # type: ignore[arg-type]
@@ -268,6 +274,35 @@ async def test_dead_letters_are_listed_replayed_and_purged(lane: Connection, que
     assert await lane.admin.messages(queue, Status.DEAD) == []
 
 
+async def test_every_group_has_its_own_messages_and_dead_letters(
+    lane: Connection, queue: str
+) -> None:
+    admin, other = lane.admin, lane.consumer(queue, group="other")
+    await admin.create_group(queue, "other")
+    await lane.producer(queue).batch_enqueue([1, 2, 3])
+    for message in await other.dequeue_many(2):
+        assert await other.fail(message, "bad", dead=True) is Outcome.DEAD
+    assert await admin.dlq_list(queue) == []
+    dead = await admin.dlq_list(queue, group="other")
+    assert [letter.error for letter in dead] == ["bad", "bad"]
+    assert len(await admin.messages(queue, group="other")) == 1
+    metrics = await admin.queue_metrics(queue, group="other")
+    assert (metrics.pending, metrics.dead) == (1, 2)
+    assert (await admin.queue_metrics(queue)).pending == 3
+    assert await admin.dlq_replay(queue) == 0
+    assert await admin.dlq_replay(queue, group="other", limit=1) == 1
+    assert await admin.dlq_purge(queue, group="other") == 1
+    assert await admin.purge_queue(queue, group="other") == 2
+    assert (await admin.queue_metrics(queue)).pending == 3
+
+
+async def test_unknown_group_is_named(lane: Connection, queue: str) -> None:
+    calls = (lane.admin.queue_metrics, lane.admin.dlq_list, lane.admin.dlq_replay)
+    for call in calls:
+        with pytest.raises(GroupNotFound, match="nobody"):
+            await call(queue, group="nobody")
+
+
 async def test_registered_worker_is_seen(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
     order = await lane.backend.beat_worker(worker_id, handled=5, failed=2)
@@ -357,6 +392,7 @@ async def test_wrong_transition_says_from_to_and_why(
         await getattr(lane.admin, f"{ask}_worker")(worker_id)
     target = {"resume": "ready", "suspend": "suspended", "shutdown": "stopped"}[ask]
     assert (caught.value.source, caught.value.target) == (state, target)
+    assert {type(caught.value.source), type(caught.value.target)} == {str}
     assert worker_id in caught.value.reason
 
 

@@ -7,10 +7,13 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 
 from tests.library.shell import Shell
 from tests.library.terminal import LANEWAY
+from tests.library.workers import until
+from tests.postgres import execute
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +102,61 @@ def test_runs_from_outside(local: Shell, queue: str) -> None:
     assert local.run("workflow", "get", "nobody").returncode == 3
     assert local.run("workflow", "start", "nothing", "{}", "--queue", queue).returncode == 2
     assert run in [item["run_id"] for item in local.json("workflow", "list", "--limit", "1000")]
-    waited = local.run("workflow", "start", "nothing", "--queue", queue, "--wait", "0.1")
-    assert waited.returncode == 5
+
+
+async def test_input_and_result_of_a_run_are_json_within_json(
+    place: Place, local: Shell, queue: str
+) -> None:
+    given = '[{"a": 1},\n"\\u001b"]'
+    run = local.json("workflow", "start", "x", given, "--queue", queue)["run_id"]
+    shown = local.json("workflow", "get", run)
+    assert (shown["input"], shown["result"]) == (json.loads(given), None)
+    await execute(
+        place.dsn,
+        "update laneway.workflow set status = 'completed', finished_at = now(),"
+        f" input = '[1e400,\n1]', result = '{{\n\"n\": [true]}}' where run_id = '{run}'",
+    )
+    done = local.run("workflow", "get", run, "--format", "json")
+    assert '"input":[1e400,1],"result":{"n":[true]}' in done.stdout
+    (listed,) = [
+        item for item in local.json("workflow", "list", "--limit", "1000") if item["run_id"] == run
+    ]
+    assert listed["result"] == {"n": [True]}
+    assert '"n": [true]}' in local.run("workflow", "get", run).stdout
+
+
+@pytest.mark.parametrize("wait", ["0", "0.1"])
+def test_run_that_was_waited_for_in_vain_is_named(local: Shell, queue: str, wait: str) -> None:
+    start = ("workflow", "start", "nothing", "--queue", queue, "--wait", wait)
+    for form in ("table", "json"):
+        done = local.run(*start, "--format", form)
+        assert done.returncode == 5
+        run = json.loads(done.stdout)["run_id"] if form == "json" else done.stdout.strip()
+        assert local.json("workflow", "get", run)["status"] == "running"
+        assert done.stderr.startswith(f"laneway: workflow run {run} ")
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_run_is_named_when_a_signal_ends_the_wait(
+    place: Place, local: Shell, queue: str, sent: signal.Signals, code: int
+) -> None:
+    watch = await asyncpg.connect(place.dsn)
+    begun = await watch.fetchval("select clock_timestamp()")
+    with local.terminal("workflow", "start", "x", "--queue", queue, "--wait", "600") as waiting:
+        await until(
+            lambda: watch.fetchval(
+                "select exists (select from pg_stat_activity where backend_start > $1"
+                " and query like '%laneway.workflows w where w.run_id%' and pid <> pg_backend_pid())",
+                begun,
+            )
+        )
+        waiting.process.send_signal(sent)
+        assert waiting.wait() == code
+    run = await watch.fetchval(
+        "select run_id from laneway.workflows where queue = $1 and status = 'running'", queue
+    )
+    assert waiting.text.strip() == run
+    await watch.close()
 
 
 def test_app_is_run_until_it_is_told_to_stop(place: Place, local: Shell, queue: str) -> None:
@@ -270,8 +326,39 @@ def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) 
     done = local.run("enqueue", "NaN", "--queue", queue)
     assert done.returncode == 2
     assert "the payload is not JSON: NaN is not a number that JSON has" in done.stderr
-    assert local.run("workflow", "start", "nothing", "[NaN]", "--queue", queue).returncode == 2
+    for wrong in ("[NaN]", '["P", 1e400]'):
+        assert local.run("workflow", "start", "x", wrong, "--queue", queue).returncode == 2
+    done = local.run("workflow", "start", "x", "[", "--queue", queue)
+    assert "the list of arguments is not JSON" in done.stderr
     assert local.json("queue", "metrics", queue)["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("queue", "create", ""),
+        ("queue", "create", "not UTF-8: \udcff"),
+        ("enqueue", "1", "--queue", "not UTF-8: \udcff"),
+        ("workflow", "start", "not UTF-8: \udcff"),
+    ],
+)
+def test_name_that_cannot_be_is_a_call_that_cannot_be_understood(
+    shell: Shell, call: tuple[str, ...]
+) -> None:
+    done = shell.run(*call)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+async def test_message_refused_half_way_is_no_call_that_did_nothing(
+    place: Place, local: Shell, queue: str
+) -> None:
+    await execute(place.dsn, f"update laneway.queue set max_bytes = 10 where name = '{queue}'")
+    enqueue = ("enqueue", "-", "--queue", queue, "--batch-size", "1")
+    large = '"larger than the queue allows"'
+    assert local.run(*enqueue, given=large).returncode == 2
+    done = local.run(*enqueue, given=f"1\n{large}")
+    assert done.returncode == 1
+    assert f"1 messages are pushed to {queue}, then it ended" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,16 @@ import pytest
 
 import laneway
 from laneway import Status
-from laneway.domain.errors import GroupNotFound, InvalidId, InvalidRequest, LockLost, QueueNotFound
+from laneway.domain.errors import (
+    BrokerClosed,
+    GroupNotFound,
+    InvalidId,
+    InvalidRequest,
+    LockLost,
+    QueueNotFound,
+)
 from laneway.domain.messages import Outcome
+from laneway.engine import Broker
 from tests.library.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -38,6 +46,37 @@ async def test_waiting_consumer_gets_what_is_pushed(lane: Connection, queue: str
     message = await waiting
     assert message is not None
     assert message.payload == "here"
+
+
+async def test_longest_wait_ends_with_a_message(lane: Connection, queue: str) -> None:
+    waiting = asyncio.ensure_future(lane.consumer(queue).dequeue(wait=timedelta.max))
+    await until_waited_for(lane, waiting)
+    await lane.producer(queue).enqueue("here")
+    message = await waiting
+    assert message is not None
+    assert message.payload == "here"
+
+
+@pytest.mark.parametrize("wait", [LONG, timedelta(days=1)])
+async def test_those_who_wait_are_answered_with_none_when_the_connection_closes(
+    address: str, queue: str, wait: timedelta
+) -> None:
+    async with laneway.connect(address, settings=QUIET) as lane:
+        consumer = lane.consumer(queue)
+        waiting = asyncio.ensure_future(consumer.dequeue(wait=wait))
+        await until_waited_for(lane, waiting)
+    assert await waiting is None
+    with pytest.raises(BrokerClosed):
+        await consumer.dequeue(wait=wait)
+
+
+async def until_waited_for(lane: Connection, waiting: asyncio.Future[Any]) -> None:
+    backend: Any = lane.backend
+    while not (
+        backend.measure().claim_waiters if isinstance(backend, Broker) else backend._client._busy
+    ):
+        assert not waiting.done(), waiting
+        await asyncio.sleep(0.01)
 
 
 async def test_deleted_message_does_not_come_again(lane: Connection, queue: str) -> None:
@@ -156,6 +195,14 @@ async def test_failures_end_as_a_dead_letter(lane: Connection, queue: str) -> No
     assert outcomes == [Outcome.REQUEUED, Outcome.REQUEUED, Outcome.DEAD]
     (dead,) = await lane.admin.dlq_list(queue)
     assert dead.error == "failed 3"
+
+
+async def test_anything_true_is_dead(lane: Connection, queue: str) -> None:
+    await lane.producer(queue).enqueue(1)
+    consumer = lane.consumer(queue)
+    message = await consumer.dequeue()
+    assert message is not None
+    assert await consumer.fail(message, dead="yes") is Outcome.DEAD  # type: ignore[arg-type]
 
 
 async def test_lock_lasts_as_long_as_it_is_extended(lane: Connection, queue: str) -> None:

@@ -34,6 +34,11 @@ class Account:
     password: str
 
 
+@dataclass
+class Hidden:
+    raw: msgspec.Raw
+
+
 class Field(Enum):
     SECRET = "password"  # noqa: S105 - made up
 
@@ -106,6 +111,19 @@ async def test_visibility_is_extended_for_whoever_holds_it(lane: Connection, que
     assert until - message.locked_until > 5 * MINUTE
 
 
+async def test_visibility_is_extended_for_any_group(lane: Connection, queue: str) -> None:
+    await lane.admin.create_group(queue, "other")
+    producer = lane.producer(queue)
+    await producer.enqueue(1)
+    message = await lane.consumer(queue, group="other").dequeue()
+    assert message is not None
+    assert await producer.extend_visibility(message.id, MINUTE) is None
+    assert await producer.extend_visibility(message, 10 * MINUTE) is not None
+    until = await producer.extend_visibility(message.id, 20 * MINUTE, group="other")
+    assert until is not None
+    assert until - message.locked_until > 15 * MINUTE
+
+
 async def test_unknown_queue_is_named(lane: Connection) -> None:
     with pytest.raises(QueueNotFound, match='queue "nowhere" does not exist'):
         await lane.producer("nowhere").enqueue(1)
@@ -153,6 +171,21 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         (PayloadRules(required_keys=frozenset({"to"})), [1], r"\$ lacks to"),
         (PayloadRules(), {"n": float("nan")}, r"\$\.n is nan"),
         (PayloadRules(), {"f": object()}, "cannot be written as JSON"),
+        *(
+            (
+                PayloadRules(required_keys=required),
+                payload,
+                rf"{place} is a msgspec\.Raw that is no JSON",
+            )
+            for required in (frozenset[str](), frozenset({"to"}))
+            for payload, place in (
+                (msgspec.Raw(b""), r"\$"),
+                ({"to": msgspec.Raw(b'1,"password":2')}, r"\$\.to"),
+                ({1: [msgspec.Raw(b"NaN")]}, r"\$\.1\[0\]"),
+                ({"to": [Hidden(msgspec.Raw(b"{nonsense"))]}, r"\$\.to\[0\]"),
+                ({"to": msgspec.Raw(b"[" * 100_000)}, r"\$\.to"),
+            )
+        ),
     ],
 )
 async def test_payload_that_breaks_a_rule_is_not_written(
@@ -196,12 +229,18 @@ def test_rules_without_sense_are_refused(options: dict[str, Any]) -> None:
         PayloadRules(**options)
 
 
+async def test_headers_that_are_no_json_are_refused(lane: Connection, queue: str) -> None:
+    with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw that is no JSON"):
+        await lane.producer(queue).enqueue(1, headers={"a": msgspec.Raw(b"{")})
+
+
+@pytest.mark.parametrize("bad", ["too long", {"r": msgspec.Raw(b"{bad")}])
 async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
-    lane: Connection, queue: str
+    lane: Connection, queue: str, bad: object
 ) -> None:
     producer = lane.producer(queue, rules=PayloadRules(max_string=5))
     with pytest.raises(InvalidPayload, match="payload 2 of the batch") as caught:
-        await producer.batch_enqueue(["a", "b", "too long", "c"])
+        await producer.batch_enqueue(["a", "b", bad, "c"])
     assert caught.value.index == 2
     assert await lane.consumer(queue).dequeue() is None
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +16,7 @@ import laneway
 import laneway.sync
 from laneway.domain import errors
 from laneway.domain.errors import BrokerClosed, QueueNotFound
+from laneway.engine import Broker
 from laneway.library import derivation
 from tests.library.conftest import QUIET
 
@@ -71,6 +74,21 @@ def test_closed_connection_says_so(sync: laneway.sync.Connection, address: str) 
         admin = connection.admin
     with pytest.raises(BrokerClosed):
         admin.list_queues()
+
+
+def test_thread_that_waits_is_answered_when_the_connection_closes(address: str, queue: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        with laneway.sync.connect(address, settings=QUIET) as connection:
+            consumer = connection.consumer(queue)
+            waiting = threads.submit(consumer.dequeue, wait=timedelta(hours=1))
+            backend: Any = connection._inner.backend
+            while not (
+                backend.measure().claim_waiters
+                if isinstance(backend, Broker)
+                else backend._client._busy
+            ):
+                time.sleep(0.01)
+        assert waiting.result(20) is None
 
 
 def test_derived_roles_are_current() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from secrets import token_urlsafe
@@ -18,8 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import laneway.sync
-from laneway import PayloadRules
+from laneway import PayloadRules, RateLimit
 from laneway.domain.errors import (
+    BrokerClosed,
     InvalidMessage,
     InvalidPayload,
     InvalidRequest,
@@ -151,6 +154,34 @@ def test_without_an_event_loop_too(place: Place, queue: str, opened: Any) -> Non
         assert [message.payload for message in taken] == [1, 2, 3]
 
 
+def test_push_that_waits_holds_no_other_thread_up(address: str, place: Place, queue: str) -> None:
+    with (
+        laneway.sync.connect(address, settings=QUIET) as lane,
+        psycopg.connect(place.dsn) as own,
+        psycopg.connect(place.dsn, autocommit=True) as looker,
+        ThreadPoolExecutor() as threads,
+        psycopg.connect(place.dsn) as holder,
+    ):
+        holder.execute("lock table laneway.outbox in share row exclusive mode")
+        producer = lane.producer(queue)
+        waiting = threads.submit(producer.enqueue_in, own, "waits")
+        while not looker.execute(
+            "select from pg_locks where pid = %s and not granted", [own.info.backend_pid]
+        ).fetchall():
+            time.sleep(0.01)
+        threads.submit(producer.enqueue, "other").result(LONG.total_seconds())
+        assert not waiting.done()
+        holder.rollback()
+        waiting.result(LONG.total_seconds())
+
+
+def test_closed_connection_pushes_nothing(place: Place, queue: str) -> None:
+    with laneway.sync.connect(place.dsn, settings=QUIET) as lane:
+        producer = lane.producer(queue)
+    with psycopg.connect(place.dsn) as own, pytest.raises(BrokerClosed):
+        producer.enqueue_in(own, 1)
+
+
 async def test_rules_hold_here_too(place: Place, lane: Connection, queue: str) -> None:
     async with of_psycopg(place.dsn) as (connection, _):
         with pytest.raises(InvalidPayload, match="payload 1 of the batch"):
@@ -172,6 +203,21 @@ async def test_unknown_queue_and_too_large_a_body_are_told(
         with pytest.raises(MessageTooLarge):
             await lane.producer(queue).enqueue_in(connection, "x" * 200)
         await transaction.rollback()
+
+
+async def test_batch_is_all_or_none_where_each_statement_commits(
+    place: Place, lane: Connection, queue: str
+) -> None:
+    await lane.admin.update_queue(queue, {"max_bytes": 100})
+    producer = lane.producer(queue, rate_limit=RateLimit(0.001, 3))
+    async with await psycopg.AsyncConnection.connect(place.dsn, autocommit=True) as connection:
+        with pytest.raises(MessageTooLarge, match="message 1 is"):
+            await producer.batch_enqueue_in(connection, ["one", "x" * 200, "three"])
+        # Nothing was sent, so all of it may be.
+        await producer.batch_enqueue_in(connection, [1, 2, 3])
+        assert await producer.batch_enqueue_in(connection, []) == []
+    assert [message.payload for message in await take(lane, queue, 3)] == [1, 2, 3]
+    assert (await lane.admin.queue_metrics(queue)).pending == 0
 
 
 @pytest.mark.parametrize("opened", ASYNC)

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,7 @@ from laneway.domain.errors import (
     InvalidSetting,
     InvalidStateTransition,
     QueueExists,
+    QueueNotEmpty,
     QueueNotFound,
     RunCancelled,
     RunFailed,
@@ -30,15 +31,20 @@ from laneway.domain.errors import (
     Unavailable,
 )
 from laneway.domain.runs import RunStatus
+from laneway.library.runs import Run
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
+from tests.library.relay import Relay
 from tests.library.workers import look, make_app, program, running, settled, until
+from tests.postgres import execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from laneway import Connection
+    from laneway.domain.backend import Backend
+    from laneway.domain.runs import RunInfo, StepInfo
     from tests.library.conftest import Place
 
 LONG = timedelta(seconds=30)
@@ -591,6 +597,133 @@ async def test_step_outside_of_a_workflow_is_the_function() -> None:
         step(print)  # type: ignore[arg-type]
 
 
+class Watched:
+    """A backend that tells when a run was seen, and when it could not be."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.seen = asyncio.Event()
+        self.refused = asyncio.Event()
+
+    async def load_run(self, run_id: str) -> RunInfo:
+        try:
+            info = await self._backend.load_run(run_id)
+        except Unavailable:
+            self.refused.set()
+            raise
+        self.seen.set()
+        return info
+
+
+async def test_wait_for_a_result_outlives_a_database_that_goes_away(
+    lane: Connection, address: str, queue: str
+) -> None:
+    run = await lane.start("flow", queue=queue)
+    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+        watched = Watched(other.backend)
+        waiting = asyncio.create_task(
+            Run(cast("Backend", watched), run.run_id).result(timedelta(days=2))
+        )
+        async with asyncio.timeout(LONG.total_seconds()):
+            await watched.seen.wait()
+            await relay.cut()
+            await watched.refused.wait()
+            await run.cancel()
+            await relay.mend()
+            with pytest.raises(RunCancelled):
+                await waiting
+
+
+async def test_wait_for_a_result_ends_in_time_where_nobody_answers(
+    lane: Connection, address: str, queue: str
+) -> None:
+    run = await lane.start("flow", queue=queue)
+    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+        await relay.cut()
+        with pytest.raises(TimeoutError, match=run.run_id):
+            await other.run(run.run_id).result(timedelta(milliseconds=500))
+        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
+            await other.run(run.run_id).result(timedelta(0))
+
+
+async def test_only_timers_have_time_to_go(lane: Connection, address: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def count() -> int:
+        return 7
+
+    @app.workflow(name=name)
+    async def flow() -> int:
+        await laneway.sleep(timedelta(milliseconds=1))
+        number = await count()
+        await laneway.sleep(timedelta(hours=1))
+        return number
+
+    async with running(app):
+        run = await lane.start(name)
+        over, done, ahead = await until(lambda: at_least(run, 3))
+    assert (over.result, over.remaining) == (None, timedelta(0))
+    assert (done.result, done.remaining) == ("7", None)
+    assert ahead.remaining > timedelta(0)
+    await run.cancel()
+
+
+async def at_least(run: Run, n: int) -> list[StepInfo]:
+    steps = await run.steps()
+    return steps if len(steps) >= n else []
+
+
+async def test_result_is_there_without_a_wait(lane: Connection, address: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    @app.workflow(name=name)
+    async def flow() -> int:
+        return 7
+
+    async with running(app):
+        run = await lane.start(name)
+        assert await run.result(LONG) == 7
+        assert await run.result(timedelta(0)) == 7
+    run = await lane.start(name)
+    with pytest.raises(TimeoutError, match=f"{run.run_id} is still running"):
+        await run.result(timedelta(0))
+
+
+async def test_run_ends_with_its_queue(lane: Connection, address: str, queue: str) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+    begun, deleted, after = asyncio.Event(), asyncio.Event(), []
+
+    @step
+    async def first() -> None:
+        begun.set()
+        await deleted.wait()
+
+    @step
+    async def second() -> None:
+        after.append("second")
+
+    @app.workflow(name=name, queue=queue)
+    async def flow() -> None:
+        await first()
+        await second()
+
+    async with running(app):
+        run = await lane.start(name, queue=queue)
+        await begun.wait()
+        with pytest.raises(QueueNotEmpty):
+            await lane.admin.delete_queue(queue)
+        await lane.admin.delete_queue(queue, force=True)
+        deleted.set()
+        with pytest.raises(RunFailed, match="its queue was deleted"):
+            await run.result(LONG)
+    assert after == []
+    with pytest.raises(Conflict, match=f'queue of workflow run "{run.run_id}" was deleted'):
+        await run.resume()
+    assert await run.status() is RunStatus.FAILED
+    assert await lane.verify() == []
+
+
 async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: str) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
@@ -605,6 +738,17 @@ async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: s
     assert await lane.admin.purge_runs(timedelta(0)) >= 1
     with pytest.raises(RunNotFound):
         await run.status()
+
+
+async def test_however_many_old_runs_are_purged(lane: Connection, place: Place) -> None:
+    await execute(
+        place.dsn,
+        "insert into laneway.workflow (run_id, name, queue_id, status, input, finished_at)"
+        " select gen_random_uuid(), 'flow', 0, 'completed', '[]', now() - interval '3 years'"
+        " from generate_series(1, 2001)",
+    )
+    assert await lane.admin.purge_runs(timedelta(days=2 * 365)) == 2001
+    assert await lane.admin.purge_runs(timedelta(days=2 * 365)) == 0
 
 
 # Dies by kill -9 at the boundary named: before a step, in it, or after it was kept.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from tests.sql.calls import claim, create_group, create_queue, push
+from tests.sql.calls import claim, create_group, create_queue, push, sqlstate
 
 if TYPE_CHECKING:
     from tests.sql.calls import Session
@@ -29,6 +29,8 @@ BY_NAME = {
     "p_segment": "2",
     "p_role": "'read'",
     "p_hash": "sha256('x')",
+    "p_source": "'work'",
+    "p_target": "'work'",
 }
 # More than an index can hold, however it is packed.
 LONG = "(select string_agg(md5(i::text), '') from generate_series(1, 200) i)"
@@ -45,8 +47,19 @@ BY_TYPE = {
     "jsonb": ("'{}'::jsonb", "'[]'::jsonb"),
     "bytea": ("'x'::bytea",),
     "double precision": ("1.5", "-1", "'NaN'"),
-    "interval": ("'1 second'::interval", "'-1 second'::interval", "'290000 years'::interval"),
-    "timestamp with time zone": ("now()", "'infinity'::timestamptz"),
+    "interval": (
+        "'1 second'::interval",
+        "'-1 second'::interval",
+        "'290000 years'::interval",
+        "'0'::interval",
+        "'1 month'::interval",
+    ),
+    "timestamp with time zone": (
+        "now()",
+        "'infinity'::timestamptz",
+        "'-infinity'::timestamptz",
+        "'294276-12-31 23:59:59.999999+00'::timestamptz",
+    ),
     "pg_snapshot": ("pg_current_snapshot()",),
     "xid8": ("'3'::xid8",),
     "tid": ("'(0,1)'::tid",),
@@ -84,6 +97,7 @@ PUBLIC = [
     "list_anomalies",
     "list_consumers",
     "list_messages",
+    "list_moves",
     "list_partitions",
     "list_queues",
     "list_subscriptions",
@@ -95,6 +109,7 @@ PUBLIC = [
     "next_due",
     "orphans",
     "outbox_push",
+    "outbox_push_many",
     "payload_sizes",
     "purge",
     "push_guarded",
@@ -112,6 +127,7 @@ PUBLIC = [
     "seek",
     "set_subscription",
     "settle_stream",
+    "start_move",
     "stream_activity",
     "stream_places",
     "subscribe",
@@ -189,3 +205,42 @@ async def test_bad_arguments_are_refused_in_our_own_terms(
             finally:
                 await transaction.rollback()
     assert raw == [], "\n".join(raw)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "stream_activity(array[1], now() - interval '1 hour', now() + interval '1 hour', '0')",
+        "stream_activity(array[1], now() - interval '1 hour', now() + interval '1 hour', '1 month')",
+        "stream_activity(array[1], now() - interval '1 hour', now() + interval '1 hour', '110000000 days')",
+        "stream_activity(array[1], '-infinity', now() + interval '1 hour', '1 hour')",
+        "start_move('q', null, -1)",
+        "start_move('q', null, 0)",
+        "list_moves('q', -1)",
+        "list_messages(array[1], 'queued', p_limit => -1)",
+        "count_messages(array[1], 'queued', p_priority => 1::smallint, p_most => -1)",
+        "count_messages(array[1], 'lost', p_priority => 1::smallint)",
+    ],
+)
+async def test_what_cannot_be_is_refused_with_a_hint(session: Session, call: str) -> None:
+    queue = await create_queue(session, "q")
+    await push(session, queue, ["1"])
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await session.fetch(f"select * from laneway.{call}")
+    assert sqlstate(refused.value) == "LW422"
+    assert refused.value.hint
+
+
+async def test_range_of_time_may_reach_to_the_last_moment_there_is(session: Session) -> None:
+    queue = await create_queue(session)
+    await push(session, queue, ["1", "2"])
+    ever = "'-infinity', '294276-12-31 23:59:59.999999+00'"
+    listed = await session.fetch(
+        f"select * from laneway.list_messages(array[$1::int], 'queued', null, null, null, {ever})",
+        queue.group_id,
+    )
+    assert len(listed) == 2
+    deleted = await session.fetchval(
+        f"select deleted from laneway.delete_between($1, {ever})", queue.group_id
+    )
+    assert deleted == 2

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PUSHES = 40
 BATCH = 50
+LANES = 12
 
 
 async def test_following_reads_each_message_once_also_where_it_began_on_an_empty_log(
@@ -54,6 +55,27 @@ async def test_push_to_many_lanes_is_followed_as_one_unless_it_is_large(
         }
     large = [(row["lane_id"], *row["large_seqs"]) for row in found if row["large_seqs"]]
     assert large == ([(places[-1].lane_id, 2)] if largest > 5000 else [])
+
+
+async def test_event_is_read_once_however_much_was_found_about_it(session: Session) -> None:
+    queue = await create_queue(session)
+    for _ in range(2):
+        await push(session, queue, ["1"] * LANES, partitions=[f"lane {n}" for n in range(LANES)])
+    assert len(await claim(session, queue, 2 * LANES)) == 2 * LANES
+    # Two findings about the first message of each lane.
+    await session.execute(
+        "insert into laneway.anomaly (xid, event_id, at, type, severity, description, kind, queue_id, lane_id, seqs) "
+        "select e.xid, e.event_id, e.at, t, 'info', t, 'claimed', e.queue_id, e.lane_id, '{[1,1]}' "
+        "from laneway.events e, unnest(array['odd', 'slow']) t where e.action = 'claimed'"
+    )
+    async with session.transaction():
+        before = await count_reads(session, "event_2_order")
+        found = await session.fetch("select * from laneway.list_activity(p_anomalous => true)")
+        read = await count_reads(session, "event_2_order") - before
+    assert [row["seq"] for row in found] == [1] * LANES
+    assert len({row["lane_id"] for row in found}) == LANES
+    assert {row["total"] for row in found} == {LANES}
+    assert read == 1
 
 
 async def follow(session: Session, seen: str) -> int:

@@ -85,6 +85,5 @@ async def test_what_was_taken_away_is_missed(
 async def test_end_of_a_queue_leaves_no_orphans(session: Session) -> None:
     await fill(session)
     await session.execute("set session_replication_role = origin")
-    await session.execute("select laneway.change_workflow('run', '{running}', 'cancelled')")
     await session.execute("select laneway.delete_queue('work', true)")
     assert await find_orphans(session) == {}

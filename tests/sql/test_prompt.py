@@ -117,3 +117,24 @@ async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -
     await transaction.commit()
     assert await second.fetchval(fire, now) is False
     assert len(await first.fetch("select * from laneway.pop('jobs', 5)")) == 1
+
+
+async def test_jobs_of_one_name_on_two_queues_fire_each(connect: Connect) -> None:
+    sql = await connect()
+    now = await sql.fetchval("select now()")
+    fire = "select laneway.fire_schedule('tick', '* * * * *', $1, $2, '1')"
+    for queue in ("one", "two"):
+        await sql.execute("select laneway.create_queue($1)", queue)
+        assert await sql.fetchval(fire, now, queue) is True
+        assert await sql.fetchval(fire, now, queue) is False
+        assert len(await sql.fetch("select * from laneway.pop($1, 5)", queue)) == 1
+
+
+async def test_job_of_a_deleted_queue_is_forgotten(connect: Connect) -> None:
+    sql = await connect()
+    fire = "select laneway.fire_schedule('tick', '* * * * *', now(), 'jobs', '1')"
+    for _ in range(2):
+        await sql.execute("select laneway.create_queue('jobs')")
+        assert await sql.fetchval(fire) is True
+        await sql.execute("select laneway.delete_queue('jobs', true)")
+    assert await sql.fetchval("select count(*) from laneway.schedule") == 1

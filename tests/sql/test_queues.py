@@ -233,6 +233,21 @@ async def test_queue_with_messages_is_deleted_by_force_only(session: Session) ->
     assert sqlstate(caught.value) == "LW404"
 
 
+async def test_queue_of_an_unfinished_run_is_deleted_by_force_only(session: Session) -> None:
+    queue = await create_queue(session)
+    await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
+    await session.execute("select laneway.change_workflow('run', '{running}', 'paused')")
+    await ack(session, await claim(session, queue, 1))
+    with pytest.raises(asyncpg.PostgresError, match="unfinished runs") as caught:
+        await session.execute("select laneway.delete_queue('work')")
+    assert sqlstate(caught.value) == "LW409"
+    await session.execute("select laneway.delete_queue('work', true)")
+    (run,) = await session.fetch("select status, error, finished_at from laneway.workflow")
+    assert (run["status"], run["error"]) == ("failed", "its queue was deleted")
+    assert run["finished_at"] is not None
+    assert await find_orphans(session) == {}
+
+
 async def test_settled_queue_is_deleted_without_force(session: Session) -> None:
     queue = await create_queue(session)
     await push(session, queue, ["1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -40,6 +41,8 @@ from tests.sql.calls import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tests.postgres import Connect
     from tests.sql.calls import Delivery, Queue, Session
 
@@ -507,6 +510,48 @@ async def test_push_that_waited_for_the_deletion_of_its_queue_is_told(
     assert await find_orphans(session) == {}
 
 
+RESUME = "select laneway.change_workflow('run', '{paused,failed}', 'running')"
+
+
+@pytest.fixture
+async def paused(session: Session, queue: Queue) -> None:
+    """Have a run that goes on with another message."""
+    await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
+    await session.execute("select laneway.change_workflow('run', '{running}', 'paused')")
+    await ack(session, await claim(session, queue, 1))
+
+
+@pytest.mark.usefixtures("paused")
+async def test_queue_deleted_under_a_run_that_is_resumed_ends_the_run(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute(RESUME)
+    deleting = await start_and_block(
+        await connect(), other, other.execute("select laneway.delete_queue('work', true)")
+    )
+    await transaction.commit()
+    await deleting
+    assert await session.fetchval("select status from laneway.workflow") == "failed"
+    assert await find_orphans(session) == {}
+
+
+@pytest.mark.usefixtures("paused")
+async def test_run_resumed_while_its_queue_is_deleted_stays_ended(
+    session: Session, other: Session, connect: Connect
+) -> None:
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("select laneway.delete_queue('work', true)")
+    resuming = await start_and_block(await connect(), other, other.execute(RESUME))
+    await transaction.commit()
+    with pytest.raises(asyncpg.PostgresError, match="was deleted") as caught:
+        await resuming
+    assert sqlstate(caught.value) == "LW409"
+    assert await session.fetchval("select status from laneway.workflow") == "failed"
+
+
 async def test_push_during_the_idle_sweep_wakes_the_reader(
     session: Session, other: Session, connect: Connect
 ) -> None:
@@ -707,3 +752,60 @@ async def test_deletion_locks_lanes_in_the_order_of_pushes_whatever_the_collatio
             )
             await push(pushing, queue, ["4"], partitions=["a"])
         await gone
+
+
+# What takes messages from whoever holds them, or has them hold on: $1 the group, $2 to $5 tokens, segments, lanes and seqs.
+TAKING = {
+    "seek": "laneway.seek($1, 'earliest')",
+    "purge": "laneway.purge($1, 'processing')",
+    "delete_between": "laneway.delete_between($1, '-infinity', 'infinity')",
+    "delete_group": "laneway.delete_group('work', 'more')",
+    "delete_queue": "laneway.delete_queue('work', true)",
+    "move": "laneway.move_messages($1, $3, $4, $5, 'processing', 'dead')",
+    "release": "laneway.move_messages($1, $3, $4, $5, 'processing', 'queued')",
+    "archive": "laneway.archive_many($1, $2, $3, $4, $5)",
+    "renew": "laneway.extend_leases($2, array_fill(interval '1 hour', array[2]))",
+    "require": "laneway.transact_stream($2, null, null, null, null, null, null, null, null, null, null)",
+}
+
+
+@pytest.mark.parametrize("taking", TAKING)
+@pytest.mark.parametrize("settling", [ack, nack])
+async def test_taking_from_holders_and_settling_wait_for_each_other_in_one_order(
+    session: Session,
+    other: Session,
+    connect: Connect,
+    taking: str,
+    settling: Callable[[Session, list[Delivery]], Awaitable[object]],
+) -> None:
+    queue = await create_queue(session, "work")
+    group = await create_group(session, queue, "more")
+    await push(session, queue, ["1"] * 12)
+    got = [(await claim(session, group, 1))[0] for _ in range(12)]
+    # By their seqs one way round, by their tokens the other.
+    pair = next([a, b] for a, b in pairwise(got) if b.token < a.token)
+    holder, third = await connect(), await connect()
+    transaction = holder.transaction()
+    await transaction.start()
+    await ack(holder, pair[:1])
+    statement = (
+        f"with given as (select $1::int, $2::uuid[], $3::int[], $4::int[], $5::bigint[]) "
+        f"select from given, {TAKING[taking]}"
+    )
+    taken = await start_and_block(
+        session,
+        other,
+        other.execute(
+            statement,
+            group,
+            [each.token for each in pair],
+            [each.place.segment for each in pair],
+            [each.place.lane_id for each in pair],
+            [each.place.seq for each in pair],
+        ),
+    )
+    settled = await start_and_block(session, third, settling(third, pair))
+    await transaction.rollback()
+    await asyncio.gather(taken, settled)
+    kept = taking in {"renew", "require"}
+    assert await settled in (([], ["requeued"] * 2) if kept else ([0, 1], ["lost"] * 2))

@@ -202,6 +202,25 @@ async def test_outbox_keeps_the_order_of_one_producer(session: Session, queue: Q
     assert [each.body for each in await claim(session, queue, 9)] == [str(n) for n in range(7)]
 
 
+async def test_outbox_takes_many_in_order_or_none(session: Session) -> None:
+    queue = await create_queue(session, max_bytes=5)
+    many = "select laneway.outbox_push_many('work', $1, p_keys => $2)"
+    with pytest.raises(asyncpg.PostgresError, match="message 1 is 6 bytes") as caught:
+        await session.execute(many, ["1", '"long"', "3"], None)
+    assert sqlstate(caught.value) == "LW413"
+    for bodies, keys in ((["1", None], None), (["1"], ["a", "b"]), (["1", "2"], ["a", NOISE])):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await session.execute(many, bodies, keys)
+        assert sqlstate(caught.value) == "LW422"
+    assert await session.fetchval("select count(*) from laneway.outbox") == 0
+    places = await session.fetchval(many, ["1", "2", "3"], ["a", None, "b"])
+    assert places == sorted(places)
+    assert await session.fetchval(many, [], None) == []
+    await drain(session)
+    taken = await claim(session, queue, 9)
+    assert [(each.body, each.key) for each in taken] == [("1", "a"), ("2", None), ("3", "b")]
+
+
 async def test_two_drains_move_each_message_once(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
@@ -273,6 +292,35 @@ async def test_message_that_no_longer_fits_does_not_stop_the_outbox(session: Ses
     await session.execute("""select laneway.update_queue('shrinking', '{"max_bytes": 5}')""")
     await drain(session)
     assert "1" in [each.body for each in await claim(session, queue, 5)]
+
+
+async def test_queue_with_messages_in_the_outbox_is_deleted_by_force_only(
+    session: Session, queue: Queue
+) -> None:
+    await put(session, "work", "1")
+    with pytest.raises(asyncpg.PostgresError, match="not empty: 1 messages") as caught:
+        await session.execute("select laneway.delete_queue('work')")
+    assert sqlstate(caught.value) == "LW409"
+    await drain(session)
+    assert [each.body for each in await claim(session, queue, 5)] == ["1"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_message_committed_after_its_queue_was_deleted_stays_in_the_outbox(
+    session: Session, connect: Connect, *, force: bool
+) -> None:
+    await create_queue(session, "gone")
+    kept, other = await create_queue(session, "kept"), await connect()
+    async with other.transaction():
+        await put(other, "gone", "1")
+        await put(other, "kept", "2")
+        await session.execute("select laneway.delete_queue('gone', $1)", force)
+    assert await drain(session) == [kept.queue_id]
+    assert [each.body for each in await claim(session, kept, 5)] == ["2"]
+    [row] = await session.fetch("select body, error from laneway.outbox")
+    assert row["body"] == "1"
+    assert "does not exist" in row["error"]
+    assert await drain(session) == []
 
 
 async def test_outbox_of_a_deleted_queue_goes_with_it(session: Session, queue: Queue) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sql.calls import create_group, create_queue
+from tests.sql.calls import create_group, create_queue, keep_nothing, retain, rotate
 
 if TYPE_CHECKING:
     from tests.sql.calls import Queue, Session
@@ -59,6 +59,39 @@ async def test_a_round_reads_no_more_of_a_long_log_than_of_a_short_one(
     assert {
         call: (few[call], many[call]) for call in ROUNDS if many[call] > 1.5 * few[call] + 20
     } == {}
+
+
+async def test_retention_reads_no_more_of_a_long_segment_than_of_a_short_one(
+    session: Session,
+) -> None:
+    queue = await create_queue(session)
+    await keep_nothing(session)
+    held, settled = [], []
+    for messages in (FEW, MANY):
+        await fill(session, queue, messages)
+        segment = await rotate(session) - 2
+        # One lane's last message holds the segment.
+        await read_all(session, queue, but=f"lane {LANES - 1}")
+        await session.execute("analyze")
+        held.append(await count_pages(session, "laneway.retain()"))
+        assert await retain(session) == []
+        await read_all(session, queue)
+        settled.append(await count_pages(session, f"laneway.segment_settled({segment})"))
+        assert await retain(session) == [segment]
+    assert held[1] <= 1.5 * held[0] + 20
+    assert settled[1] <= 1.5 * settled[0] + 20
+
+
+async def read_all(session: Session, queue: Queue, *, but: str | None = None) -> None:
+    """Put the readers at their lanes' ends, but in one partition before the last message."""
+    await session.execute(
+        "update laneway.progress p set seq = laneway.newest_seq(l.lane_id, laneway.current_segment(true)) "
+        "- (l.partition is not distinct from $2)::int "
+        "from laneway.reader r join laneway.lane l on l.lane_id = r.lane_id "
+        "where r.reader_id = p.reader_id and l.queue_id = $1",
+        queue.queue_id,
+        but,
+    )
 
 
 async def fill(session: Session, queue: Queue, messages: int) -> None:

@@ -37,7 +37,9 @@ async def part() -> str | None:
 
 def key_of(label: str) -> str | None:
     place = find_place()
-    return place.number(label) if isinstance(place, Branch) else place
+    if isinstance(place, Branch):
+        return place.number(label)
+    return None if place is None else "step"
 
 
 async def branch(*waits: asyncio.Event) -> list[str | None]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from laneway.cli.errors import DatabaseUnreachable, SettingInvalid
+from laneway.cli.errors import DatabaseNotReady, DatabaseUnreachable, SettingInvalid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     import asyncpg
 
     from laneway.cli.environment import Environment
+
+# How long a command waits for a server that another program starts or stops.
+PATIENCE = timedelta(seconds=20)
+_LOOK = timedelta(milliseconds=50)
 
 
 @asynccontextmanager
@@ -26,12 +32,13 @@ async def open_database(
     """
     from laneway.embedded import EmbeddedPostgres
 
-    running = find_database(environment, data_dir) if shared else environment.database_url
-    if running is not None:
-        yield running
-        return
-    async with EmbeddedPostgres(data_dir) as server:
-        yield server.dsn
+    async with AsyncExitStack() as stack:
+        if environment.database_url is not None:
+            yield environment.database_url
+        elif shared:
+            yield await _share(data_dir, stack)
+        else:
+            yield (await stack.enter_async_context(EmbeddedPostgres(data_dir))).dsn
 
 
 def find_database(environment: Environment, data_dir: Path) -> str | None:
@@ -62,3 +69,25 @@ async def open_connection(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         raise translate(error) from error
     finally:
         await connection.close()
+
+
+async def _share(data_dir: Path, stack: AsyncExitStack) -> str:
+    """Return the DSN of the server that runs there, or of one that stops with the stack.
+
+    Another program may have the directory and be about to start its server, or to stop it.
+    """
+    from laneway.embedded import EmbeddedPostgres, find_running
+    from laneway.embedded.errors import DataDirectoryInUse
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + PATIENCE.total_seconds()
+    while True:
+        running = find_running(data_dir)
+        if running is not None:
+            return running
+        try:
+            return (await stack.enter_async_context(EmbeddedPostgres(data_dir))).dsn
+        except DataDirectoryInUse as error:
+            if loop.time() >= end:
+                raise DatabaseNotReady(error.directory, error.holder) from error
+        await asyncio.sleep(_LOOK.total_seconds())

@@ -1,6 +1,7 @@
 """What can be wrong with how the command was called.
 
 Retryable
+├── DatabaseNotReady        retry: another program has the data directory, and no server runs on it
 └── DatabaseUnreachable     retry, or fix the address: no server answers there
 LanewayError
 ├── EnvironmentInvalid      fix the request: an environment variable cannot be understood
@@ -11,9 +12,21 @@ LanewayError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from laneway.domain.errors import LanewayError, Retryable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class DatabaseNotReady(Retryable):
+    def __init__(self, directory: Path, holder: int | None) -> None:
+        who = "another process" if holder is None else f"process {holder}"
+        super().__init__(
+            f"{who} has the data directory {directory}, and its database is not ready: try again"
+        )
 
 
 class DatabaseUnreachable(Retryable):

@@ -11,7 +11,7 @@ import typer
 
 from laneway.cli.errors import FlagInvalid
 from laneway.cli.streams import tell
-from laneway.domain.errors import Conflict, LanewayError, NotFound, Retryable
+from laneway.domain.errors import Conflict, InvalidRequest, LanewayError, NotFound, Retryable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -21,7 +21,14 @@ Result = TypeVar("Result")
 _ENDED_BY_SIGNAL = 128
 
 # Everything else that goes wrong exits with 1. Typer has the same code for flags it refuses itself.
-CODES: dict[type[Exception], int] = {FlagInvalid: 2, NotFound: 3, Conflict: 4, Retryable: 5}
+CODES: dict[type[Exception], int] = {
+    FlagInvalid: 2,
+    NotFound: 3,
+    Conflict: 4,
+    # Whatever else is wrong with the call itself.
+    InvalidRequest: 2,
+    Retryable: 5,
+}
 
 
 def execute(command: Coroutine[None, None, Result]) -> Result:
@@ -46,7 +53,7 @@ def reporting() -> Iterator[None]:
         tell(f"laneway: {error}")
         raise typer.Exit(find_code(error)) from error
     except TimeoutError as error:
-        tell("laneway: it took too long")
+        tell(f"laneway: {str(error) or 'it took too long'}")
         raise typer.Exit(CODES[Retryable]) from error
 
 

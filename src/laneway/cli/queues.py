@@ -152,9 +152,11 @@ async def delete(
     output: Output,
     name: Name,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Also with messages in it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also with messages or unfinished runs in it.")
+    ] = False,
 ) -> None:
-    """Delete a queue; exits 4 while messages are left in it, unless forced."""
+    """Delete a queue; exits 4 while messages or unfinished runs are left in it, unless forced."""
     await lane.admin.delete_queue(name, force=force)
     output.done(f"queue {name} is deleted", name=name)
 

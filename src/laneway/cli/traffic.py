@@ -14,7 +14,7 @@ from laneway.cli.output import Output
 from laneway.cli.payloads import cut, find_payloads
 from laneway.cli.settings import LONGEST
 from laneway.cli.streams import OutputLost, tell
-from laneway.domain.errors import InvalidRequest, LockLost
+from laneway.domain.errors import InvalidMessage, LanewayError, LockLost
 from laneway.library.connection import Connection
 from laneway.library.messages import Message
 
@@ -76,8 +76,9 @@ async def enqueue(
                 raise
             progress.stop()
             tell(f"laneway: {len(pushed)} messages are pushed to {queue}, then it ended")
-            if isinstance(error, typer.BadParameter):
-                raise InvalidRequest(error.message) from error
+            # Such calls do nothing otherwise, and their code says so.
+            if isinstance(error, typer.BadParameter | InvalidMessage):
+                raise LanewayError(str(error)) from error
             raise
     text = pushed[0] if len(pushed) == 1 else f"{len(pushed)} messages are pushed to {queue}"
     output.done(text, queue=queue, pushed=len(pushed), ids=pushed)
@@ -101,7 +102,7 @@ async def dequeue(
 ) -> None:
     """Take messages and print them; exits 6 if none came in time.
 
-    They are settled once they are printed; what cannot be printed is given back.
+    With --ack they are settled once they are printed; what cannot be printed is given back.
     """
     taker = lane.consumer(queue, name=consumer)
     taken = await taker.dequeue_many(

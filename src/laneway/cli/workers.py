@@ -19,7 +19,7 @@ from laneway.cli.flags import with_database
 from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
 from laneway.cli.settings import LONGEST, Settings
-from laneway.domain.errors import InvalidRequest
+from laneway.domain.errors import LanewayError
 from laneway.domain.escapes import escape
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection
@@ -198,9 +198,9 @@ def find_app(place: str) -> App:
     try:
         found = getattr(importlib.import_module(module), name or "app")
     except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidRequest(f"{place!r} is no app: {error}") from error
+        raise LanewayError(f"{place!r} is no app: {error}") from error
     if not isinstance(found, App):
-        raise InvalidRequest(f"{place!r} is a {type(found).__name__}, not an App")
+        raise LanewayError(f"{place!r} is a {type(found).__name__}, not an App")
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Annotated
 
+import msgspec
 import typer
 
 from laneway.cli.lanes import with_lane
@@ -38,16 +40,23 @@ async def start(
         float | None, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for the result.")
     ] = None,
 ) -> None:
-    """Begin a run; with --wait, print its result."""
-    given = read_json(arguments, "the arguments")
+    """Begin a run; with --wait, print its result.
+
+    Where the wait ends before the run does, its id is printed, and it goes on.
+    """
+    given = read_json(arguments, "the list of arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are no JSON list")
     run = await lane.start(name, *given, queue=queue, run_id=run_id)
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
-    else:
+        return
+    try:
         result = await run.result(timedelta(seconds=wait))
-        output.done(json.dumps(result), run_id=run.run_id, result=result)
+    except (TimeoutError, asyncio.CancelledError):
+        output.done(run.run_id, run_id=run.run_id)
+        raise
+    output.done(json.dumps(result), run_id=run.run_id, result=result)
 
 
 @workflow.command("list")
@@ -61,7 +70,7 @@ async def list_(
 ) -> None:
     """List runs, newest first."""
     found = await lane.admin.list_runs(status=status, limit=limit)
-    output.rows([_show(item) for item in found], _COLUMNS)
+    output.rows([_show(item, output) for item in found], _COLUMNS)
 
 
 @workflow.command("get")
@@ -70,7 +79,7 @@ async def get(lane: Connection, output: Output, run_id: Id) -> None:
     """Show a run, with the steps it has finished."""
     run = lane.run(run_id)
     steps = [item.step for item in await run.steps()]
-    output.one({**_show(await run.info()), "steps": steps})
+    output.one({**_show(await run.info(), output), "steps": steps})
 
 
 @workflow.command("pause")
@@ -112,5 +121,13 @@ async def purge(
     output.done(f"{purged} runs are forgotten", purged=purged)
 
 
-def _show(info: RunInfo) -> dict[str, object]:
-    return info._asdict()
+def _show(info: RunInfo, output: Output) -> dict[str, object]:
+    row = info._asdict()
+    if output.is_json:
+        row.update(input=_embed(info.input), result=_embed(info.result))
+    return row
+
+
+def _embed(text: str | None) -> msgspec.Raw | None:
+    """Return JSON text as a part of other JSON, on one line."""
+    return None if text is None else msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))

@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.client.http import HttpClient
 from laneway.client.wire import PREFIX, Failure, list_shapes, restore
-from laneway.domain.errors import Misconfigured
+from laneway.domain.errors import Misconfigured, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -64,12 +64,18 @@ class HttpBackend:
             wait = options.get("wait") or timedelta(0)
             if wait > _LONGEST_WAIT:
                 return await self._wait_in_parts(call, options, wait)
-            response = await self._client.post(
-                path,
-                _encode(options),
-                patience=self._patience + wait.total_seconds(),
-                waits=bool(wait),
-            )
+            try:
+                response = await self._client.post(
+                    path,
+                    _encode(options),
+                    patience=self._patience + wait.total_seconds(),
+                    waits=bool(wait),
+                )
+            except Unavailable:
+                if wait and self._client.closed:
+                    # As a broker in this process answers those who wait when it closes.
+                    return []
+                raise
             if response.status != _OK:
                 raise self._explain(response.status, response.body)
             value = decode(response.body)
@@ -84,9 +90,10 @@ class HttpBackend:
         loop = asyncio.get_running_loop()
         end = loop.time() + wait.total_seconds()
         while True:
-            left = timedelta(seconds=max(end - loop.time(), 0))
-            found = await call(**{**options, "wait": min(left, _LONGEST_WAIT)})
-            if found or not left:
+            # Not as a timedelta before it is cut: one of the longest has no room for the rounding.
+            left = min(max(end - loop.time(), 0), _LONGEST_WAIT.total_seconds())
+            found = await call(**{**options, "wait": timedelta(seconds=left)})
+            if found or not left or self._client.closed:
                 return found
 
     def _explain(self, status: int, body: bytes) -> Exception:

@@ -114,7 +114,7 @@ class HttpClient:
         self._idle: list[_Exchange] = []
         self._busy: set[_Exchange] = set()
         self._room = asyncio.Semaphore(connections)
-        self._closed = False
+        self.closed = False
 
     async def post(
         self, path: str, body: bytes, *, patience: float, waits: bool = False
@@ -123,13 +123,15 @@ class HttpClient:
 
         waits: the server answers when something happens, and meanwhile the others go on.
         """
-        if self._closed:
-            raise BrokerClosed("the connection is closed")
+        self._require_open()
         request = (
             f"POST {self._base}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
         ).encode("latin-1") + body
         async with nullcontext() if waits else self._room:
             exchange = await self._open()
+            if self.closed:
+                exchange.close()
+                raise Unavailable("the connection was closed meanwhile")
             self._busy.add(exchange)
             try:
                 async with asyncio.timeout(patience):
@@ -142,15 +144,19 @@ class HttpClient:
                 raise
             finally:
                 self._busy.discard(exchange)
-            if exchange.usable and not self._closed:
+            if exchange.usable and not self.closed:
                 self._idle.append(exchange)
             return response
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         for exchange in (*self._idle, *self._busy):
             exchange.close()
         self._idle.clear()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise BrokerClosed("the connection is closed")
 
     async def _open(self) -> _Exchange:
         while self._idle:

@@ -117,10 +117,18 @@ class Backend(Protocol):
     ) -> int: ...
 
     async def browse(
-        self, queue: str, status: Status, *, limit: int = 100, offset: int = 0
+        self,
+        queue: str,
+        status: Status,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]: ...
 
-    async def metrics(self, queue: str | None = None) -> list[QueueMetrics]: ...
+    async def metrics(
+        self, queue: str | None = None, *, group: str = DEFAULT_GROUP
+    ) -> list[QueueMetrics]: ...
 
     async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched: ...
 
@@ -166,6 +174,7 @@ class Backend(Protocol):
         *,
         result: str | None = None,
         timer: timedelta | None = None,
+        failure: str | None = None,
     ) -> Stored: ...
 
     async def end_run(
@@ -176,6 +185,7 @@ class Backend(Protocol):
         *,
         result: str | None = None,
         error: str | None = None,
+        forget: Sequence[str] = (),
     ) -> RunStatus: ...
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...

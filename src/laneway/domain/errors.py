@@ -131,8 +131,9 @@ class InvalidStateTransition(Conflict):
 
     def __init__(self, source: str, target: str, reason: str) -> None:
         super().__init__(f"cannot go from {source} to {target}: {reason}")
-        self.source = source
-        self.target = target
+        # Plain texts, as they come over the wire.
+        self.source = str(source)
+        self.target = str(target)
         self.reason = reason
 
 

@@ -47,11 +47,12 @@ class RunInfo(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A finished step's result as JSON text, or how long a timer has to go."""
+    """A finished step's result or failure as JSON text; remaining: of a timer, zero once it is over."""
 
     step: str
     result: str | None
     remaining: timedelta | None
+    failure: str | None = None
 
 
 class Stored(NamedTuple):
@@ -60,6 +61,7 @@ class Stored(NamedTuple):
     status: DriveStatus
     result: str | None
     remaining: timedelta | None
+    failure: str | None = None
 
 
 class Drive(NamedTuple):

@@ -116,7 +116,10 @@ class WakeupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceSettings:
-    """Whether this process offers itself for maintenance, and how often each service runs."""
+    """Whether this process offers itself for maintenance, and how often each service runs.
+
+    *_batch: how much in one go. keep_workers: how long workers that stopped are still known.
+    """
 
     enabled: bool = True
     candidacy: timedelta = timedelta(seconds=2)
@@ -138,6 +141,7 @@ class MaintenanceSettings:
     outbox: timedelta = timedelta(milliseconds=200)
     outbox_batch: int = 1000
     workers: timedelta = timedelta(seconds=1)
+    keep_workers: timedelta = timedelta(days=1)
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)

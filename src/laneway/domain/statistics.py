@@ -9,7 +9,7 @@ from laneway.domain.activity import Snapshot
 
 
 class QueueMetrics(NamedTuple):
-    """How a queue's own group stands. total: pending and locked; rates are of the last minute."""
+    """How a group of a queue stands. total: pending and locked; rates are of the last minute."""
 
     queue: str
     total: int

@@ -85,7 +85,7 @@ class Administration:
     async def delete_group(self, queue: str, name: str) -> None:
         found, _ = await self._core.catalog.find_group(queue, name)
         async with self._core.pool.lend() as connection:
-            await procedures.delete_group(connection, queue=queue, name=name)
+            await persist(lambda: procedures.delete_group(connection, queue=queue, name=name))
         self._core.announce_change()
         self._core.wakeups.wake(found.queue_id)
 

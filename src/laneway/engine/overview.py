@@ -67,10 +67,15 @@ class Overview:
         ]
         return problems
 
-    async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
-        """Return how queues stand: one, or all by name."""
+    async def metrics(
+        self, queue: str | None = None, *, group: str = DEFAULT_GROUP
+    ) -> list[QueueMetrics]:
+        """Return how a group of a queue stands, or of each queue that has one, by name."""
+        if queue is not None:
+            # Whichever does not exist is told by its name.
+            await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
-            return await procedures.metrics(connection, queue)
+            return await procedures.metrics(connection, queue, group)
 
     async def system_stats(self) -> SystemStats:
         async with self._core.pool.lend() as connection:
@@ -88,14 +93,20 @@ class Overview:
         return Watched(shown, look.seen, look.more)
 
     async def browse(
-        self, queue: str, status: Status, *, limit: int = 100, offset: int = 0
+        self,
+        queue: str,
+        status: Status,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
         """Return messages of one state, newest first."""
-        _, group = await self._core.catalog.find_group(queue, DEFAULT_GROUP)
+        _, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             return await listing.list_messages(
                 connection,
-                group_ids=[group.group_id],
+                group_ids=[found.group_id],
                 status=status,
                 wanted=MessageFilter(),
                 sort="created_at",

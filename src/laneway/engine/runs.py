@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from laneway.domain.errors import InvalidStateTransition, QueueNotFound
 from laneway.domain.runs import RUN_ASKS, RunStatus
 from laneway.engine.procedures import runs as procedures
+from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
     from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection, Step
 
 _LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
 
@@ -64,11 +67,12 @@ class Runs:
         *,
         result: str | None = None,
         timer: timedelta | None = None,
+        failure: str | None = None,
     ) -> Stored:
-        """Keep a step's result or a timer once; return what is kept, whoever came first."""
+        """Keep a step's result or failure, or a timer, once; return what is kept, whoever came first."""
         async with self._core.pool.lend() as connection:
             return await procedures.store_step(
-                connection, run_id, driver, step, result=result, timer=timer
+                connection, run_id, driver, step, result=result, timer=timer, failure=failure
             )
 
     async def end_run(
@@ -79,8 +83,12 @@ class Runs:
         *,
         result: str | None = None,
         error: str | None = None,
+        forget: Sequence[str] = (),
     ) -> RunStatus:
-        """End a run that has not ended and is still this driver's; return the state it was in."""
+        """End a run that has not ended and is still this driver's; return the state it was in.
+
+        forget: steps whose failures are kept no more.
+        """
         async with self._core.pool.lend() as connection:
             return await procedures.change_workflow(
                 connection,
@@ -90,6 +98,7 @@ class Runs:
                 result=result,
                 error=error,
                 driver=driver,
+                forget=forget,
             )
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:
@@ -113,5 +122,8 @@ class Runs:
 
     async def purge_runs(self, age: timedelta) -> int:
         """Forget runs that ended longer ago, with their steps; return how many."""
-        async with self._core.pool.lend() as connection:
-            return await procedures.purge_workflows(connection, age)
+
+        async def purge(connection: Connection, done: Step) -> Step:
+            return await procedures.purge_workflows(connection, age, done=done)
+
+        return await take_steps(self._core.pool, purge)

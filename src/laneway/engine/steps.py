@@ -1,10 +1,11 @@
-"""Work on queues of many lanes goes in steps, each a transaction of its own."""
+"""Work on much at once goes in steps, each a transaction of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from laneway.engine.procedures.call import START
+from laneway.engine.pumps.conflicts import persist
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
 
 async def take_steps(pool: Pool, step: Callable[[Connection, Step], Awaitable[Step]]) -> int:
     """Repeat the step until it comes to its end; return the total."""
-    done = START
-    while True:
-        async with pool.lend() as connection:
-            done = await step(connection, done)
-        if done.after is None:
-            return done.total
+    done = await _take(pool, step, START)
+    while done.after is not None:
+        done = await _take(pool, step, done)
+    return done.total
+
+
+async def _take(
+    pool: Pool, step: Callable[[Connection, Step], Awaitable[Step]], done: Step
+) -> Step:
+    async with pool.lend() as connection:
+        return await persist(lambda: step(connection, done))

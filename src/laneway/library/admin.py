@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import InvalidSetting, WorkerNotFound
 from laneway.domain.messages import Status
+from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.runs import RunStatus
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerState, WorkerStats
@@ -56,7 +57,10 @@ class Admin:
         return await self._backend.update_queue(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty while messages are left in it, unless `force`."""
+        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+
+        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        """
         await self._backend.delete_queue(_name(name), force=bool(force))
 
     async def get_queue(self, name: str) -> Queue:
@@ -74,22 +78,24 @@ class Admin:
         start: Literal["all", "new"] = "all",
     ) -> Group:
         """Make another reader of the whole queue; ordered None: as the queue is."""
-        if ordered not in {None, True, False}:
+        if not isinstance(ordered, bool | None):
             raise InvalidSetting(f"ordered is {ordered!r}: give True, False or None")
-        if start not in {"all", "new"}:
+        if start not in ("all", "new"):
             raise InvalidSetting(f'a group cannot start at {start!r}: give "all" or "new"')
         return await self._backend.create_group(
             _name(queue), check_text(name, "the group's name"), ordered=ordered, start=start
         )
 
-    async def purge_queue(self, name: str, *, status: Status | None = None) -> int:
-        """Delete a queue's messages of one state, or of any; return how many."""
+    async def purge_queue(
+        self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Delete a group's messages of one state, or of any; return how many."""
         return await self._backend.purge(
-            _name(name), status=None if status is None else _status(status)
+            _name(name), status=None if status is None else _status(status), group=_group(group)
         )
 
-    async def queue_metrics(self, name: str) -> QueueMetrics:
-        return (await self._backend.metrics(_name(name)))[0]
+    async def queue_metrics(self, name: str, *, group: str = DEFAULT_GROUP) -> QueueMetrics:
+        return (await self._backend.metrics(_name(name), group=_group(group)))[0]
 
     async def all_queues_metrics(self) -> list[QueueMetrics]:
         return await self._backend.metrics()
@@ -102,33 +108,50 @@ class Admin:
         return await self._backend.system_stats()
 
     async def messages(
-        self, queue: str, status: Status = Status.QUEUED, *, limit: int = 100, offset: int = 0
+        self,
+        queue: str,
+        status: Status = Status.QUEUED,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return messages of one state, newest first."""
-        return await self._browse(queue, _status(status), limit, offset)
-
-    async def dlq_list(
-        self, queue: str, *, limit: int = 100, offset: int = 0
-    ) -> list[StoredMessage]:
-        """Return dead letters, newest first, each with its reason."""
-        return await self._browse(queue, Status.DEAD, limit, offset)
-
-    async def dlq_replay(self, queue: str, *, limit: int | None = None) -> int:
-        """Put dead letters back, oldest first, attempts from zero; return how many."""
-        return await self._backend.replay(
-            _name(queue), limit=None if limit is None else check_page(limit, "limit")
+        """Return a group's messages of one state, newest first."""
+        return await self._backend.browse(
+            _name(queue),
+            _status(status),
+            limit=check_page(limit, "limit"),
+            offset=check_page(offset, "offset"),
+            group=_group(group),
         )
 
-    async def dlq_purge(self, queue: str) -> int:
-        """Delete dead letters; return how many."""
-        return await self._backend.purge(_name(queue), status=Status.DEAD)
+    async def dlq_list(
+        self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
+    ) -> list[StoredMessage]:
+        """Return a group's dead letters, newest first, each with its reason."""
+        return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)
+
+    async def dlq_replay(
+        self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
+    ) -> int:
+        """Put a group's dead letters back, oldest first, attempts from zero; return how many."""
+        return await self._backend.replay(
+            _name(queue),
+            limit=None if limit is None else check_page(limit, "limit"),
+            group=_group(group),
+        )
+
+    async def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
+        """Delete a group's dead letters; return how many."""
+        return await self.purge_queue(queue, status=Status.DEAD, group=group)
 
     async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
         return await self._backend.list_workers(None if queue is None else _name(queue))
 
     async def get_worker(self, worker_id: str) -> WorkerInfo:
+        wanted = _worker(worker_id)
         for worker in await self._backend.list_workers():
-            if worker.worker_id == worker_id:
+            if worker.worker_id == wanted:
                 return worker
         raise WorkerNotFound(f'worker "{worker_id}" does not exist: list the workers')
 
@@ -189,19 +212,13 @@ class Admin:
         """Forget runs that ended longer ago, with their steps; return how many."""
         return await self._backend.purge_runs(check_duration(age, "age"))
 
-    async def _browse(
-        self, queue: str, status: Status, limit: int, offset: int
-    ) -> list[StoredMessage]:
-        return await self._backend.browse(
-            _name(queue),
-            status,
-            limit=check_page(limit, "limit"),
-            offset=check_page(offset, "offset"),
-        )
-
 
 def _name(queue: object) -> str:
     return check_text(queue, "the queue's name")
+
+
+def _group(group: object) -> str:
+    return check_text(group, "the group's name")
 
 
 def _worker(worker_id: object) -> str:

@@ -76,7 +76,7 @@ class Consumer:
     async def dequeue(
         self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
     ) -> Message | None:
-        """Return the next message, None if none came within `wait`.
+        """Return the next message, None if none came within `wait`, or before the connection closed.
 
         The lock lasts for `lock_time`, else as the message says, else as the queue does.
         """
@@ -149,7 +149,9 @@ class Consumer:
         """
         deliveries = self._find([message])
         why, later = check_optional_text(reason, "reason"), check_optional_time(delay, "delay")
-        nacks = [Nack(*receipt, why, later, dead or None) for receipt in _receipts(deliveries)]
+        nacks = [
+            Nack(*receipt, why, later, True if dead else None) for receipt in _receipts(deliveries)
+        ]
         outcomes = await self._backend.nack(nacks)
         outcome = outcomes[0] if outcomes else Outcome.LOST
         self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))

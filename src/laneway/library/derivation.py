@@ -159,7 +159,9 @@ def _write_method(member: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names)
     if name == "__iter__":
         call = "self._portal.iterate(aiter(self._inner))"
     elif isinstance(member, ast.AsyncFunctionDef):
-        call = f"self._portal.call({call})"
+        # On the caller's own connection it works in the caller's own thread: nobody else has to wait for it.
+        own = any(item.arg == "connection" for item in member.args.args)
+        call = f"self._portal.{'call_here' if own else 'call'}({call})"
     if answer in _ROLES:
         call = f"{answer}({call}, self._portal)"
     lines = ["", *(f"    @{item}" for item in decorators)]

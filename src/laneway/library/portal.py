@@ -6,9 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneway.domain.errors import BrokerClosed
+from laneway.domain.errors import BrokerClosed, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -16,34 +17,54 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _LoopThread(threading.Thread):
-    """The thread of a portal's loop."""
+# In seconds: how long calls that are under way may take to end once the connection is closed.
+_PATIENCE = 5.0
+
+_without_loop = ContextVar("laneway_without_loop", default=False)
 
 
-def is_in_portal() -> bool:
-    """Tell whether this runs for code without an event loop."""
-    return isinstance(threading.current_thread(), _LoopThread)
+def is_without_loop() -> bool:
+    """Tell whether this runs in the caller's own thread, where nothing can be awaited."""
+    return _without_loop.get()
 
 
 class Portal:
     """Runs coroutines for any number of threads, from its creation until `close`."""
 
     def __init__(self) -> None:
+        # An iterator that is collected while a call is made makes one itself.
+        self._lock = threading.RLock()
+        self._closed = False
         self._loop = asyncio.new_event_loop()
-        self._thread = _LoopThread(target=self._loop.run_forever, name="laneway loop", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="laneway loop", daemon=True
+        )
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the coroutine does; a caller that is interrupted cancels it."""
-        if self._loop.is_closed():
-            work.close()
-            raise BrokerClosed("the connection is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            self._require_open(work)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def call_here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the coroutine does, in the caller's own thread; it must not have to wait for the loop."""
+        self._require_open(work)
+        token = _without_loop.set(True)
+        try:
+            work.send(None)
+        except StopIteration as done:
+            answer: T = done.value
+            return answer
+        finally:
+            _without_loop.reset(token)
+            work.close()
+        raise InternalError("a call that was to need no event loop waits for one")
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def step() -> T:
@@ -61,7 +82,29 @@ class Portal:
                     self.call(items.aclose())
 
     def close(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """End the loop, once the threads that wait for it are answered."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            last = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
+        last.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._closed:
+            work.close()
+            raise BrokerClosed("the connection is closed")
+
+
+async def _end_tasks() -> None:
+    """Wait for the calls under way, which what they call has ended; cancel those that go on."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_PATIENCE)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_PATIENCE)

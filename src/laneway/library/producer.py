@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
 from laneway.domain.messages import OutgoingMessage
+from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
     check_lock,
     check_many,
@@ -15,6 +16,7 @@ from laneway.library.arguments import (
     check_text,
     read_id,
 )
+from laneway.library.messages import Message
 from laneway.library.rate_limit import TokenBucket
 from laneway.library.transactions import Push, push_in
 from laneway.library.validation import PayloadRules
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
-    from laneway.library.messages import Message
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
 
 
@@ -126,21 +127,31 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does."""
+        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
         messages = self._make_all(
             payloads, priority=priority, delay=delay, partition=partition, headers=headers
         )
         return await self._push_in(connection, messages)
 
     async def extend_visibility(
-        self, message: MessageId | Message | str, duration: timedelta
+        self,
+        message: MessageId | Message | str,
+        duration: timedelta,
+        *,
+        group: str | None = None,
     ) -> datetime | None:
-        """Have the lock on a message last for `duration` from now, whoever holds it.
+        """Have the lock on a message last for `duration` from now, whoever of the group holds it.
 
-        Returns the new deadline, None where nobody holds the message.
+        group None: the one that a message was handed to, of an id the queue's own. Returns the new
+        deadline, None where nobody holds the message.
         """
         lease = check_lock(duration, "duration")
-        return await self._backend.extend_any(self.queue, read_id(message), lease=lease)
+        if group is None and isinstance(message, Message):
+            group = message.group
+        group = DEFAULT_GROUP if group is None else check_text(group, "the group's name")
+        return await self._backend.extend_any(
+            self.queue, read_id(message), lease=lease, group=group
+        )
 
     def rate_limit_status(self) -> RateLimitStatus | None:
         """Return how much may go now; None without a limit."""
@@ -204,7 +215,7 @@ class Producer:
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
         self._take(len(messages))
         try:
-            return await push_in(connection, [Push(self.queue, message) for message in messages])
+            return await push_in(connection, Push(self.queue, messages))
         except Exception:
             self._give_back(len(messages))
             raise

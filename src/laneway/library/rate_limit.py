@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,43 +43,52 @@ class RateLimitStatus(NamedTuple):
 
 
 class TokenBucket:
-    """Full at first. More than a burst at once goes when it is full, and leaves it in debt."""
+    """Full at first. More than a burst at once goes when it is full, and leaves it in debt.
+
+    Any number of threads may share it.
+    """
 
     def __init__(self, limit: RateLimit, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
         self._clock = clock
         self._tokens = float(limit.burst)
         self._at = clock()
+        self._lock = threading.Lock()
 
     def take(self, n: int) -> None:
         """Take n tokens, or raise RateLimited with the time until they are there."""
-        self._refill()
         needed = min(n, self._limit.burst)
-        # What arithmetic leaves over must not cost another wait.
-        if self._tokens < needed - 1e-9:
-            wait = self._time_for(needed - self._tokens)
-            # Rounded up to what a timedelta can say, so that waiting it is always enough.
-            wait += timedelta(microseconds=1)
-            raise RateLimited(
-                f"{n} messages are more than the limit of {self._limit.per_second:g} a second"
-                f" allows now: try again in {wait.total_seconds():.3f} s",
-                retry_after=wait,
-            )
-        self._tokens -= n
+        with self._lock:
+            self._refill()
+            missing = needed - self._tokens
+            # What arithmetic leaves over must not cost another wait.
+            if missing <= 1e-9:  # noqa: PLR2004 - see above
+                self._tokens -= n
+                return
+        wait = self._time_for(missing)
+        # Rounded up to what a timedelta can say, so that waiting it is always enough.
+        wait += timedelta(microseconds=1)
+        raise RateLimited(
+            f"{n} messages are more than the limit of {self._limit.per_second:g} a second"
+            f" allows now: try again in {wait.total_seconds():.3f} s",
+            retry_after=wait,
+        )
 
     def give_back(self, n: int) -> None:
         """Return tokens for what was not sent after all."""
-        self._tokens = min(self._tokens + n, self._limit.burst)
+        with self._lock:
+            self._tokens = min(self._tokens + n, self._limit.burst)
 
     @property
     def status(self) -> RateLimitStatus:
-        self._refill()
-        missing = self._limit.burst - self._tokens
+        with self._lock:
+            self._refill()
+            tokens = self._tokens
         return RateLimitStatus(
             self._limit.per_second,
             self._limit.burst,
-            max(int(self._tokens + 1e-9), 0),
-            self._time_for(missing),
+            max(int(tokens + 1e-9), 0),
+            self._time_for(self._limit.burst - tokens),
         )
 
     def _time_for(self, tokens: float) -> timedelta:

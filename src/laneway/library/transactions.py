@@ -14,7 +14,7 @@ from laneway.domain.errors import (
     MessageTooLarge,
     QueueNotFound,
 )
-from laneway.library.portal import is_in_portal
+from laneway.library.portal import is_without_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +24,28 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["asyncpg", "psycopg", "sqlalchemy"]
 
-_CASTS = ("text", "json", "text", "smallint", "interval", "text", "json", "interval", "smallint")
+_CASTS = (
+    "text",
+    "json[]",
+    "text",
+    "smallint",
+    "interval",
+    "text[]",
+    "json",
+    "interval",
+    "smallint",
+)
 
 
 def _mark(mark: str, cast: str) -> str:
     # As text first: a connection may have been taught to encode what goes to json by itself.
     # A colon pair would be read as a parameter's name by SQLAlchemy.
-    return f"cast(cast({mark} as text) as json)" if cast == "json" else f"cast({mark} as {cast})"
+    through = cast.replace("json", "text")
+    return (
+        f"cast({mark} as {cast})"
+        if cast == through
+        else f"cast(cast({mark} as {through}) as {cast})"
+    )
 
 
 _MARKS = {
@@ -60,43 +75,45 @@ _CONNECTIONS: dict[tuple[str, str], bool] = {
 
 
 class Push(NamedTuple):
-    """The statement that pushes one message, and what it is called with."""
+    """What is pushed by one statement: messages that differ in their bodies and keys alone."""
 
     queue: str
-    message: OutgoingMessage
+    messages: Sequence[OutgoingMessage]
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        body, partition, priority, delay, key, headers, lease, max_attempts = self.message
+        first = self.messages[0]
         return (
             self.queue,
-            body,
-            partition,
-            priority,
-            delay,
-            key,
-            headers,
-            lease,
-            max_attempts,
+            [message.body for message in self.messages],
+            first.partition,
+            first.priority,
+            first.delay,
+            None if first.key is None else [message.key for message in self.messages],
+            first.headers,
+            first.lease,
+            first.max_attempts,
         )
 
 
-async def push_in(connection: Any, pushes: Sequence[Push]) -> list[int]:
-    """Push on a connection, asynchronous or not; return the places in the outbox."""
+async def push_in(connection: Any, push: Push) -> list[int]:
+    """Push on a connection, asynchronous or not; return the places in the outbox.
+
+    On one that is not, nothing is awaited: laneway.sync has it run in the caller's thread. All or none, also where every statement is a transaction of its own.
+    """
     kind = find_kind(connection)
-    places = []
-    for push in pushes:
-        try:
-            answer = _execute(connection, kind, push)
-            if inspect.isawaitable(answer):
-                answer = await answer
-            if kind != "asyncpg":
-                row = answer.fetchone()
-                answer = (await row if inspect.isawaitable(row) else row)[0]
-            places.append(int(answer))
-        except Exception as error:
-            raise _explain(error) from error
-    return places
+    if not push.messages:
+        return []
+    try:
+        answer = _execute(connection, kind, push)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if kind != "asyncpg":
+            row = answer.fetchone()
+            answer = (await row if inspect.isawaitable(row) else row)[0]
+        return list(answer)
+    except Exception as error:
+        raise _explain(error) from error
 
 
 def find_kind(connection: object) -> Kind:
@@ -106,7 +123,7 @@ def find_kind(connection: object) -> Kind:
         needs_loop = _CONNECTIONS.get((driver, parent.__name__))
         if needs_loop is None:
             continue
-        if needs_loop and is_in_portal():
+        if needs_loop and is_without_loop():
             raise InvalidRequest(
                 f"cannot push on {driver}'s {kind.__name__} from laneway.sync: it belongs to your event "
                 "loop, so use laneway.connect there, or give a connection without one"
@@ -134,7 +151,7 @@ def _require_postgresql(connection: Any) -> None:
 
 
 def _execute(connection: Any, kind: Kind, push: Push) -> Any:
-    statement = f"select laneway.outbox_push({', '.join(_MARKS[kind])})"
+    statement = f"select laneway.outbox_push_many({', '.join(_MARKS[kind])})"
     match kind:
         case "asyncpg":
             return connection.fetchval(statement, *push.arguments)

@@ -20,6 +20,7 @@ from laneway.library.messages import encode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
 MIB = 1_048_576
 
@@ -65,13 +66,13 @@ class PayloadRules:
 
     def check(self, payload: object, *, index: int | None = None) -> None:
         """Raise InvalidPayload for the first rule that the payload breaks."""
-        if self.required_keys:
-            plain = _spell(payload) if isinstance(payload, dict) else _simplify(payload)
-            missing = self.required_keys - (plain.keys() if isinstance(plain, dict) else set())
-            if missing:
-                raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
         for problem, place in self._walk(payload, "$", self.forbidden_keys):
             raise InvalidPayload(problem, place=place, index=index)
+        if self.required_keys:
+            plain = payload if isinstance(payload, dict) else _simplify(payload)
+            missing = self.required_keys - (_spell(plain) if isinstance(plain, dict) else set())
+            if missing:
+                raise InvalidPayload(f"lacks {', '.join(sorted(missing))}", index=index)
 
     def check_size(self, body: str, *, index: int | None = None) -> None:
         size = _measure(body, self.max_bytes)
@@ -105,7 +106,11 @@ class PayloadRules:
         while stack:
             value, depth, place = stack.pop()
             if not isinstance(value, _PLAIN):
-                value = _simplify(value)
+                try:
+                    value = _simplify(value)
+                except _NotJson as error:
+                    yield str(error), place
+                    return
             if not isinstance(value, dict | list | tuple):
                 problem = self._find_problem(value)
                 if problem is not None:
@@ -114,9 +119,7 @@ class PayloadRules:
                 yield f"is nested more than {self.max_depth} deep", place
                 return
             elif isinstance(value, dict):
-                if forbidden:
-                    value = _spell(value)
-                for key in value.keys() & forbidden:
+                for key in _spell(value) & forbidden if forbidden else ():
                     yield "has a forbidden key", f"{place}.{key}"
                 stack += [(item, depth + 1, f"{place}.{key}") for key, item in value.items()]
             else:
@@ -154,9 +157,11 @@ def _measure(text: str, most: int) -> int | None:
     return size if size > most else None
 
 
-def _spell(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return an object with its keys as they will be in the JSON, where an enum or a number is a text."""
-    return value if _TEXTS.issuperset(map(type, value)) else _simplify(value) or {}
+def _spell(value: dict[Any, Any]) -> AbstractSet[str]:
+    """Return an object's keys as they will be in the JSON, where an enum or a number is a text."""
+    if _TEXTS.issuperset(map(type, value)):
+        return value.keys()
+    return (_simplify(dict.fromkeys(value)) or {}).keys()
 
 
 def _simplify(value: object) -> Any:
@@ -168,8 +173,15 @@ def _simplify(value: object) -> Any:
         return None
 
 
+class _NotJson(Exception):
+    """JSON that was written already, and is none: nothing else would notice."""
+
+
 def _read_raw(value: object) -> object:
     """Return what JSON says that is written already."""
-    if isinstance(value, msgspec.Raw):
+    if not isinstance(value, msgspec.Raw):
+        raise TypeError
+    try:
         return msgspec.json.decode(value)
-    raise TypeError
+    except (ValueError, RecursionError) as error:
+        raise _NotJson(f"is a msgspec.Raw that is no JSON: {error}") from error

@@ -21,7 +21,7 @@ from laneway.worker.loops import run_program
 from laneway.worker.schedules import Schedule
 from laneway.worker.signals import stopped_by_signals
 from laneway.worker.worker import Duties, Worker, WorkerSettings
-from laneway.worker.workflows import Workflow, drive
+from laneway.worker.workflows import BEGIN_AGAIN, Workflow, drive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -193,6 +193,7 @@ class App:
                     queue=queue,
                     function=advance,
                     concurrency=concurrency,
+                    retry=BEGIN_AGAIN,
                     lock_time=lock_time,
                     partition=label,
                 )

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     LabelOf: TypeAlias = Callable[[Any], str | None]
 
 # Where code runs: in a branch of a run, or within one of its steps.
-place: ContextVar[Branch | Literal["step"]] = ContextVar("laneway workflow")
+place: ContextVar[Branch | Within] = ContextVar("laneway workflow")
+
+
+class Within:
+    """What is within a step of a run."""
+
+    __slots__ = ("progress",)
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
 
 class Branch:
@@ -28,10 +37,20 @@ class Branch:
     Tasks are counted by the names of their functions, in the order in which the branch makes them
     and not that of their first steps, which is another where finished steps return at once. So those
     that a library makes now and then do not change what others are called. parent: the branch that
-    made it; making: the coroutine of the task that is being made.
+    made it; making: the coroutine of the task that is being made; stepping: its task is in a step.
     """
 
-    __slots__ = ("_calls", "_first", "_forks", "_path", "making", "parent", "progress", "task")
+    __slots__ = (
+        "_calls",
+        "_first",
+        "_forks",
+        "_path",
+        "making",
+        "parent",
+        "progress",
+        "stepping",
+        "task",
+    )
 
     def __init__(
         self, progress: Progress, *, parent: Branch | None = None, making: Any = None
@@ -40,6 +59,7 @@ class Branch:
         self.parent = parent
         self.making = making
         self.task: ref[asyncio.Task[Any]] | None = None
+        self.stepping = False
         self._path = ""
         self._first: str | None = None
         self._calls: Counter[str] = Counter()
@@ -68,21 +88,33 @@ class Branch:
         return child
 
 
-def find_place() -> Branch | Literal["step"] | None:
+def find_place() -> Branch | Within | None:
     found = place.get(None)
-    if isinstance(found, Branch) and (task := asyncio.current_task()) is not None:
-        # Several tasks may share one context.
-        return found.progress.tasks.get(task, found)
-    return found
+    if found is None or (task := asyncio.current_task()) is None:
+        return found
+    # Several tasks may share one context: what is known of the task itself goes before.
+    branch = found.progress.tasks.get(task)
+    if branch is None:
+        return found
+    return Within(branch.progress) if branch.stepping else branch
 
 
 @contextmanager
 def within_step() -> Iterator[None]:
     """Have what is called be part of a step: steps and timers are plain functions in it."""
-    mark = place.set("step")
+    found = find_place()
+    if found is None:
+        yield
+        return
+    # For the tasks that are made in it, and for this one.
+    mark = place.set(Within(found.progress))
+    if isinstance(found, Branch):
+        found.stepping = True
     try:
         yield
     finally:
+        if isinstance(found, Branch):
+            found.stepping = False
         # A coroutine that is closed may be closed from anywhere.
         with suppress(ValueError):
             place.reset(mark)
@@ -122,7 +154,11 @@ class _Factory:
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
     ) -> asyncio.Future[Any]:
         context = options.get("context")
-        branch = find_place() if context is None else context.get(place)
+        branch = find_place()
+        if context is not None and not isinstance(branch, Branch):
+            branch = context.get(place)
+        elif context is not None and context.get(place) is None:
+            branch = None
         # One that is set upon another of its kind gets each task twice.
         if not isinstance(branch, Branch) or branch.making is coroutine:
             return self._make(loop, coroutine, options)
@@ -155,7 +191,7 @@ def forgive(error_of: Branch) -> None:
     branch: Branch | None = error_of
     while branch is not None:
         if branch.task is not None and (task := branch.task()) is not None:
-            task.add_done_callback(_look_at_error)
+            task.add_done_callback(look_at_error)
         branch = branch.parent
 
 
@@ -171,7 +207,7 @@ def waits_for_tasks(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
     return _waits_in_asyncio(task, tasks)
 
 
-def _look_at_error(task: asyncio.Task[Any]) -> None:
+def look_at_error(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
 

@@ -128,6 +128,8 @@ def describe(error: BaseException) -> str:
     text = read_text(error)
     if isinstance(error, Reject):
         return trim(text or "rejected")
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{text}: {'; '.join(map(describe, error.exceptions))}"
     name = type(error).__name__
     return trim(f"{name}: {text}" if text else name)
 

@@ -7,14 +7,24 @@ import logging
 from contextvars import Context
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakSet
 
-from laneway.domain.errors import BrokerClosed, Retryable
+from laneway.domain.errors import BrokerClosed, Retryable, RunNotFound
+from laneway.domain.runs import RunStatus
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
-from laneway.worker.branches import Branch, find_place, forgive, waits_for_tasks, within_step
+from laneway.worker.branches import (
+    Branch,
+    find_place,
+    forgive,
+    look_at_error,
+    waits_for_tasks,
+    within_step,
+)
+from laneway.worker.pauses import wait_after
 from laneway.worker.policies import Reject, Snooze
+from laneway.worker.step_failures import list_causes, read_failure, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +47,12 @@ PATIENCE = 5.0
 OFTEN, SELDOM = 0.01, 0.25
 
 PAUSE = timedelta(seconds=1)
+
+# How long a result is kept trying to be stored where the database is away, in seconds.
+STORING = 10.0
+
+# How often a step that waits for another try looks whether its run is to go on, in seconds.
+LOOK = 2.0
 
 
 class Halt(BaseException):
@@ -67,22 +83,36 @@ class Progress:
         # Those that wait for long timers, and when these end.
         self._asleep: dict[asyncio.Task[Any] | None, float] = {}
         self._watch: asyncio.Task[None] | None = None
+        # What steps raised whose failures are kept.
+        self._failures: list[tuple[BaseException, str]] = []
+        # Those that were cancelled too late, when a step of theirs was done.
+        self._spared: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
-        async def run() -> Stored:
-            # As it will be read again: a tuple comes back as a list from the first time on.
-            return await self._store(key, result=encode_result(await attempt(call, retry)))
-
         done: StepInfo | Stored | None = self._finished.get(key)
+        if done is not None and done.failure is not None:
+            failed = read_failure(done.failure)
+            if failed is None:
+                # Of a kind that this program does not have: it is tried again.
+                done = None
+            else:
+                self._failures.append((failed, key))
+                raise failed
         if done is None:
-            done = await self._work_on(run)
+            done = await self._work_on(lambda: self._finish(key, call, retry))
+        # As it will be read again: a tuple comes back as a list from the first time on.
         return None if done.result is None else decode_payload(done.result)
+
+    def list_failures(self, error: BaseException) -> list[str]:
+        """Return the steps whose failures an error comes of."""
+        causes = list_causes(error)
+        return [key for failed, key in self._failures if any(failed is each for each in causes)]
 
     async def run_timer(self, key: str, duration: timedelta) -> None:
         done: StepInfo | Stored | None = self._finished.get(key)
         since = self._began
         if done is None:
-            done = await self._work_on(lambda: self._store(key, timer=duration))
+            done = await self._work_on(lambda: self._keep(key, timer=duration))
             since = monotonic()
         if not done.remaining:
             return
@@ -107,11 +137,55 @@ class Progress:
                 task.cancel()
         await self.finish()
 
+    async def _finish(self, key: str, call: Callable[[], Awaitable[Any]], retry: Retry) -> Stored:
+        """Run a step, and keep what became of it."""
+        try:
+            result = encode_result(await attempt(call, retry, rest=self._rest))
+        except Snooze:
+            raise
+        except Exception as error:
+            # Kept too, since the workflow may handle it, and would do otherwise the next time.
+            failure = write_failure(error)
+            if failure is not None:
+                await self._keep(key, failure=failure)
+                self._failures.append((error, key))
+            raise
+        return await self._keep(key, result=result)
+
+    async def _rest(self, wait: timedelta) -> None:
+        """Wait for the next try of a step, as long as the run goes on."""
+        end = monotonic() + wait.total_seconds()
+        while True:
+            await self._look()
+            left = end - monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, LOOK))
+
+    async def _look(self) -> None:
+        """Halt where the run was called off, or is not to go on."""
+        if self._off.done():
+            raise Halt
+        try:
+            status = (await self._backend.load_run(self._run_id)).status
+        except RunNotFound:
+            status = RunStatus.CANCELLED
+        except (Retryable, BrokerClosed):
+            return
+        if status is not RunStatus.RUNNING:
+            self._halt(cast("DriveStatus", status.value))
+            raise Halt
+
     async def _work_on(self, work: Callable[[], Awaitable[T]]) -> T:
+        task = asyncio.current_task()
+        if task is not None and task in self._spared:
+            self._spared.discard(task)
+            if task.cancelling():
+                raise asyncio.CancelledError
         if self._off.done():
             raise await self._leave()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._work[done] = asyncio.current_task()
+        self._work[done] = task
         try:
             return await work()
         except Halt:
@@ -159,18 +233,36 @@ class Progress:
             for task in list(self.tasks)
         )
 
-    async def _store(
-        self, key: str, *, result: str | None = None, timer: timedelta | None = None
-    ) -> Stored:
+    async def _keep(self, key: str, **done: Any) -> Stored:
+        """Store what is done, also when it is cancelled meanwhile: for that it is too late then.
+
+        Who cancelled it, and still wants it, gets it at its next step.
+        """
+        storing = asyncio.create_task(self._store(key, **done), context=Context())
         try:
-            stored = await self._backend.store_step(
-                self._run_id, self._driver, key, result=result, timer=timer
-            )
-        except (Retryable, BrokerClosed) as error:
-            # Not the workflow's doing, and not for it to see.
-            logger.warning("run %s goes on later: %s", self._run_id, error)
-            self._halt(PAUSE)
-            raise Halt from None
+            return await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            # Whatever becomes of it, somebody has looked.
+            storing.add_done_callback(look_at_error)
+            await asyncio.wait({storing})
+            if (task := asyncio.current_task()) is not None:
+                self._spared.add(task)
+            return storing.result()
+
+    async def _store(self, key: str, **done: Any) -> Stored:
+        end = monotonic() + STORING
+        while True:
+            try:
+                stored = await self._backend.store_step(self._run_id, self._driver, key, **done)
+                break
+            except (Retryable, BrokerClosed) as error:
+                if isinstance(error, Retryable) and monotonic() < end:
+                    await wait_after(error)
+                    continue
+                # Not the workflow's doing, and not for it to see.
+                logger.warning("run %s goes on later: %s", self._run_id, error)
+                self._halt(PAUSE)
+                raise Halt from None
         if stored.status != "running":
             self._halt(stored.status)
             raise Halt
@@ -195,8 +287,17 @@ class Progress:
         return Halt()
 
 
-async def attempt(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
-    """Run a step's function, as often as its policy has it."""
+async def _sleep(wait: timedelta) -> None:
+    await asyncio.sleep(wait.total_seconds())
+
+
+async def attempt(
+    call: Callable[[], Awaitable[Any]],
+    retry: Retry,
+    *,
+    rest: Callable[[timedelta], Awaitable[None]] = _sleep,
+) -> Any:
+    """Run a step's function, as often as its policy has it; rest: how to wait for another try."""
     task, tries = asyncio.current_task(), 0
     while True:
         tries += 1
@@ -208,7 +309,7 @@ async def attempt(call: Callable[[], Awaitable[Any]], retry: Retry) -> Any:
         except BaseException as error:
             if is_ended(error, task) or retry.is_over(tries, error):
                 raise
-            await asyncio.sleep(retry.wait(tries).total_seconds())
+        await rest(retry.wait(tries))
 
 
 def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:

@@ -7,20 +7,26 @@ import functools
 import inspect
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
 
-from laneway.domain.errors import BrokerClosed, InvalidSetting, Retryable, RunNotFound
+from laneway.domain.errors import (
+    BrokerClosed,
+    InvalidSetting,
+    LanewayError,
+    Retryable,
+    RunNotFound,
+)
 from laneway.domain.runs import RunStatus
 from laneway.library.arguments import check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
 from laneway.worker.branches import Branch, find_place, within_run
 from laneway.worker.handlers import name_of
-from laneway.worker.policies import Retry, Snooze, describe
+from laneway.worker.policies import Reject, Retry, Snooze, describe
 from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from laneway.domain.backend import Backend
     from laneway.library.messages import Message
@@ -31,6 +37,9 @@ T = TypeVar("T")
 TIMER = "sleep"
 
 NO_RETRY = Retry(max_attempts=1)
+
+# When a run is begun with again that could not be driven: not for what its function did.
+BEGIN_AGAIN = Retry(limit=timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,12 @@ async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
 
 
 async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None:
-    run_id = str(message.payload["run"])
+    try:
+        run_id = str(message.payload["run"])
+    except (TypeError, LookupError):
+        raise Reject(
+            "this message stands for no run of a workflow: begin one with `start`"
+        ) from None
     driver = f"{message.delivery.token}/{message.delivery.id}"
     again = False
     while True:
@@ -137,10 +151,10 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
         if run.status != "running":
             return
         progress = Progress(backend, run_id, driver, await backend.load_steps(run_id))
-        status, result, error = await _run(workflow, progress, run.arguments)
+        ended = await _run(workflow, progress, run.arguments)
         match progress.halt:
             case None:
-                await backend.end_run(run_id, driver, status, result=result, error=error)
+                await _end(backend, run_id, driver, ended)
                 return
             case timedelta() as wait:
                 raise Snooze(wait)
@@ -151,26 +165,59 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
                 again = True
 
 
-async def _run(
-    workflow: Workflow, progress: Progress, arguments: str
-) -> tuple[RunStatus, str | None, str | None]:
+class _End(NamedTuple):
+    """How a run's function ended; failed: the steps whose failures it failed of."""
+
+    result: str | None = None
+    error: str | None = None
+    failed: Sequence[str] = ()
+
+
+async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
+    if ended.error is None:
+        try:
+            await backend.end_run(run_id, driver, RunStatus.COMPLETED, result=ended.result)
+        except (Retryable, BrokerClosed):
+            raise
+        except LanewayError as error:
+            # A result that cannot be kept will not be the next time.
+            ended = _End(error=describe(error))
+        else:
+            return
+    await backend.end_run(
+        run_id, driver, RunStatus.FAILED, error=ended.error, forget=list(ended.failed)
+    )
+
+
+async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
     """Call the function; return how it ended, which counts where it was not halted."""
-    task = asyncio.current_task()
-    result, failure = None, None
+    task, ended = asyncio.current_task(), _End()
     with within_run(progress, _label_of):
         try:
             try:
-                result = encode_result(await workflow.function(*decode_payload(arguments)))
-            except Snooze as error:
-                if progress.halt is None:
-                    progress.halt = error.delay
+                ended = _End(encode_result(await workflow.function(*decode_payload(arguments))))
             except BaseException as error:
                 if is_ended(error, task):
                     raise
-                # Whatever else it is, it is the run's result.
-                failure = describe(error)
+                delays = _find_delays(error)
+                if delays:
+                    progress.halt = progress.halt or min(delays)
+                else:
+                    # Whatever else it is, it is the run's result.
+                    failed = progress.list_failures(error)
+                    ended = _End(error=describe(error), failed=failed)
             await progress.finish()
         except BaseException:
             await progress.cancel()
             raise
-    return RunStatus.COMPLETED if failure is None else RunStatus.FAILED, result, failure
+    return ended
+
+
+def _find_delays(error: BaseException) -> list[timedelta]:
+    """Return the times by which the run is put off, if nothing else went wrong."""
+    if isinstance(error, Snooze):
+        return [error.delay]
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    found = [_find_delays(each) for each in error.exceptions]
+    return [delay for delays in found for delay in delays] if all(found) else []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Who pushes while others do notifies nobody (see outbox_push): so it is looked for, this often and for so long.
+# Who pushes while others do notifies nobody (see outbox_push_many): so it is looked for, this often and for so long.
 BUSY = timedelta(milliseconds=20)
 AFTERWARDS = timedelta(milliseconds=500)
 

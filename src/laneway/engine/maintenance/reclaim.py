@@ -1,11 +1,11 @@
-"""Takes from workers that died what they had in hand."""
+"""Takes from workers that died what they had in hand, and forgets those that stopped long ago."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.workers import dead_workers, reclaim_worker
+from laneway.engine.procedures.workers import dead_workers, purge_workers, reclaim_worker
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -20,6 +20,7 @@ class Reclaim:
 
     def __init__(self, settings: MaintenanceSettings, wakeups: Wakeups) -> None:
         self.interval = settings.workers
+        self._keep = settings.keep_workers
         self._wakeups = wakeups
 
     async def run(self, connection: Connection) -> bool:
@@ -30,4 +31,5 @@ class Reclaim:
             )
             for queue_id in queues:
                 self._wakeups.wake(queue_id, delayed=True)
+        await purge_workers(connection, self._keep)
         return False

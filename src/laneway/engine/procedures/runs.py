@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, RunNotFound
 from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
-from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 _RUN = {"LW404": RunNotFound}
+
+# So many runs are purged in one step.
+_AT_ONCE = 1000
 
 
 async def start_workflow(
@@ -44,7 +47,8 @@ async def load_run(connection: Connection, run_id: str) -> RunInfo:
 async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     rows = await fetch(
         connection,
-        "select s.step, s.result, greatest(s.due_at - clock_timestamp(), interval '0')"
+        "select s.step, s.result, case when s.due_at is not null"
+        " then greatest(s.due_at - clock_timestamp(), interval '0') end, s.failure"
         " from laneway.workflow_step s where s.run_id = $1 order by s.finished_at",
         run_id,
     )
@@ -71,15 +75,17 @@ async def store_step(
     *,
     result: str | None,
     timer: timedelta | None,
+    failure: str | None,
 ) -> Stored:
     (row,) = await fetch(
         connection,
-        "select * from laneway.store_step($1, $2, $3, $4, $5)",
+        "select * from laneway.store_step($1, $2, $3, $4, $5, $6)",
         run_id,
         driver,
         step,
         result,
         timer,
+        failure,
         means=_RUN,
     )
     return Stored(*row)
@@ -94,17 +100,19 @@ async def change_workflow(
     result: str | None = None,
     error: str | None = None,
     driver: str | None = None,
+    forget: Collection[str] = (),
 ) -> RunStatus:
     """Return the state it was in."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow($1, $2, $3, $4, $5, $6)",
+        "select laneway.change_workflow($1, $2, $3, $4, $5, $6, $7)",
         run_id,
         list(source),
         to,
         result,
         error,
         driver,
+        list(forget),
         means=_RUN,
     )
     return RunStatus(was)
@@ -123,9 +131,12 @@ async def list_runs(
     return [_read_run(row) for row in rows]
 
 
-async def purge_workflows(connection: Connection, age: timedelta) -> int:
-    purged: int = await fetch_value(connection, "select laneway.purge_workflows($1)", age)
-    return purged
+async def purge_workflows(connection: Connection, age: timedelta, *, done: Step = START) -> Step:
+    """Purge a step; return how many runs in all, and whether to go on."""
+    purged: int = await fetch_value(
+        connection, "select laneway.purge_workflows($1, $2)", age, _AT_ONCE
+    )
+    return Step(done.total + purged, purged if purged == _AT_ONCE else None)
 
 
 def _read_run(row: asyncpg.Record) -> RunInfo:

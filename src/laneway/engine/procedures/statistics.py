@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 
-async def metrics(connection: Connection, queue: str | None) -> list[QueueMetrics]:
+async def metrics(connection: Connection, queue: str | None, group: str) -> list[QueueMetrics]:
     rows = await fetch(
-        connection, "select * from laneway.metrics($1)", queue, means={"LW404": QueueNotFound}
+        connection,
+        "select * from laneway.metrics($1, $2)",
+        queue,
+        group,
+        means={"LW404": QueueNotFound},
     )
     return [QueueMetrics(*row) for row in rows]
 

@@ -1,8 +1,9 @@
 -- Brings a run from one of the states p_from to p_to, with its result or error. A run that goes on is pushed again, unless its message is
 -- in hand or still to come: then it goes on with that. Answers the state it was in: where that is not one of p_from, or
--- p_driver is given and drives it no more, nothing changed; a driver who ends the run drives it no more.
--- Locks: the run's row, then those of push_many. Errors: LW404 no such run.
-create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null) returns text
+-- p_driver is given and drives it no more, nothing changed; a driver who ends the run drives it no more. p_forget: steps whose
+-- failures are kept no more: the run failed of them, and they are tried again if it is resumed.
+-- Locks: the run's row, then those of push_many. Errors: LW404 no such run, LW409 it cannot go on, for its queue was deleted.
+create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null, p_forget text[] default null) returns text
 language plpgsql set search_path = '' as $$
 declare
   v_run laneway.workflow;
@@ -15,8 +16,13 @@ begin
     update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end,
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
+    delete from laneway.workflow_step s where s.run_id = p_run_id and s.step = any (p_forget) and s.failure is not null;
     if p_to = 'running' and (v_run.driver is null or not laneway.is_driven(v_run.driver)) then
-      perform laneway.drive_on(p_run_id);
+      begin
+        perform laneway.drive_on(p_run_id);
+      exception when sqlstate 'LW404' then
+        raise exception 'the queue of workflow run "%" was deleted, so it cannot go on', p_run_id using errcode = 'LW409', hint = 'Start another run.';
+      end;
     end if;
   end if;
   return v_run.status;

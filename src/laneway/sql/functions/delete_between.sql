@@ -1,7 +1,8 @@
 -- Deletes all messages of a group that were pushed from p_from to p_to, both included, whatever state they are in.
 -- Works on ranges of seqs, so it costs the same for one message as for a million. A step of up to 500 lanes: answers how
 -- many messages in all, and the lane it came to. Where that is not null there are more: call again with both of them.
--- Locks: the readers' advisory locks, in order of lane; lanes', never waiting for one. Errors: LW404 unknown group, LW422 no time given.
+-- Locks: the readers' advisory locks, in order of lane, and their claims' rows, in order of token; lanes', never waiting for one.
+-- Errors: LW404 unknown group, LW422 no time given.
 create or replace function laneway.delete_between(
   p_group_id int, p_from timestamptz, p_to timestamptz, p_after int default null, p_deleted bigint default 0, out deleted bigint, out after int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -35,7 +36,7 @@ begin
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id); -- its lane was removed just now
     v_first := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_from);
-    v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, p_to + interval '1 microsecond');
+    v_last := laneway.seq_before(v_reader.lane_id, v_queue.logged, least(p_to, '294276-12-31 23:59:59.999998+00') + interval '1 microsecond'); -- there is no moment after the last one
     v_log := int8multirange(int8range(v_first + 1, greatest(v_first, v_last) + 1));
     -- what outlived its segment is known by its copy
     v_all := v_log + coalesce((select range_agg(int8range(v.seq, v.seq, '[]')) from laneway.revision v
@@ -50,9 +51,10 @@ begin
       exit when isempty(v_all);
       with taken as (delete from laneway.parked where reader_id = v_reader.reader_id and v_all @> seq returning seq)
       select v_aside + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_aside from taken t;
+      perform from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all order by c.token, c.part for update;
       with taken as (delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_all returning pending)
       select v_aside + coalesce(range_agg(t.pending), '{}') into v_aside from taken t;
-      for v_claim in select c.token, c.part, c.pending * v_all as hit from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all for update loop
+      for v_claim in select c.token, c.part, c.pending * v_all as hit from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all loop
         update laneway.claim set pending = pending - v_all where token = v_claim.token and part = v_claim.part;
         v_aside := v_aside + v_claim.hit;
       end loop;

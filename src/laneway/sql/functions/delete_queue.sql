@@ -1,5 +1,8 @@
--- Deletes a queue with all it has. Without p_force only one in which nothing is queued, in hand or dead.
--- Locks: the lanes' advisory locks, in the order of push, so that no push is under way; the queue's, exclusive; its row; then the
+-- Deletes a queue with all it has; its unfinished runs of workflows fail. Without p_force only one in which nothing is
+-- queued, in hand or dead, no run is unfinished, and for which nothing committed waits in the outbox. What commits there while
+-- this runs, or later, is kept by drain_outbox with its error.
+-- Locks: the unfinished runs' rows, first, since whoever resumes a run has its row when it pushes; the lanes' advisory locks, in the
+-- order of push, so that no push is under way; the queue's, exclusive; its row; then the
 -- readers'. Of a queue with more than 2000 lanes and readers neither, their rows are removed later by sweep_forgotten;
 -- without p_force the queues are locked against everybody, pushes among them, which is given up after a tenth of a second.
 -- A push that waited for any of that finds the queue gone. Errors: LW404 no such queue, LW409 not empty, LW503 others are at work beside a wide queue.
@@ -12,6 +15,8 @@ declare
   v_wide boolean;
   v_timeout text := pg_catalog.current_setting('lock_timeout');
 begin
+  perform from laneway.workflow w join laneway.queue q on q.queue_id = w.queue_id
+    where q.name = p_name and w.status in ('running', 'paused') order by w.run_id for no key update of w;
   v_wide := (select count(*) > 2000 from (select from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
                                             left join laneway.consumer_group g on g.queue_id = q.queue_id where q.name = p_name limit 2001) l);
   if not v_wide then
@@ -33,17 +38,25 @@ begin
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';
   end if;
   if p_force is not true then
-    select max(c.queued + c.processing + c.dead) into v_left
-      from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c;
+    v_left := (select coalesce(max(c.queued + c.processing + c.dead), 0) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c)
+              + (select count(*) from laneway.outbox o where o.queue_id = v_queue);
     if v_left > 0 then
       raise exception 'queue "%" is not empty: % messages', p_name, v_left using errcode = 'LW409', hint = 'Purge it first, or delete it with force.';
     end if;
+    if exists (select from laneway.workflow w where w.queue_id = v_queue and w.status in ('running', 'paused')) then
+      raise exception 'queue "%" has unfinished runs of workflows', p_name using errcode = 'LW409', hint = 'Cancel them first, or delete it with force.';
+    end if;
   end if;
+  -- Whoever drives one of them does so no more.
+  update laneway.workflow set status = 'failed', error = 'its queue was deleted', finished_at = clock_timestamp(), driver = null
+   where queue_id = v_queue and status in ('running', 'paused');
   for v_group in select g.group_id from laneway.consumer_group g where g.queue_id = v_queue loop
     perform laneway.forget_group(v_group, v_wide);
   end loop;
   delete from laneway.dedup_key where queue_id = v_queue;
-  delete from laneway.outbox where queue_id = v_queue;
+  if p_force then
+    delete from laneway.outbox where queue_id = v_queue;
+  end if;
   delete from laneway.queue where queue_id = v_queue;
   insert into laneway.event (segment, at, action, queue_id, detail)
   values (laneway.current_segment(true), clock_timestamp(), 'queue_deleted', v_queue, json_build_object('name', p_name));

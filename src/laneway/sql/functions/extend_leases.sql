@@ -1,5 +1,5 @@
 -- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and how many claims
--- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
+-- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
@@ -17,10 +17,12 @@ begin
   if laneway.too_long(p_durations) then
     perform laneway.refuse_times(p_durations);
   end if;
+  perform from laneway.claim c where c.token = any (array(select t.t from unnest(p_leases) l (lease) cross join lateral unnest(laneway.lease_tokens(l.lease)) t (t)))
+    order by c.lane_id, c.token, c.part for update;
   for i in 1..coalesce(cardinality(p_leases), 0) loop
     idx := i - 1;
     renewed := 0;
-    foreach v_token in array (select array_agg(t.t order by t.t) from unnest(laneway.lease_tokens(p_leases[i])) t (t)) loop
+    foreach v_token in array laneway.lease_tokens(p_leases[i]) loop
       update laneway.claim set until = v_now + p_durations[i] where token = v_token and (until > v_now) is true;
       get diagnostics v_rows = row_count;
       renewed := renewed + v_rows;

@@ -1,5 +1,5 @@
--- Pushes a periodic job's message for one of its times, unless that time or a later one was fired already: of many
--- who call, one pushes. Answers whether this call did. Locks: the schedule's row, then those of push_many.
+-- Pushes the message of a periodic job, known by its name and queue, for one of its times, unless that time or a later one was fired
+-- already: of many who call, one pushes. Answers whether this call did. A job of that name on a queue that is gone is forgotten. Locks: the schedule's row, then those of push_many.
 -- Errors: LW404 unknown queue; those of push_many.
 create or replace function laneway.fire_schedule(
   p_name text, p_expression text, p_due timestamptz, p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_headers json default null)
@@ -12,11 +12,12 @@ begin
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
   end if;
   insert into laneway.schedule (name, expression, queue_id, fired_for) values (p_name, p_expression, v_queue, p_due)
-  on conflict (name) do update set expression = excluded.expression, queue_id = excluded.queue_id, fired_for = excluded.fired_for, fired_at = clock_timestamp()
+  on conflict (name, queue_id) do update set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = clock_timestamp()
    where laneway.schedule.fired_for < excluded.fired_for;
   if not found then
     return false;
   end if;
+  delete from laneway.schedule s where s.name = p_name and not exists (select from laneway.queue q where q.queue_id = s.queue_id);
   perform laneway.push_many(array[v_queue], array[p_body], array[p_partition], array[p_priority], null, null, case when p_headers is not null then array[p_headers] end);
   return true;
 end $$;

@@ -21,15 +21,20 @@ language sql stable set search_path = '' set enable_seqscan = off set enable_bit
        and (p_anomalous is null or not exists (select from laneway.anomaly a where a.xid = v.xid and a.event_id = v.event_id and (a.seqs is null or (a.lane_id = v.lane_id and a.seqs @> s.seq))))
      order by v.xid desc, v.event_id desc, v.lane_id, v.first_seq limit greatest(p_bound, p_offset::bigint + p_limit, 0)),
   anomalous as (
-    select distinct on (v.xid, v.event_id, v.lane_id, s.seq) v.*, s.seq from (
-      select a.xid, a.event_id, a.lane_id, a.seqs, a.queue_id from laneway.anomaly a
-       where (p_anomalous or p_anomaly_type is not null) and p_anomalous is distinct from false and (p_anomaly_type is null or a.type = p_anomaly_type)
-         and a.xid >= (select c.cleared from since c) order by a.xid desc, a.event_id desc limit greatest(p_bound, p_offset::bigint + p_limit, 0)) a
+    select v.*, s.seq from (
+      -- each event once, however much was found about it: what was found, by lane
+      select a.xid, a.event_id, bool_or(a.whole) as whole, array_agg(a.lane_id) as lanes, array_agg(a.seqs) as seqs from (
+        select a.xid, a.event_id, a.lane_id, bool_or(a.seqs is null) as whole, range_agg(a.seqs) as seqs from (
+          select a.xid, a.event_id, a.lane_id, a.seqs from laneway.anomaly a
+           where (p_anomalous or p_anomaly_type is not null) and p_anomalous is distinct from false and (p_anomaly_type is null or a.type = p_anomaly_type)
+             and a.xid >= (select c.cleared from since c) order by a.xid desc, a.event_id desc limit greatest(p_bound, p_offset::bigint + p_limit, 0)) a
+         group by a.xid, a.event_id, a.lane_id) a
+       group by a.xid, a.event_id) a
       cross join lateral (select e.* from laneway.events e where e.xid = a.xid and e.event_id = a.event_id offset 0) v
       left join lateral generate_series(v.first_seq, v.last_seq) s (seq) on true
      where v.at >= (select c.at from since c) and (p_to is null or v.at <= p_to)
        and (p_queue_ids is null or v.queue_id = any (p_queue_ids)) and (p_consumer is null or v.consumer = p_consumer)
-       and (p_kinds is null or laneway.event_kind(v.action, v.detail) = any (p_kinds)) and (a.seqs is null or s.seq is null or (a.lane_id = v.lane_id and a.seqs @> s.seq))
+       and (p_kinds is null or laneway.event_kind(v.action, v.detail) = any (p_kinds)) and (a.whole or s.seq is null or a.seqs[array_position(a.lanes, v.lane_id)] @> s.seq)
      order by v.xid desc, v.event_id desc, v.lane_id, s.seq limit greatest(p_bound, p_offset::bigint + p_limit, 0)),
   entry as materialized (select n.* from plain n union all select m.* from anomalous m),
   page as (select y.* from entry y order by y.xid desc, y.event_id desc, y.lane_id, y.seq limit greatest(p_limit, 0) offset greatest(p_offset, 0))

@@ -14,22 +14,24 @@ language plpgsql stable set search_path = '' set enable_seqscan = off set enable
 #variable_conflict use_column
 declare
   v_most bigint := case when p_sort = 'created_at' then p_limit::bigint + p_offset else 10000 end;
-  v_order text := case when p_descending then 'desc' else 'asc' end;
+  v_order text;
+  v_page text;
+  -- Who acknowledged a message is looked up for those that are shown, unless it decides which are.
+  v_acks boolean := p_min_attempts is not null or p_sort in ('attempt_count', 'acknowledged_at', 'consumer_id', 'dequeued_at');
 begin
   if p_limit < 0 or p_offset < 0 then
     raise exception 'a page cannot have % messages from % on', p_limit, p_offset using errcode = 'LW422', hint = 'Neither may be less than zero.';
   end if;
-  if p_status is null or p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
-    raise exception 'there is no state "%"', p_status using errcode = 'LW422', hint = 'States are queued, processing, acknowledged, dead and archived.';
-  end if;
   if p_sort is null or p_sort not in ('created_at', 'priority', 'type', 'attempt_count', 'payload_size', 'locked_until', 'acknowledged_at', 'last_error', 'id', 'consumer_id', 'dequeued_at') then
     raise exception 'cannot sort by "%"', p_sort using errcode = 'LW422';
   end if;
-  return query execute format($q$
-    select * from (%s) m
-     where ($1 is null or m.type = any ($1)) and ($2 is null or m.priority = $2) and ($3 is null or m.attempt_count >= $3)
-       and ($4 is null or m.created_at >= $4) and ($5 is null or m.created_at <= $5)
-     order by %I %s, m.created_at %s, m.lane_id, m.seq %s limit $6 offset $7
-    $q$, laneway.listing_source(p_status, p_descending), p_sort, v_order, v_order, v_order)
-    using p_types, p_priority, p_min_attempts, p_from, p_to, p_limit, p_offset, p_group_ids, v_most, nullif(p_search, '');
+  v_order := format('m.%1$I %2$s, m.created_at %2$s, m.lane_id, m.seq %2$s', p_sort, case when p_descending then 'desc' else 'asc' end);
+  v_page := format('select m.* from (%s) m order by %s limit $6 offset $7', laneway.listing_source(p_status, p_descending, v_acks), v_order);
+  if p_status = 'acknowledged' and not v_acks then
+    v_page := format($q$
+      select m.id, m.queue_name, m.group_name, m.type, m.payload, m.headers, m.priority, m.status, coalesce(e.attempt, m.attempt_count), m.max_attempts, m.ack_timeout, m.lock_token,
+             m.locked_until, e.consumer, m.created_at, e.since, e.at, m.last_error, m.payload_size, m.available_at, m.key, m.queue_id, m.group_id, m.segment, m.lane_id, m.seq
+        from (%s) m left join lateral laneway.last_ack(m.group_id, m.lane_id, m.seq) e on true order by %s$q$, v_page, v_order);
+  end if;
+  return query execute v_page using p_types, p_priority, p_min_attempts, p_from, p_to, p_limit, p_offset, p_group_ids, v_most, nullif(p_search, '');
 end $$;

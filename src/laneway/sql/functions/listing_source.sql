@@ -1,7 +1,8 @@
--- The query behind list_messages for one state. Its parameters are list_messages': $1 types, $2 priority, $3 attempts,
--- $4 from, $5 to, $8 groups, $9 how many of each lane or group at the most, $10 what is searched for.
--- Locks: none. Errors: none.
-create or replace function laneway.listing_source(p_status text, p_descending boolean) returns text
+-- The query behind list_messages and count_messages for one state, with all that match. Its parameters: $1 types, $2 priority,
+-- $3 attempts, $4 from, $5 to, $8 groups, $9 how many of each lane or group at the most, $10 what is searched for.
+-- p_acks: with what only the history knows of those that were acknowledged, which is looked up for each one that matches
+-- and not only for those shown; $3 needs it. Locks: none. Errors: LW422 unknown state.
+create or replace function laneway.listing_source(p_status text, p_descending boolean, p_acks boolean) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
   v_order text := case when p_descending then 'desc' else 'asc' end;
@@ -24,13 +25,17 @@ declare
                              and ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %s
                            order by x.created_at %s, x.lane_id, x.seq %s limit $9) x
      where g.group_id = any ($8)$q$;
+  v_source text;
 begin
+  if p_status is null or p_status not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') then
+    raise exception 'there is no state "%"', p_status using errcode = 'LW422', hint = 'States are queued, processing, acknowledged, dead and archived.';
+  end if;
   if p_status = 'dead' then
-    return format(v_kept, 'dead', 'dead_letter', v_found, v_order, v_order);
+    v_source := format(v_kept, 'dead', 'dead_letter', v_found, v_order, v_order);
   elsif p_status = 'archived' then
-    return format(v_kept, 'archived', 'archive', v_found, v_order, v_order);
+    v_source := format(v_kept, 'archived', 'archive', v_found, v_order, v_order);
   elsif p_status = 'processing' then
-    return format($q$
+    v_source := format($q$
     select laneway.message_id(c.segment, c.lane_id, s.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
            'processing'::text as status, c.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
            c.token as lock_token, c.until as locked_until, c.consumer as consumer_id, x.created_at, c.claimed_at as dequeued_at, null::timestamptz as acknowledged_at,
@@ -40,8 +45,8 @@ begin
       cross join lateral generate_series(lower(p.range), upper(p.range) - 1) s (seq)
       cross join lateral (select c.segment, c.lane_id, s.seq, o.* from laneway.content(c.reader_id, c.segment, c.lane_id, s.seq) o) x
      where g.group_id = any ($8) and %s$q$, v_found);
-  end if;
-  return format($q$
+  else
+    v_source := format($q$
     select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
            '%1$s'::text as status, coalesce(x.attempt, e.attempt, 0::smallint) as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
            null::uuid as lock_token, null::timestamptz as locked_until, e.consumer as consumer_id, x.created_at, e.since as dequeued_at, e.at as acknowledged_at,
@@ -51,9 +56,9 @@ begin
       cross join lateral (select p.seq from laneway.progress p where p.reader_id = r.reader_id order by p.step desc limit 1) p
       -- a lane's times grow with its seqs, so a range of time is a range of seqs
       cross join lateral (select case when $4 is null then 0 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $4) end as low,
-                                 case when $5 is null then 9223372036854775807 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', $5 + interval '1 microsecond') end as high) b
+                                 case when $5 is null then 9223372036854775807 else laneway.seq_before(l.lane_id, q.kind <> 'unlogged', least($5, '294276-12-31 23:59:59.999998+00') + interval '1 microsecond') end as high) b
       cross join lateral (%2$s) x
-      left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on '%1$s' = 'acknowledged'
+      left join lateral laneway.last_ack(g.group_id, x.lane_id, x.seq) e on %3$s
      where g.group_id = any ($8)$q$, p_status, format(case when p_status = 'queued' then $q$
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, l.partition, l.priority, t.attempt, t.error, x.deliver_at as available_at
            from (select m.segment, m.lane_id, m.seq, m.created_at, m.deliver_at, m.key, l.partition, case when v.seq is null then m.lease else v.lease end as lease,
@@ -88,5 +93,10 @@ begin
                    from laneway.gap o join laneway.message m on m.lane_id = l.lane_id and m.seq = o.first_seq
                    left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
                  where o.reader_id = r.reader_id and o.first_seq > greatest(p.seq, b.low) and o.first_seq <= b.high and not o.gone) x
-         where %3$s and %1$s$q$ end, v_found, v_order, v_settled));
+         where %3$s and %1$s$q$ end, v_found, v_order, v_settled), case when p_acks and p_status = 'acknowledged' then 'true' else 'false' end);
+  end if;
+  return format($q$
+    select m.* from (%s) m
+     where ($1 is null or m.type = any ($1)) and ($2 is null or m.priority = $2) and ($3 is null or m.attempt_count >= $3)
+       and ($4 is null or m.created_at >= $4) and ($5 is null or m.created_at <= $5)$q$, v_source);
 end $$;

@@ -3,7 +3,7 @@
 -- To archived: with its attempts and what it failed of last.
 -- To processing: locked for p_consumer with a new token, which is answered. Answers the items that moved; those
 -- that are not in state p_from are left as they are.
--- Locks: the readers' advisory locks, in order of lane. Errors: LW422 unknown state, or a lease of more than 1000 years.
+-- Locks: the readers' advisory locks, in order of lane; from processing, lock_claims'. Errors: LW422 unknown state, or a lease of more than 1000 years.
 create or replace function laneway.move_messages(
   p_group_id int, p_segments int[], p_lanes int[], p_seqs bigint[], p_from text, p_to text,
   p_reason text default null, p_consumer text default null, p_lease interval default null)
@@ -31,6 +31,9 @@ begin
   end if;
   select q.queue_id, q.lease, q.record_events, g.ordered into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+  if p_from = 'processing' then
+    perform laneway.lock_claims(p_group_id, p_lanes, p_seqs);
+  end if;
   for v_item in
     select u.segment, u.lane_id, u.seq, u.n from unnest(p_segments, p_lanes, p_seqs) with ordinality u (segment, lane_id, seq, n) order by u.lane_id, u.seq, u.n
   loop

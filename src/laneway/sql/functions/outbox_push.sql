@@ -1,49 +1,8 @@
--- Pushes one message inside the caller's own transaction, however long that is: it takes no lane's lock and is
--- moved to its lane after the commit, within moments: whoever maintains the database is notified by it, unless that was
--- done just now and it still looks around by itself; commits that notify wait for each other. Answers its place in the
--- outbox.
--- Locks: none. Errors: LW404 unknown queue, LW413 body too big, LW422 no body, or what could not be moved to a lane: a
--- priority below 0, a lease or attempts of nothing, a lease or delay of more than 1000 years, a partition or key that is too long.
+-- Pushes one message inside the caller's own transaction, as outbox_push_many does many; answers its place in the outbox.
+-- Locks: none. Errors: those of outbox_push_many.
 create or replace function laneway.outbox_push(
   p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_delay interval default null, p_key text default null,
   p_headers json default null, p_lease interval default null, p_max_attempts smallint default null) returns bigint
-language plpgsql set search_path = '' as $$
-declare
-  v_queue record;
-  v_id bigint;
-  v_bytes record;
-  v_now bigint := extract(epoch from clock_timestamp()) * 1000;
-begin
-  select q.queue_id, q.max_bytes, q.dedup_scope = 'partition' as scoped into v_queue from laneway.queue q where q.name = p_queue;
-  if not found then
-    raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
-  end if;
-  if p_body is null then
-    raise exception 'a message for queue "%" has no body', p_queue using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
-  end if;
-  if p_priority < 0 then
-    raise exception 'a message cannot have the priority %', p_priority using errcode = 'LW422', hint = 'It goes from 0 to 32767.';
-  end if;
-  if p_lease <= interval '0' or p_max_attempts < 1 then
-    raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
-  end if;
-  if laneway.too_long(array[p_delay, p_lease]) then
-    perform laneway.refuse_times(array[p_delay, p_lease]);
-  end if;
-  perform laneway.check_sizes(p_queue, v_queue.max_bytes, array[p_body]);
-  insert into laneway.outbox (queue_id, partition, priority, delay, lease, max_attempts, key, headers, body)
-  values (v_queue.queue_id, coalesce(p_partition, ''), coalesce(p_priority, 0::smallint), p_delay, p_lease, p_max_attempts, p_key, p_headers, p_body) returning outbox_id into v_id;
-  -- Partitions and keys are looked up in indexes, whose entries hold 2704 bytes once compressed: the row has just been
-  -- compressed the same way, so that what a push takes is not refused here. Both are in one entry where keys are the partition's.
-  if octet_length(p_partition) > 1300 or octet_length(p_key) > 1300 then
-    select pg_catalog.pg_column_size(o.partition) as partition, coalesce(pg_catalog.pg_column_size(o.key), 0) as key into v_bytes from laneway.outbox o where o.outbox_id = v_id;
-    if greatest(v_bytes.partition, v_bytes.key + case when v_queue.scoped then v_bytes.partition else 0 end) > 2650 then
-      perform laneway.refuse_place(p_queue, p_partition, p_key);
-    end if;
-  end if;
-  if (select n.last_value from laneway.outbox_notice n) < v_now - 100 then
-    perform pg_catalog.setval('laneway.outbox_notice', v_now);
-    perform pg_catalog.pg_notify('laneway_outbox', '');
-  end if;
-  return v_id;
-end $$;
+language sql set search_path = '' as $$
+  select (laneway.outbox_push_many(p_queue, array[p_body], p_partition, p_priority, p_delay, array[p_key], p_headers, p_lease, p_max_attempts))[1];
+$$;

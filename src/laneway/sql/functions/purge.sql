@@ -1,7 +1,8 @@
 -- Deletes all messages of a group that are in one state, or in any; what is being pushed meanwhile stays. A step of up
 -- to 500 lanes, so that a wide queue does not need more locks than there are: answers how many messages in all, and the
 -- lane it came to. Where that is not null there are more: call again, in another transaction, with both of them.
--- Locks: the readers' advisory locks, in order of lane; lanes', never waiting for one. Errors: LW404 unknown group, LW422 unknown state.
+-- Locks: the readers' advisory locks, in order of lane, and their claims' rows, in order of token; lanes', never waiting for one.
+-- Errors: LW404 unknown group, LW422 unknown state.
 create or replace function laneway.purge(
   p_group_id int, p_status text default null, p_after int default null, p_purged bigint default 0, out purged bigint, out after int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -53,6 +54,7 @@ begin
         select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs from taken t;
       end if;
       if v_all or p_status = 'processing' then
+        perform from laneway.claim c where c.reader_id = v_reader.reader_id order by c.token, c.part for update;
         with taken as (delete from laneway.claim where reader_id = v_reader.reader_id returning pending)
         select v_seqs + coalesce(range_agg(t.pending), '{}') into v_seqs from taken t;
       end if;

@@ -1,7 +1,7 @@
 -- After a crash that emptied the UNLOGGED segments: has every unlogged queue's readers forget what was lost, so that the
 -- counts are exact again. Does nothing where there was none. A step of up to 200 lanes: answers the lane it came to.
 -- Where that is not null there are more: call again with it, in another transaction.
--- Locks: the lanes' and readers' advisory locks. Errors: none.
+-- Locks: the lanes' and readers' advisory locks, and the claims' rows, in order of token. Errors: none.
 create or replace function laneway.recover_unlogged(p_after int default null) returns int
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -33,6 +33,7 @@ begin
       v_lost := int8multirange(int8range(null, v_last, '(]')) - coalesce((
         select range_agg(int8range(v.seq, v.seq, '[]')) from laneway.revision v where v.reader_id = v_reader.reader_id and v.seq <= v_last), '{}');
       delete from laneway.parked where reader_id = v_reader.reader_id and v_lost @> seq;
+      perform from laneway.claim c where c.reader_id = v_reader.reader_id order by c.token, c.part for update;
       delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_lost;
       update laneway.claim set pending = pending - v_lost where reader_id = v_reader.reader_id and pending && v_lost;
       select p.ctid, p.segment, p.seq, p.exceptions_until, p.token, p.not_before into v_place

@@ -34,9 +34,10 @@ begin
      from (select r.reader_id from laneway.reader r
             where r.lane_id = any (v_resting)
                or (r.lane_id = any (p_lanes) and exists (select from laneway.consumer_group g where g.group_id = r.group_id and g.name = any (p_groups))) order by r.reader_id offset 0) r;
+  perform from laneway.claim c where c.token = any (array(select t.t from unnest(p_required) l (lease) cross join lateral unnest(laneway.lease_tokens(l.lease)) t (t)))
+    order by c.lane_id, c.token, c.part for update;
   foreach v_lease in array coalesce(p_required, '{}') loop
-    perform from laneway.claim c where c.token = any (laneway.lease_tokens(v_lease)) and (c.until > clock_timestamp()) is true for update;
-    if not found then
+    if not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(v_lease)) and (c.until > clock_timestamp()) is true) then
       raise exception 'lease % is gone', v_lease using errcode = 'LW410', hint = 'It expired or was released; nothing of the transaction happened.';
     end if;
   end loop;

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from laneway import PartialFailure, Reject, Retry, Snooze, Status
-from laneway.domain.errors import InvalidSetting, ResultNotFound
+from laneway.domain.errors import InvalidRequest, InvalidSetting, ResultNotFound
 from laneway.domain.workers import WorkerState
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.workers import beaten, listed, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from laneway import Connection, Message
 
@@ -136,6 +138,22 @@ async def test_handler_that_takes_too_long_has_failed(
     assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
 
 
+async def test_handler_that_returns_though_its_time_is_over_has_failed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, timeout=MOMENT, retry=Retry(max_attempts=1))
+    async def handle(_: Message) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
+
+
 async def test_lock_is_extended_while_the_handler_runs(
     lane: Connection, address: str, queue: str
 ) -> None:
@@ -231,6 +249,60 @@ async def test_blocking_handler_runs_in_a_thread(
         await until(lambda: settled(lane, queue, 5))
     assert threading.main_thread() not in threads
     assert 1 <= len(threads) <= 3
+
+
+async def square(message: Message) -> int:
+    return int(message.payload) ** 2
+
+
+def log_calls(function: Callable[[Message], Awaitable[int]]) -> Callable[[Message], Any]:
+    """Decorate as one does who has not thought of asynchronous functions."""
+
+    @functools.wraps(function)
+    def call(message: Message) -> Any:
+        return function(message)
+
+    return call
+
+
+class Squarer:
+    async def __call__(self, message: Message) -> int:
+        return await square(message)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    # It is the lambda that is tested.
+    [log_calls(square), lambda message: square(message), Squarer()],  # noqa: PLW0108 - see above
+    ids=range(3),
+)
+async def test_what_an_asynchronous_function_is_wrapped_in_is_awaited(
+    lane: Connection, address: str, queue: str, handler: Callable[[Message], Any]
+) -> None:
+    app = make_app(address)
+    app.handler(queue, keep_results=SECOND * 60)(handler)
+    message = await lane.producer(queue).enqueue(7)
+    async with running(app):
+        await until(lambda: settled(lane, queue, 1))
+    assert await lane.job_result(message) == 49
+
+
+async def test_handler_that_only_makes_a_generator_has_failed(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    def count(message: Message) -> Iterator[int]:
+        yield message.payload
+
+    @app.handler(queue, retry=Retry(max_attempts=1))
+    def handle(message: Message) -> Iterator[int]:
+        return count(message)
+
+    await lane.producer(queue).enqueue(7)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert "returned a generator, of which nothing has run" in str(dead.error)
 
 
 async def test_handler_in_a_process_of_its_own(place: Any, lane: Connection, queue: str) -> None:
@@ -334,6 +406,39 @@ async def test_handlers_use_the_worker_s_connection(
     async with running(app):
         await until(lambda: settled(lane, queue, 2))
     assert seen == ["first", "second"]
+
+
+async def test_each_worker_s_handlers_use_its_own_connection_while_it_runs(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, partition="here", retry=Retry(max_attempts=1))
+    async def handle(message: Message) -> None:
+        await app.lane.producer(queue).enqueue(message.payload, partition="elsewhere")
+
+    async with running(app):
+        async with running(app):
+            pass
+        await lane.producer(queue).enqueue(1, partition="here")
+        await until(lambda: settled(lane, queue, 1))
+    with pytest.raises(InvalidSetting, match="not running"):
+        _ = app.lane
+
+
+async def test_worker_runs_once(lane: Connection, address: str, queue: str) -> None:
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    async with running(app) as worker:
+        with pytest.raises(InvalidRequest, match="has run: make another"):
+            await worker.run()
+    with pytest.raises(InvalidRequest, match="has run: make another"):
+        await worker.run()
+    assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
 
 
 async def test_middlewares_wrap_every_call_in_order(

@@ -35,21 +35,22 @@ async def handle(message):
 app.run()
 """
 
-# Says when a process for a handler starts, and when it handles.
+# Says when a process for a handler starts, and when it handles; print might write a line in two pieces,
+# with another process's between them.
 PROCESSES = """
-import sys, time
+import os, sys, time
 import laneway
 app = laneway.App(sys.argv[1])
 
 @app.handler(sys.argv[2], concurrency=2, prefetch=0, executor="process")
 def handle(message):
-    print("handles", flush=True)
+    os.write(1, b"handles\\n")
     time.sleep(float(sys.argv[3]))
 
 if __name__ == "__main__":
     app.run()
 else:
-    print("starts", flush=True)
+    os.write(1, b"starts\\n")
     time.sleep(0.5)
 """
 
@@ -97,6 +98,46 @@ async def test_signal_drains(
     assert (metrics.acknowledged, metrics.locked) == (3, 0)
     (worker,) = await lane.admin.list_workers(queue)
     assert (worker.state, worker.handled) == (WorkerState.STOPPED, 3)
+
+
+TWO = """
+import asyncio, sys
+import laneway
+
+def make(partition):
+    app = laneway.App(sys.argv[1])
+
+    @app.handler(sys.argv[2], partition=partition)
+    async def handle(message):
+        print("begun", flush=True)
+        await asyncio.sleep(0.5)
+
+    return app
+
+async def main():
+    await asyncio.gather(make("a").work(), make("b").work())
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+async def test_signal_drains_all_apps_of_a_loop(
+    lane: Connection, place: Place, queue: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    for partition in "ab":
+        await lane.producer(queue).enqueue(1, partition=partition)
+    async with program(TWO, place.dsn, queue, folder=tmp_path) as draining:
+        assert draining.stdout is not None
+        for _ in range(2):
+            await draining.stdout.readline()
+        draining.send_signal(number)
+        async with asyncio.timeout(30):
+            assert await draining.wait() == 0
+    metrics = await lane.admin.queue_metrics(queue)
+    assert (metrics.acknowledged, metrics.locked) == (2, 0)
+    states = [worker.state for worker in await lane.admin.list_workers(queue)]
+    assert states == [WorkerState.STOPPED] * 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])

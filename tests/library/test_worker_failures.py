@@ -77,7 +77,10 @@ WAYS = [
     (raise_base, "BaseException: base"),
     (leave, "SystemExit: 3"),
     (interrupt, "KeyboardInterrupt"),
-    (snooze_wrongly, "InvalidSetting: 5 is no time to wait: give a timedelta of zero or more"),
+    (
+        snooze_wrongly,
+        "InvalidSetting: a snooze: delay is 5: give a timedelta, as timedelta(seconds=5)",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from datetime import timedelta
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from laneway import PartialFailure, QueueSettings, Reject, Retry, Status, WorkerSettings
+from laneway import PartialFailure, QueueSettings, Reject, Retry, Snooze, Status, WorkerSettings
 from laneway.domain.errors import InvalidRequest, InvalidSetting, QueueNotFound
 from laneway.domain.messages import LONGEST_TIME, OutgoingMessage
 from laneway.worker.middlewares import Metrics
 from tests.library.workers import listed, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     from laneway import Connection, Message
 
 MOMENT = timedelta(milliseconds=200)
@@ -324,6 +327,29 @@ def test_handler_is_a_function() -> None:
         make_app("postgresql://nowhere/x").handler("jobs")(5)  # type: ignore[type-var]
 
 
+async def yield_on_the_loop(message: Message) -> AsyncIterator[Message]:
+    yield message
+
+
+def yield_in_a_thread(message: Message) -> Iterator[Message]:
+    yield message
+
+
+class Yielder:
+    def __call__(self, message: Message) -> Iterator[Message]:
+        yield message
+
+
+@pytest.mark.parametrize(
+    "function",
+    [yield_on_the_loop, yield_in_a_thread, functools.partial(yield_in_a_thread), Yielder()],
+    ids=range(4),
+)
+def test_generator_is_no_handler(function: Any) -> None:
+    with pytest.raises(InvalidSetting, match="has a yield in it"):
+        make_app("postgresql://nowhere/x").handler("jobs")(function)
+
+
 @pytest.mark.parametrize("executor", ["proces", "", 5])
 def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
     with pytest.raises(
@@ -353,6 +379,12 @@ def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
 def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         Retry(**options)
+
+
+@pytest.mark.parametrize("delay", [timedelta.max, timedelta(days=365_251), -SECOND, 5])
+def test_snooze_that_no_clock_can_hold_is_refused(delay: Any) -> None:
+    with pytest.raises(InvalidSetting):
+        Snooze(delay)
 
 
 def test_waits_stay_within_what_the_database_takes() -> None:

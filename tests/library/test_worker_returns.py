@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from laneway import QueueSettings, WorkerSettings
 from laneway.domain.workers import WorkerState
 from tests.library.workers import in_state, look, make_app, program, running, settled, until
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from laneway import Connection, Message
+
+SECOND = timedelta(seconds=1)
 
 # Says what it begins, and is slow with the first.
 WORKER = """
@@ -159,3 +162,35 @@ async def test_worker_that_is_stopped_on_purpose_ends(
     assert (info.state, info.asked) == (WorkerState.STOPPED, WorkerState.STOPPED)
     assert not info.healthy
     assert (await lane.admin.worker_stats()).healthy < before
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+@pytest.mark.parametrize("release", [False, True], ids=["reclaimed", "released"])
+async def test_stopped_worker_is_not_handed_again_what_it_had(
+    lane: Connection, address: str, queue: str, *, release: bool, ordered: bool
+) -> None:
+    """It learns that it was stopped with its next heartbeat only, and would have it twice until then."""
+    name = f"{queue}-stopped"
+    await lane.admin.create_queue(name, QueueSettings(ordered=ordered))
+    deaf = WorkerSettings(
+        heartbeat=SECOND * 600, timeout=SECOND * 1200, drain=timedelta(milliseconds=100)
+    )
+    app = make_app(address, worker=deaf)
+    begun = []
+
+    @app.handler(name, concurrency=4)
+    async def handle(message: Message) -> None:
+        begun.append(message.payload)
+        await asyncio.sleep(600)
+
+    async with running(app) as worker:
+        await lane.producer(name).enqueue(1)
+        await until(lambda: look(lambda: worker.holding == 1))
+        if release:
+            await lane.admin.shutdown_worker(worker.worker_id, release=True)
+        else:
+            await lane.admin.reclaim(worker.worker_id)
+        again = await lane.consumer(name).dequeue(wait=SECOND * 30)
+        assert again is not None
+        assert again.attempt == (1 if release else 2)
+    assert begun == [1]

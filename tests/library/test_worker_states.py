@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 
 import laneway
@@ -21,8 +22,13 @@ from tests.library.workers import QUICK, in_state, look, make_app, running, sett
 
 if TYPE_CHECKING:
     from laneway import Connection, Message
+    from tests.library.conftest import Place
 
 SECOND = timedelta(seconds=1)
+REGISTERS = """
+select exists (select from pg_stat_activity where datname = current_database()
+  and wait_event_type = 'Lock' and query like '%register_worker%')
+"""
 
 
 async def test_suspended_worker_takes_nothing_until_resumed(
@@ -110,6 +116,34 @@ async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, q
     again = await lane.consumer(queue).dequeue_many(2, wait=SECOND * 10)
     assert [message.attempt for message in again] == [1, 1]
     stubborn.set()
+
+
+@pytest.mark.parametrize("told", [1, 2])
+async def test_worker_that_still_starts_can_be_stopped(
+    address: str, queue: str, place: Place, told: int
+) -> None:
+    """Nobody can register while the table is locked, nor say goodbye."""
+    app = make_app(address)
+
+    @app.handler(queue)
+    async def handle(_: Message) -> None:
+        pass
+
+    worker = app.worker()
+    holder, watcher = await asyncpg.connect(place.dsn), await asyncpg.connect(place.dsn)
+    try:
+        async with holder.transaction():
+            await holder.execute("lock table laneway.worker in access exclusive mode")
+            task = asyncio.create_task(worker.run())
+            await until(lambda: watcher.fetchval(REGISTERS))
+            for _ in range(told):
+                worker.stop()
+            async with asyncio.timeout(20):
+                await task
+    finally:
+        await holder.close()
+        await watcher.close()
+    assert not worker.running.is_set()
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from tests.sql.calls import Delivery, Queue, Session
 
 
+WAITS_FOR_LANES = """
+select exists (select from pg_locks where relation = 'laneway.lane'::regclass and not granted)
+"""
+
+
 @pytest.fixture
 async def queue(session: Session) -> Queue:
     return await create_queue(session)
@@ -252,3 +257,48 @@ async def test_no_token_of_a_call_tells_of_another(session: Session, lanes: int)
     # Whatever of its halves one looks at, no two have it in common.
     for shift in (0, 64):
         assert len({token.int >> shift & (1 << 64) - 1 for token in tokens}) == 60
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+async def test_stopped_worker_is_not_handed_again_what_it_had(
+    session: Session, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, "jobs", ordered=ordered)
+    await register(session, "worker")
+    await push(session, queue, ["1"])
+    await claim(session, queue, 5, consumers=["worker"])
+    await session.execute("select laneway.reclaim_worker('worker', true)")
+    assert await claim(session, queue, 5, consumers=["worker"]) == []
+    # Who waits beside it gets the message.
+    (again,) = await claim(session, queue, 5, 5, consumers=["worker", None])
+    assert (again.waiter, again.body, again.attempt) == (1, "1", 1)
+
+
+async def test_worker_stopped_during_its_claim_is_not_handed_again_what_it_had(
+    session: Session, connect: Connect
+) -> None:
+    queue = await create_queue(session, "jobs")
+    await register(session, "worker")
+    await push(session, queue, ["1"], partitions=["a"])
+    await claim(session, queue, 5, consumers=["worker"])
+    other = await connect()
+    async with session.transaction():
+        # Which the claim reads once it has seen that the worker runs.
+        await session.execute("lock table laneway.lane in access exclusive mode")
+        claiming = asyncio.create_task(claim(other, queue, 5, consumers=["worker"], partition="a"))
+        async with asyncio.timeout(30):
+            while not await session.fetchval(WAITS_FOR_LANES):
+                await asyncio.sleep(0.01)
+        await session.execute("select laneway.reclaim_worker('worker', true)")
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await claiming
+    assert sqlstate(refused.value) == "LW503"
+    assert await claim(session, queue, 5, consumers=["worker"]) == []
+    assert bodies(await claim(session, queue, 5)) == ["1"]
+
+
+async def register(session: Session, worker: str) -> None:
+    await session.execute(
+        "select laneway.register_worker($1, 'w', 'here', 1, array['jobs'], interval '1 hour')",
+        worker,
+    )

@@ -172,9 +172,12 @@ class Broker(
         finally:
             self._pushes.abandon()
             self._settlements.abandon()
-            await self._returns.close()
-            await self._tasks.close()
-            await self._core.pool.close()
+            try:
+                await self._returns.close()
+                await self._tasks.close()
+            finally:
+                # Also when cancelled: no connection is left behind.
+                await self._core.pool.close()
 
     async def ping(self) -> datetime:
         """Return the database's clock: proof that it answers."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import signal
 import threading
 from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,11 +19,12 @@ from laneway.worker.cron import Cron
 from laneway.worker.handlers import Handler, choose_executor, name_of
 from laneway.worker.loops import run_program
 from laneway.worker.schedules import Schedule
+from laneway.worker.signals import stopped_by_signals
 from laneway.worker.worker import Duties, Worker, WorkerSettings
 from laneway.worker.workflows import BEGIN_AGAIN, Workflow, drive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
     from laneway.domain.backend import Backend
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from laneway.worker.policies import Retry
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# The connection of the worker that a task belongs to.
+_own_lane: ContextVar[Connection | None] = ContextVar("laneway_own_lane", default=None)
 
 
 class App:
@@ -64,7 +68,8 @@ class App:
         self._schedules: dict[str, Schedule] = {}
         self._workflows: dict[str, Workflow] = {}
         self._middlewares: list[Middleware] = []
-        self._lane: Connection | None = None
+        # Of the workers that run now.
+        self._lanes: list[Connection] = []
 
     def handler(
         self,
@@ -211,10 +216,16 @@ class App:
 
     @property
     def lane(self) -> Connection:
-        """The running worker's own connection, for what its handlers do; it is not to be closed."""
-        if self._lane is None:
+        """The running worker's own connection, for what its handlers do; it is not to be closed.
+
+        Outside of an asynchronous handler: that of the worker that began last.
+        """
+        own = _own_lane.get()
+        if own is not None and own in self._lanes:
+            return own
+        if not self._lanes:
             raise InvalidSetting("the app is not running: use its `connect`")
-        return self._lane
+        return self._lanes[-1]
 
     def connect(self, address: str | None = None) -> Connection:
         """Return a connection to where the app works, to use in an `async with` statement."""
@@ -248,21 +259,23 @@ class App:
                 "signals reach the main thread only: elsewhere, await `app.worker().run()`, and have "
                 "it end with the worker's `stop`, called on its loop"
             )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, worker.stop)
-        try:
+        with stopped_by_signals(worker.stop):
             await worker.run()
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
 
     def run(self, *, address: str | None = None, name: str | None = None) -> None:
         """Run a worker in this program, on an event loop of its own."""
         run_program(partial(self.work, address=address, name=name))
 
-    def _bind(self, target: Target, backend: Backend) -> None:
-        self._lane = Connection(target, backend)
+    @contextmanager
+    def _bind(self, target: Target, backend: Backend) -> Iterator[None]:
+        lane = Connection(target, backend)
+        self._lanes.append(lane)
+        before = _own_lane.set(lane)
+        try:
+            yield
+        finally:
+            _own_lane.reset(before)
+            self._lanes.remove(lane)
 
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address

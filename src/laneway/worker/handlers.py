@@ -63,9 +63,13 @@ class Handler:
             )
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: give a laneway.Retry")
-        if self.executor == "loop" and not inspect.iscoroutinefunction(self.function):
+        if _is_kind(self.function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+            raise InvalidSetting(
+                f"handler {name} has a yield in it, so that a call of it runs nothing: return instead"
+            )
+        if self.executor == "loop" and not _is_asynchronous(self.function):
             raise InvalidSetting(f"handler {name} is not asynchronous: run it in a thread")
-        if self.executor != "loop" and inspect.iscoroutinefunction(self.function):
+        if self.executor != "loop" and _is_asynchronous(self.function):
             raise InvalidSetting(f"handler {name} is asynchronous: it runs on the loop only")
         if self.batch is not None and self.keep_results is not None:
             raise InvalidSetting(f"handler {name}: a batch has no results of single messages")
@@ -93,7 +97,16 @@ def name_of(function: Callable[..., Any]) -> str:
 def choose_executor(function: Callable[..., Any], executor: Executor | None) -> Executor:
     if executor is not None:
         return executor
-    return "loop" if inspect.iscoroutinefunction(function) else "thread"
+    return "loop" if _is_asynchronous(function) else "thread"
+
+
+async def finish(result: Any) -> Any:
+    """Return what a function returned, once it is that: it may have been around an async def."""
+    if inspect.isawaitable(result):
+        return await result
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("the handler returned a generator, of which nothing has run")
+    return result
 
 
 def wrap(call: Proceed, middlewares: list[Middleware]) -> Proceed:
@@ -108,3 +121,12 @@ def _surround(middleware: Middleware, inner: Proceed) -> Proceed:
         return middleware(work, inner)
 
     return proceed
+
+
+def _is_asynchronous(function: Callable[..., Any]) -> bool:
+    return _is_kind(function, inspect.iscoroutinefunction)
+
+
+def _is_kind(function: Callable[..., Any], *tests: Callable[[Any], bool]) -> bool:
+    """Whether a function, or what runs when an object is called, passes one of the tests."""
+    return any(test(function) or test(type(function).__call__) for test in tests)

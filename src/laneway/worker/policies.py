@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidSetting
 from laneway.domain.messages import LONGEST_TIME
-from laneway.library.arguments import check_duration, check_least, check_number, settings_of
+from laneway.library.arguments import (
+    check_duration,
+    check_least,
+    check_number,
+    check_time,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +38,9 @@ class Snooze(Exception):
     """Raised by a handler: hand the message out again in `delay`, its attempt unspent."""
 
     def __init__(self, delay: timedelta) -> None:
-        try:
-            negative = delay < timedelta(0)
-        except TypeError:
-            negative = True
-        if negative:
+        with settings_of("a snooze"):
+            check_time(delay, "delay")
+        if delay < timedelta(0):
             raise InvalidSetting(f"{delay!r} is no time to wait: give a timedelta of zero or more")
         super().__init__(f"again in {delay}")
         self.delay = delay

@@ -39,6 +39,7 @@ class Returns:
         holdings: Holdings,
         counters: Counters,
         lease: timedelta,
+        ordered: bool,
     ) -> None:
         self._handler = handler
         self._backend = backend
@@ -46,16 +47,19 @@ class Returns:
         self._holdings = holdings
         self._counters = counters
         self._lease = lease.total_seconds()
+        self._ordered = ordered
 
-    async def keep(self, message: Message, result: Any, keep: timedelta) -> None:
-        """Settle a message and keep its result, if that can be written as JSON."""
+    async def keep(self, message: Message, result: Any, keep: timedelta) -> bool:
+        """Settle a message and keep its result; return whether that can be written as JSON."""
         try:
             text = encode_result(result)
         except Exception as error:  # noqa: BLE001 - a result of the handler's own kind may raise any
+            # It would return that again.
             await self._nack([message], error, dead=True)
-        else:
-            self._counters.handled += 1
-            self._settler.ack_result(message, text, keep)
+            return False
+        self._counters.handled += 1
+        self._settler.ack_result(message, text, keep)
+        return True
 
     async def settle(self, messages: Sequence[Message], error: BaseException) -> None:
         """Do with the messages what the error that the handler raised asks for."""
@@ -81,7 +85,10 @@ class Returns:
         messages: Sequence[Message],
         failures: Failures,
     ) -> None:
-        """Settle those of a batch that did not fail, unless it is not clear which did."""
+        """Settle those of a batch that did not fail, unless it is not clear which did.
+
+        In an ordered group what is behind the first that failed comes again with it.
+        """
         reasons = {str(key): explain(reason) for key, reason in failures.items()}
         strange = reasons.keys() - {str(message.id) for message in messages}
         if strange:
@@ -91,12 +98,17 @@ class Returns:
             )
             return
         bad = [message for message in messages if str(message.id) in reasons]
-        self._counters.handled += len(messages) - len(bad)
-        for message in messages:
-            if str(message.id) not in reasons:
-                self._settler.ack(message)
+        good = [message for message in messages if str(message.id) not in reasons]
+        behind: Sequence[Message] = ()
+        if bad and self._ordered:
+            n = messages.index(bad[0])
+            good, behind = good[:n], good[n:]
+        self._counters.handled += len(good)
+        for message in good:
+            self._settler.ack(message)
         if bad:
             await self._nack(bad, None, reasons=[reasons[str(message.id)] for message in bad])
+        await self.release(behind)
 
     async def _nack(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
-from laneway.worker.handlers import wrap
+from laneway.worker.handlers import finish, wrap
 from laneway.worker.holdings import Lot
 from laneway.worker.pauses import wait_after
 from laneway.worker.pools import make_pool
@@ -21,8 +21,9 @@ from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
+    from typing import TypeAlias
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Delivery
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from laneway.worker.holdings import Holdings
     from laneway.worker.oversight import Overseer
     from laneway.worker.settling import Settler
+
+    # A message in hand, with when its lock was taken.
+    Item: TypeAlias = tuple[Message, Lot]
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +62,10 @@ class Counters:
 
 
 class Runner:
+    """Runs the handler of a shared group: whatever message is next goes to whichever slot is idle."""
+
+    _ordered = False
+
     def __init__(
         self,
         handler: Handler,
@@ -85,6 +93,7 @@ class Runner:
             holdings=holdings,
             counters=counters,
             lease=lease,
+            ordered=self._ordered,
         )
         self._counters = counters
         self._consumer = consumer
@@ -95,7 +104,7 @@ class Runner:
         self._hurry = hurry
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
-        self._waiting: deque[tuple[Message, Lot]] = deque()
+        self._waiting: deque[Item] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._hungry = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -123,13 +132,7 @@ class Runner:
     async def suspend(self) -> None:
         """Take nothing more, and give back what was taken and not begun."""
         await self._take_no_more()
-        waiting = list(self._waiting)
-        self._waiting.clear()
-        try:
-            await self._returns.release([message for message, _ in waiting])
-        except asyncio.CancelledError:
-            self._waiting.extend(waiting)
-            raise
+        await self._give_back(math.inf)
 
     async def finish(self) -> None:
         """Return once no handler runs."""
@@ -150,7 +153,7 @@ class Runner:
         await self._take_no_more()
         if left:
             logger.warning("%d handlers did not end in time: their messages come again", len(left))
-        waiting = [message for message, _ in self._waiting]
+        waiting = [message for message, _ in self._list_waiting()]
         await self._returns.release(left + waiting, patience=PATIENCE)
 
     async def _take_no_more(self) -> None:
@@ -166,8 +169,8 @@ class Runner:
         call: Callable[[Any], Awaitable[Any]] = function
         if pool is not None:
 
-            def call_in_pool(work: Any) -> Awaitable[Any]:
-                return pool.run(function, work)
+            async def call_in_pool(work: Any) -> Any:
+                return await finish(await pool.run(function, work))
 
             call = call_in_pool
         if timeout is None:
@@ -179,11 +182,14 @@ class Runner:
             limit = asyncio.timeout(seconds)
             try:
                 async with limit:
-                    return await plain(work)
+                    result = await plain(work)
+                    # Else it returned though it was cancelled, and may have been cut short anywhere.
+                    if not limit.expired():
+                        return result
             except TimeoutError:
-                if limit.expired():
-                    raise TimeoutError(f"the handler took longer than {seconds:g} s") from None
-                raise
+                if not limit.expired():
+                    raise
+            raise TimeoutError(f"the handler took longer than {seconds:g} s")
 
         return call_in_time
 
@@ -195,10 +201,8 @@ class Runner:
         handler = self.handler
         lock_time = handler.lock_time
         while True:
-            free = len(self._idle) * (handler.batch or 1)
-            ahead = self._look_ahead()
-            want = free + ahead - len(self._waiting)
-            if want <= ahead // 2:
+            want = self._count_wanted()
+            if not want:
                 self._hungry.clear()
                 await self._hungry.wait()
                 continue
@@ -225,14 +229,47 @@ class Runner:
                 await self._renew(taken)
             finally:
                 # Also when cancelled: whoever ends the claiming gives them back.
-                self._waiting.extend(taken)
-                self._rouse(len(taken))
+                self._line_up(taken)
 
-    def _hold(self, deliveries: Sequence[Delivery]) -> list[tuple[Message, Lot]]:
+    def _count_wanted(self) -> int:
+        """Return how many messages to ask for now."""
+        free = len(self._idle) * (self.handler.batch or 1)
+        ahead = self._look_ahead()
+        want = free + ahead - len(self._waiting)
+        return want if want > ahead // 2 else 0
+
+    def _line_up(self, taken: Sequence[Item]) -> None:
+        """Have messages wait for a slot."""
+        self._waiting.extend(taken)
+        self._rouse(-(-len(taken) // (self.handler.batch or 1)))
+
+    def _list_waiting(self) -> Iterable[Item]:
+        """Return what was taken and not begun."""
+        return self._waiting
+
+    def _withdraw(self, by: float) -> list[Item]:
+        """Take out of line what was not begun, and is stale by then."""
+        stale = [item for item in self._waiting if item[1].stale <= by]
+        self._waiting = deque(item for item in self._waiting if item[1].stale > by)
+        return stale
+
+    def _restore(self, items: Sequence[Item]) -> None:
+        """Have in hand again what was withdrawn and could not be given back."""
+        self._waiting.extendleft(reversed(items))
+
+    async def _give_back(self, by: float) -> None:
+        items = self._withdraw(by)
+        try:
+            await self._returns.release([message for message, _ in items])
+        except asyncio.CancelledError:
+            self._restore(items)
+            raise
+
+    def _hold(self, deliveries: Sequence[Delivery]) -> list[Item]:
         """Return the messages with their lots, one for each length of their locks."""
         queue, now = self.handler.queue, monotonic()
         lots: dict[timedelta | None, Lot] = {}
-        taken: list[tuple[Message, Lot]] = []
+        taken: list[Item] = []
         for item in deliveries:
             # Where the handler says how long locks last, a message's own time does not count.
             own = item.lease if self.handler.lock_time is None else None
@@ -249,7 +286,7 @@ class Runner:
                 self._watch_for(lot.lease)
         return taken
 
-    async def _date(self, taken: Sequence[tuple[Message, Lot]]) -> None:
+    async def _date(self, taken: Sequence[Item]) -> None:
         """Put right since when messages are locked, where their locks do not end as expected.
 
         Then the queue's locks last for another time than before, or this loop was held up.
@@ -271,7 +308,7 @@ class Runner:
         if lot.since == supposed:
             lot.date(min(now, self._find_begin(until, self._lease)), self._lease)
 
-    async def _renew(self, taken: Sequence[tuple[Message, Lot]]) -> None:
+    async def _renew(self, taken: Sequence[Item]) -> None:
         """Extend locks that are half over already: this loop was held up since they were taken."""
         now = monotonic()
         for lot in {lot for _, lot in taken if lot.stale < now}:
@@ -317,12 +354,12 @@ class Runner:
         # A slot that is never done in time for another within the horizon takes none ahead.
         return min(int(AHEAD / self._pace) * self.handler.concurrency, MOST_AHEAD)
 
-    def _rouse(self, n: int) -> None:
-        while n > 0 and self._idle:
+    def _rouse(self, slots: int) -> None:
+        while slots > 0 and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                n -= self.handler.batch or 1
+                slots -= 1
 
     async def _work(self, slot: Slot) -> None:
         batch = self.handler.batch
@@ -340,49 +377,51 @@ class Runner:
             if len(messages) < len(taken):
                 await self._put_back(taken, messages)
                 continue
-            work: Any = messages[0] if batch is None else messages
-            slot.messages = messages
-            if slot.lost:
-                # The one before was told, and paid no heed.
-                slot.recover()
-            try:
-                await self._handle(slot, work)
-            finally:
-                slot.messages = ()
-                self._stuck = False
-                self._quiet.set()
-            end = monotonic()
-            # The newest weigh most; a burst of quick ones is soon believed, and so is a slow one.
-            self._pace += (end - now - self._pace) * 0.1 if self._pace else end - now
+            await self._handle(slot, messages)
+            end = self._pace_since(now)
             if end - began > SLICE:
                 await asyncio.sleep(0)
                 began = monotonic()
 
-    async def _put_back(self, taken: Sequence[tuple[Message, Lot]], good: list[Message]) -> None:
+    def _pace_since(self, began: float) -> float:
+        """Learn how long handlers take; return the time."""
+        end = monotonic()
+        # The newest weigh most; a burst of quick ones is soon believed, and so is a slow one.
+        self._pace += (end - began - self._pace) * 0.1 if self._pace else end - began
+        return end
+
+    async def _put_back(self, taken: Sequence[Item], good: list[Message]) -> None:
         """Give back what is not held for long enough to be begun with; the rest is next in line."""
         self._waiting.extendleft(item for item in reversed(taken) if item[0] in good)
         await self._returns.release([message for message, _ in taken if message not in good])
 
-    async def _handle(self, slot: Slot, work: Any) -> None:
-        """Run the handler and settle; whatever it raises, the slot goes on."""
+    async def _handle(self, slot: Slot, messages: Sequence[Message]) -> bool:
+        """Run the handler and settle; return whether all went well. Whatever it raises, the slot goes on."""
+        slot.messages = messages
+        if slot.lost:
+            # The one before was told, and paid no heed.
+            slot.recover()
         try:
-            await self._settle(slot, work)
+            return await self._settle(slot, messages)
         except BaseException as error:
             if slot.given_up or self._overseer.is_ending:
                 raise
-            self._counters.failed += len(slot.messages)
+            self._counters.failed += len(messages)
             if slot.lost:
                 # Another has the message, or will: there is nothing to settle.
                 logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
             else:
-                logger.exception(
-                    "%s comes again when its lock ends", slot.messages[0], exc_info=error
-                )
-            self._holdings.drop(slot.messages)
+                logger.exception("%s comes again when its lock ends", messages[0], exc_info=error)
+            self._holdings.drop(messages)
             slot.recover()
+            return False
+        finally:
+            slot.messages = ()
+            self._stuck = False
+            self._quiet.set()
 
-    async def _settle(self, slot: Slot, work: Any) -> None:
-        messages = slot.messages
+    async def _settle(self, slot: Slot, messages: Sequence[Message]) -> bool:
+        work: Any = messages[0] if self.handler.batch is None else messages
         try:
             result = await self._call(work)
         except BaseException as error:
@@ -391,13 +430,13 @@ class Runner:
                 raise
             slot.recover()
             await self._returns.settle(messages, error)
-        else:
-            if self.handler.keep_results is None:
-                self._counters.handled += len(messages)
-                for message in messages:
-                    self._settler.ack(message)
-            else:
-                await self._returns.keep(messages[0], result, self.handler.keep_results)
+            return False
+        if self.handler.keep_results is None:
+            self._counters.handled += len(messages)
+            for message in messages:
+                self._settler.ack(message)
+            return True
+        return await self._returns.keep(messages[0], result, self.handler.keep_results)
 
     async def _wait_for_work(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -417,16 +456,10 @@ class Runner:
                     await self._impatient.wait()
             self._impatient.clear()
             now = monotonic()
-            if all(lot.stale > now for _, lot in self._waiting):
+            if all(lot.stale > now for _, lot in self._list_waiting()):
                 continue
             # The claim that waits would take again what goes back: it asked for some ahead.
             self._stuck = True
             await self._overseer.end(self._claimer)
-            stale = [item for item in self._waiting if item[1].stale <= now]
-            self._waiting = deque(item for item in self._waiting if item[1].stale > now)
-            try:
-                await self._returns.release([message for message, _ in stale])
-            except asyncio.CancelledError:
-                self._waiting.extendleft(reversed(stale))
-                raise
+            await self._give_back(now)
             self._begin_claiming()

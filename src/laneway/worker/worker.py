@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import (
     InternalError,
+    InvalidRequest,
     InvalidSetting,
     InvalidStateTransition,
     LanewayError,
@@ -27,6 +28,7 @@ from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.guard import Guard
 from laneway.worker.holdings import Holdings
+from laneway.worker.ordered import OrderedRunner
 from laneway.worker.oversight import Overseer
 from laneway.worker.runner import PATIENCE, Counters, Runner
 from laneway.worker.schedules import keep_firing
@@ -34,8 +36,10 @@ from laneway.worker.settling import Settler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from laneway.domain.backend import Backend
+    from laneway.domain.queues import Queue
     from laneway.domain.workers import WorkerOrder
     from laneway.library.connection import Target
     from laneway.library.messages import Message
@@ -78,13 +82,16 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
-    """What a worker does. durable_queues: made where they are missing, without end of attempts."""
+    """What a worker does. durable_queues: made where they are missing, without end of attempts.
+
+    bind: gives the app the worker's backend, for as long as its context.
+    """
 
     handlers: Sequence[Handler]
     schedules: Sequence[Schedule]
     middlewares: list[Middleware]
     durable_queues: Sequence[str]
-    bind: Callable[[Backend], None]
+    bind: Callable[[Backend], AbstractContextManager[None]]
 
 
 class Worker:
@@ -111,6 +118,8 @@ class Worker:
         self._changes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._fault: str | None = None
+        self._began = False
+        self._known = False
         self._guard: Guard | None = None
 
     @property
@@ -124,12 +133,16 @@ class Worker:
         return sum(len(slot.messages) for runner in self._runners for slot in runner.slots)
 
     async def run(self) -> None:
-        """Work until stopped, then drain."""
+        """Work until stopped, then drain; once in its life."""
+        if self._began:
+            raise InvalidRequest(f'worker "{self.worker_id}" has run: make another to run again')
+        self._began = True
         self._overseer = Overseer(self._fail)
         context = self._target.open()
         backend = await context.__aenter__()
         try:
-            await self._serve(backend)
+            with self._duties.bind(backend):
+                await self._serve(backend)
         finally:
             left = GRACE - timedelta(seconds=monotonic() - (self._left_at or monotonic()))
             # What there is no time for is cut short, not left out.
@@ -166,15 +179,16 @@ class Worker:
         self._stopping.set()
 
     async def _serve(self, backend: Backend) -> None:
-        self._duties.bind(backend)
         settler = Settler(backend, self._holdings)
         overseer = self._overseer
-        await self._prepare(backend, settler, overseer)
+        if not await self._unless_stopped(self._prepare(backend, settler, overseer)):
+            await self._leave_early(backend)
+            return
         settling = overseer.start(settler.run(), "laneway settle")
         guard = self._guard = self._make_guard()
         guard.start()
         try:
-            await self._poll()
+            await self._unless_stopped(self._poll())
             await self._stopping.wait()
             await self._drain(settler)
         finally:
@@ -184,6 +198,29 @@ class Worker:
             finally:
                 guard.end()
                 overseer.abandon()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do what may wait for the database; return whether it was done before the worker was stopped."""
+        doing = asyncio.create_task(work)
+        waiting = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+                return True
+            return False
+        finally:
+            left = (task for task in (doing, waiting) if not task.done())
+            await self._overseer.end(*left, patience=PATIENCE)
+
+    async def _leave_early(self, backend: Backend) -> None:
+        """Say goodbye, where the worker made itself known already: it has nothing in hand yet."""
+        self._left_at = monotonic()
+        if self._abandoned.is_set():
+            # It was told twice already.
+            self._hurried.set()
+        elif self._known:
+            await self._try(self._step(backend, WorkerState.STOPPED), self._hurried, GRACE)
 
     async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties
@@ -195,26 +232,27 @@ class Worker:
                     await backend.create_queue(queue, QueueSettings(max_attempts=None))
         for queue in {schedule.queue for schedule in duties.schedules}:
             await backend.get_queue(queue)
-        queues = list(dict.fromkeys(handler.queue for handler in duties.handlers))
-        leases = {name: (await backend.get_queue(name)).settings.lease for name in queues}
+        names = dict.fromkeys(handler.queue for handler in duties.handlers)
+        queues = {name: await backend.get_queue(name) for name in names}
         self._identity = WorkerIdentity(
             self.worker_id,
             self.name,
             socket.gethostname(),
             os.getpid(),
-            queues,
+            list(queues),
             self._settings.timeout,
         )
+        self._known = True
         await backend.register_worker(self._identity)
         self._runners = [
-            Runner(
+            _choose_runner(handler, queues[handler.queue])(
                 handler,
                 backend=backend,
                 settler=settler,
                 holdings=self._holdings,
                 counters=self._counters,
                 consumer=self.worker_id,
-                lease=handler.lock_time or leases[handler.queue],
+                lease=handler.lock_time or queues[handler.queue].settings.lease,
                 middlewares=duties.middlewares,
                 overseer=overseer,
                 hurry=self._hurry,
@@ -229,7 +267,7 @@ class Worker:
         ]
         self._backend = backend
         self._leases = [
-            handler.lock_time or leases[handler.queue] for handler in duties.handlers
+            handler.lock_time or queues[handler.queue].settings.lease for handler in duties.handlers
         ] or [self._settings.timeout]
 
     def _hurry(self, lease: float) -> None:
@@ -358,7 +396,7 @@ class Worker:
         await self._step(backend, WorkerState.STOPPED)
 
     async def _try(
-        self, work: Coroutine[Any, Any, None], told: asyncio.Event, limit: timedelta
+        self, work: Coroutine[Any, Any, object], told: asyncio.Event, limit: timedelta
     ) -> None:
         """Do what may wait for handlers or the database, until told to end or its time is over."""
         doing = asyncio.create_task(work)
@@ -386,3 +424,10 @@ class Worker:
             logger.warning("worker %s could not say that it is %s: %s", self.worker_id, to, error)
         self.state = to
         return True
+
+
+def _choose_runner(handler: Handler, queue: Queue) -> type[Runner]:
+    group = queue.groups.get(handler.group)
+    # One that is not there yet is most likely made as its queue is.
+    ordered = queue.settings.ordered if group is None else group.ordered
+    return OrderedRunner if ordered else Runner

@@ -1,0 +1,12 @@
+-- Answers p_wants, with 0 for each waiter that is a worker which was stopped: what it had in hand came back then, and must
+-- not come to it again while its handlers, who do not know yet, still run. Asked only where messages come again, which the
+-- straight paths of claim_runs and claim_lanes leave to others. p_consumers may be null. Locks: none. Errors: none.
+create or replace function laneway.wants_of_running(p_wants int[], p_consumers text[]) returns int[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_consumers is null or not exists (select from laneway.worker w where w.worker_id = any (p_consumers) and w.state = 'stopped') then
+    return p_wants;
+  end if;
+  return array(select case when exists (select from laneway.worker w where w.worker_id = p_consumers[u.n] and w.state = 'stopped') then 0 else u.want end
+                 from unnest(p_wants) with ordinality u (want, n) order by u.n);
+end $$;

@@ -400,3 +400,15 @@ async def test_queue_may_go_without_events(session: Session) -> None:
     assert not await session.fetchval(
         "select exists (select from laneway.events where lane_id is not null)"
     )
+
+
+async def test_messages_of_one_push_are_of_different_times_in_their_order(
+    session: Session, queue: Queue
+) -> None:
+    """So that a group which goes by age hands them out in that order, whatever lanes they are in."""
+    bodies = [str(n) for n in range(500)]
+    await push(session, queue, bodies, partitions=[f"p{n % 7}" for n in range(500)])
+    rows = await session.fetch("select body, created_at from laneway.message order by created_at")
+    assert [row["body"] for row in rows] == bodies
+    assert len({row["created_at"] for row in rows}) == 500
+    assert [each.body for each in await claim(session, queue, 500)] == bodies

@@ -172,8 +172,9 @@ begin
   end if;
 
   v_now := clock_timestamp(); -- just before what is written: history looks for the event of a message by its time
+  -- A microsecond each, which is less than writing one takes: by the clock, two lanes' might be of one time, and their order lost.
   insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
-  select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, clock_timestamp(), nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
+  select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + i.n * interval '1 microsecond', nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
          v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
     from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false;
   insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last, largest)

@@ -30,7 +30,7 @@ async def test_handled_failure_of_a_step_is_met_again_when_the_run_goes_on(
     @step
     async def charge() -> None:
         log.append("charge")
-        raise ConnectionError(111, "away")
+        raise ConnectionError(111, "away", "card.txt")
 
     @step
     async def tell(reason: str) -> None:
@@ -49,49 +49,38 @@ async def test_handled_failure_of_a_step_is_met_again_when_the_run_goes_on(
     async with running(app):
         run = await lane.start(name)
         assert await run.result(LONG) == "given up: 111"
-    assert log == ["charge", "[Errno 111] away"]
+    assert log == ["charge", "[Errno 111] away: 'card.txt'"]
     assert [item.failure is None for item in await run.steps()] == [False, True, True]
 
 
-async def test_step_that_a_run_failed_of_is_tried_again_when_it_is_resumed(
+async def test_failed_steps_are_tried_again_when_a_failed_run_is_resumed(
     lane: Connection, address: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
 
     @step
-    async def first() -> None:
-        log.append("first")
-        raise KeyError("handled")
-
-    @step
-    async def second() -> str:
-        log.append("second")
-        if log.count("second") == 1:
+    async def work(number: int) -> int:
+        log.append(number)
+        if number and log.count(number) == 1:
             raise ValueError("declined")
-        return "done"
-
-    async def branch() -> str:
-        try:
-            return await second()
-        except ValueError as error:
-            raise RuntimeError("no") from error
+        return number
 
     @app.workflow(name=name)
-    async def flow() -> str:
-        with suppress(KeyError):
-            await first()
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(branch())
-        return task.result()
+    async def flow() -> list[int]:
+        found = await asyncio.gather(*(work(n) for n in range(3)), return_exceptions=True)
+        # Nothing tells that this comes of those.
+        if any(isinstance(item, Exception) for item in found):
+            raise RuntimeError("some failed")
+        return [item for item in found if isinstance(item, int)]
 
     async with running(app):
         run = await lane.start(name)
-        with pytest.raises(RunFailed, match="RuntimeError: no"):
+        with pytest.raises(RunFailed, match="some failed"):
             await run.result(LONG)
-        assert [item.step for item in await run.steps()] == ["first#1"]
+        assert [item.step for item in await run.steps()] == ["work#1"]
         await run.resume()
-        assert await run.result(LONG) == "done"
-    assert log == ["first", "second", "second"]
+        assert await run.result(LONG) == [0, 1, 2]
+    assert sorted(log) == [0, 1, 1, 2, 2]
 
 
 class _Odd(Exception):
@@ -121,36 +110,43 @@ async def test_failure_that_json_cannot_keep_is_not_kept(lane: Connection, addre
         assert await (await lane.start(name)).result(LONG) == 2
 
 
-async def test_step_that_is_done_is_not_cancelled_any_more(lane: Connection, address: str) -> None:
+async def test_run_whose_step_is_cancelled_while_it_is_stored_goes_by_what_is_kept(
+    lane: Connection, address: str
+) -> None:
     """Whether it is kept and what its workflow sees agree, however close the cancellation comes."""
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+    seen: list[str] = []
 
     @step
     async def work() -> str:
         task = asyncio.current_task()
         assert task is not None
-        # Comes while what this returns is being stored.
-        asyncio.get_running_loop().call_soon(task.cancel)
+        if not seen:
+            # Comes while what this returns is being stored.
+            asyncio.get_running_loop().call_soon(task.cancel)
         return "done"
 
     @step
-    async def next_step() -> None:
-        raise AssertionError("begun though its branch was cancelled")
-
-    async def branch() -> str:
-        done = await work()
-        with suppress(asyncio.CancelledError):
-            await next_step()
-        return done
+    async def give_up() -> None:
+        raise AssertionError("begun though nobody knows what is kept")
 
     @app.workflow(name=name)
     async def flow() -> str:
-        return await asyncio.create_task(branch())
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        await give_up()
+        return "given up"
 
     async with running(app):
         run = await lane.start(name)
         assert await run.result(LONG) == "done"
-        assert [item.step for item in await run.steps()] == ["branch#1/work#1"]
+        assert [item.step for item in await run.steps()] == ["work#1"]
+    assert seen == ["cancelled"]
 
 
 async def test_run_ends_while_a_step_of_it_waits_for_another_try(

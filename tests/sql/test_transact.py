@@ -305,6 +305,14 @@ async def test_queue_with_messages_in_the_outbox_is_deleted_by_force_only(
     assert [each.body for each in await claim(session, queue, 5)] == ["1"]
 
 
+async def test_what_can_never_leave_the_outbox_does_not_keep_its_queue(session: Session) -> None:
+    await create_queue(session, "done")
+    await put(session, "done", "1")
+    await session.execute("update laneway.outbox set error = 'it cannot be pushed'")
+    await session.execute("select laneway.delete_queue('done')")
+    assert await session.fetchval("select error from laneway.outbox") == "it cannot be pushed"
+
+
 @pytest.mark.parametrize("force", [False, True])
 async def test_message_committed_after_its_queue_was_deleted_stays_in_the_outbox(
     session: Session, connect: Connect, *, force: bool

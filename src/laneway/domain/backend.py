@@ -185,7 +185,6 @@ class Backend(Protocol):
         *,
         result: str | None = None,
         error: str | None = None,
-        forget: Sequence[str] = (),
     ) -> RunStatus: ...
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...

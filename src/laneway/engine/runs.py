@@ -10,7 +10,6 @@ from laneway.engine.procedures import runs as procedures
 from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import timedelta
 
     from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
@@ -83,12 +82,8 @@ class Runs:
         *,
         result: str | None = None,
         error: str | None = None,
-        forget: Sequence[str] = (),
     ) -> RunStatus:
-        """End a run that has not ended and is still this driver's; return the state it was in.
-
-        forget: steps whose failures are kept no more.
-        """
+        """End a run that has not ended and is still this driver's; return the state it was in."""
         async with self._core.pool.lend() as connection:
             return await procedures.change_workflow(
                 connection,
@@ -98,7 +93,6 @@ class Runs:
                 result=result,
                 error=error,
                 driver=driver,
-                forget=forget,
             )
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:

@@ -191,7 +191,7 @@ def forgive(error_of: Branch) -> None:
     branch: Branch | None = error_of
     while branch is not None:
         if branch.task is not None and (task := branch.task()) is not None:
-            task.add_done_callback(look_at_error)
+            task.add_done_callback(_look_at_error)
         branch = branch.parent
 
 
@@ -207,7 +207,7 @@ def waits_for_tasks(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
     return _waits_in_asyncio(task, tasks)
 
 
-def look_at_error(task: asyncio.Task[Any]) -> None:
+def _look_at_error(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
 

@@ -8,9 +8,9 @@ from contextvars import Context
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
-from laneway.domain.errors import BrokerClosed, Retryable, RunNotFound
+from laneway.domain.errors import BrokerClosed, LanewayError, Retryable, RunNotFound
 from laneway.domain.runs import RunStatus
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
@@ -18,13 +18,12 @@ from laneway.worker.branches import (
     Branch,
     find_place,
     forgive,
-    look_at_error,
     waits_for_tasks,
     within_step,
 )
 from laneway.worker.pauses import wait_after
-from laneway.worker.policies import Reject, Snooze
-from laneway.worker.step_failures import list_causes, read_failure, write_failure
+from laneway.worker.policies import Reject, Snooze, describe
+from laneway.worker.step_failures import read_failure, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -83,30 +82,19 @@ class Progress:
         # Those that wait for long timers, and when these end.
         self._asleep: dict[asyncio.Task[Any] | None, float] = {}
         self._watch: asyncio.Task[None] | None = None
-        # What steps raised whose failures are kept.
-        self._failures: list[tuple[BaseException, str]] = []
-        # Those that were cancelled too late, when a step of theirs was done.
-        self._spared: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
         done: StepInfo | Stored | None = self._finished.get(key)
         if done is not None and done.failure is not None:
             failed = read_failure(done.failure)
-            if failed is None:
-                # Of a kind that this program does not have: it is tried again.
-                done = None
-            else:
-                self._failures.append((failed, key))
+            if failed is not None:
                 raise failed
+            logger.warning("step %s of run %s failed of what is unknown here", key, self._run_id)
+            done = None
         if done is None:
             done = await self._work_on(lambda: self._finish(key, call, retry))
         # As it will be read again: a tuple comes back as a list from the first time on.
         return None if done.result is None else decode_payload(done.result)
-
-    def list_failures(self, error: BaseException) -> list[str]:
-        """Return the steps whose failures an error comes of."""
-        causes = list_causes(error)
-        return [key for failed, key in self._failures if any(failed is each for each in causes)]
 
     async def run_timer(self, key: str, duration: timedelta) -> None:
         done: StepInfo | Stored | None = self._finished.get(key)
@@ -146,9 +134,15 @@ class Progress:
         except Exception as error:
             # Kept too, since the workflow may handle it, and would do otherwise the next time.
             failure = write_failure(error)
-            if failure is not None:
+            if failure is None:
+                logger.warning(
+                    "what step %s of run %s failed of cannot be kept, and it will be tried again: %s",
+                    key,
+                    self._run_id,
+                    describe(error),
+                )
+            else:
                 await self._keep(key, failure=failure)
-                self._failures.append((error, key))
             raise
         return await self._keep(key, result=result)
 
@@ -170,7 +164,8 @@ class Progress:
             status = (await self._backend.load_run(self._run_id)).status
         except RunNotFound:
             status = RunStatus.CANCELLED
-        except (Retryable, BrokerClosed):
+        except LanewayError:
+            # Not the step's doing; what it comes to is stored, or not, by whoever may.
             return
         if status is not RunStatus.RUNNING:
             self._halt(cast("DriveStatus", status.value))
@@ -178,10 +173,6 @@ class Progress:
 
     async def _work_on(self, work: Callable[[], Awaitable[T]]) -> T:
         task = asyncio.current_task()
-        if task is not None and task in self._spared:
-            self._spared.discard(task)
-            if task.cancelling():
-                raise asyncio.CancelledError
         if self._off.done():
             raise await self._leave()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -234,20 +225,12 @@ class Progress:
         )
 
     async def _keep(self, key: str, **done: Any) -> Stored:
-        """Store what is done, also when it is cancelled meanwhile: for that it is too late then.
-
-        Who cancelled it, and still wants it, gets it at its next step.
-        """
-        storing = asyncio.create_task(self._store(key, **done), context=Context())
         try:
-            return await asyncio.shield(storing)
+            return await self._store(key, **done)
         except asyncio.CancelledError:
-            # Whatever becomes of it, somebody has looked.
-            storing.add_done_callback(look_at_error)
-            await asyncio.wait({storing})
-            if (task := asyncio.current_task()) is not None:
-                self._spared.add(task)
-            return storing.result()
+            # Nobody knows whether it is kept, and what the run sees must agree with that: it begins anew.
+            self._halt(PAUSE)
+            raise
 
     async def _store(self, key: str, **done: Any) -> Stored:
         end = monotonic() + STORING

@@ -26,7 +26,7 @@ from laneway.worker.policies import Reject, Retry, Snooze, describe
 from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from laneway.domain.backend import Backend
     from laneway.library.messages import Message
@@ -166,11 +166,10 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
 
 
 class _End(NamedTuple):
-    """How a run's function ended; failed: the steps whose failures it failed of."""
+    """How a run's function ended."""
 
     result: str | None = None
     error: str | None = None
-    failed: Sequence[str] = ()
 
 
 async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
@@ -184,9 +183,7 @@ async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
             ended = _End(error=describe(error))
         else:
             return
-    await backend.end_run(
-        run_id, driver, RunStatus.FAILED, error=ended.error, forget=list(ended.failed)
-    )
+    await backend.end_run(run_id, driver, RunStatus.FAILED, error=ended.error)
 
 
 async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
@@ -204,8 +201,7 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
                     progress.halt = progress.halt or min(delays)
                 else:
                     # Whatever else it is, it is the run's result.
-                    failed = progress.list_failures(error)
-                    ended = _End(error=describe(error), failed=failed)
+                    ended = _End(error=describe(error))
             await progress.finish()
         except BaseException:
             await progress.cancel()

@@ -100,19 +100,17 @@ async def change_workflow(
     result: str | None = None,
     error: str | None = None,
     driver: str | None = None,
-    forget: Collection[str] = (),
 ) -> RunStatus:
     """Return the state it was in."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow($1, $2, $3, $4, $5, $6, $7)",
+        "select laneway.change_workflow($1, $2, $3, $4, $5, $6)",
         run_id,
         list(source),
         to,
         result,
         error,
         driver,
-        list(forget),
         means=_RUN,
     )
     return RunStatus(was)

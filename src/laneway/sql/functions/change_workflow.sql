@@ -1,9 +1,9 @@
 -- Brings a run from one of the states p_from to p_to, with its result or error. A run that goes on is pushed again, unless its message is
 -- in hand or still to come: then it goes on with that. Answers the state it was in: where that is not one of p_from, or
--- p_driver is given and drives it no more, nothing changed; a driver who ends the run drives it no more. p_forget: steps whose
--- failures are kept no more: the run failed of them, and they are tried again if it is resumed.
+-- p_driver is given and drives it no more, nothing changed; a driver who ends the run drives it no more. Of a run that
+-- fails, steps' failures are kept no more: they are tried again if it is resumed.
 -- Locks: the run's row, then those of push_many. Errors: LW404 no such run, LW409 it cannot go on, for its queue was deleted.
-create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null, p_forget text[] default null) returns text
+create or replace function laneway.change_workflow(p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null, p_driver text default null) returns text
 language plpgsql set search_path = '' as $$
 declare
   v_run laneway.workflow;
@@ -16,7 +16,7 @@ begin
     update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end,
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
-    delete from laneway.workflow_step s where s.run_id = p_run_id and s.step = any (p_forget) and s.failure is not null;
+    delete from laneway.workflow_step s where s.run_id = p_run_id and s.failure is not null and p_to = 'failed';
     if p_to = 'running' and (v_run.driver is null or not laneway.is_driven(v_run.driver)) then
       begin
         perform laneway.drive_on(p_run_id);

@@ -38,10 +38,14 @@ begin
     raise exception 'queue "%" does not exist', p_name using errcode = 'LW404';
   end if;
   if p_force is not true then
-    v_left := (select coalesce(max(c.queued + c.processing + c.dead), 0) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c)
-              + (select count(*) from laneway.outbox o where o.queue_id = v_queue);
+    v_left := (select coalesce(max(c.queued + c.processing + c.dead), 0) from laneway.counts(array(select g.group_id from laneway.consumer_group g where g.queue_id = v_queue)) c);
     if v_left > 0 then
       raise exception 'queue "%" is not empty: % messages', p_name, v_left using errcode = 'LW409', hint = 'Purge it first, or delete it with force.';
+    end if;
+    -- Those with an error stay there, whatever becomes of the queue.
+    v_left := (select count(*) from laneway.outbox o where o.queue_id = v_queue and o.error is null);
+    if v_left > 0 then
+      raise exception 'queue "%" is not empty: % messages are on their way to it from the outbox', p_name, v_left using errcode = 'LW409', hint = 'Call again when they are there, or delete it with force.';
     end if;
     if exists (select from laneway.workflow w where w.queue_id = v_queue and w.status in ('running', 'paused')) then
       raise exception 'queue "%" has unfinished runs of workflows', p_name using errcode = 'LW409', hint = 'Cancel them first, or delete it with force.';

@@ -99,7 +99,8 @@ class Push(NamedTuple):
 async def push_in(connection: Any, push: Push) -> list[int]:
     """Push on a connection, asynchronous or not; return the places in the outbox.
 
-    On one that is not, nothing is awaited: laneway.sync has it run in the caller's thread. All or none, also where every statement is a transaction of its own.
+    On one that is not, nothing is awaited: laneway.sync has it run in the caller's thread. All or
+    none, also where every statement is a transaction of its own.
     """
     kind = find_kind(connection)
     if not push.messages:

@@ -198,7 +198,8 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
                     raise
                 delays = _find_delays(error)
                 if delays:
-                    progress.halt = progress.halt or min(delays)
+                    if progress.halt is None:
+                        progress.halt = min(delays)
                 else:
                     # Whatever else it is, it is the run's result.
                     ended = _End(error=describe(error))

@@ -23,7 +23,9 @@ class QueueSettings:
 
     max_attempts None: never dead by attempts. retention None: the policy's. retention_step:
     what is past retention leaves in steps of this length. message_ttl None: undelivered messages
-    never expire. delay: every message waits this long. options: what a protocol keeps beside its
+    never expire. delay: every message waits this long. durable_claims: a claim that was answered
+    survives a crash of PostgreSQL; claims of ordered groups always do, claims of unlogged queues
+    never. options: what a protocol keeps beside its
     queue. kind and ordered are fixed when the queue is made.
     """
 
@@ -42,6 +44,7 @@ class QueueSettings:
     message_ttl: timedelta | None = None
     max_bytes: int = 1_048_576
     record_events: bool = True
+    durable_claims: bool = True
     description: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -62,6 +65,7 @@ class QueueChanges(TypedDict, total=False):
     message_ttl: timedelta | None
     max_bytes: int
     record_events: bool
+    durable_claims: bool
     description: str | None
     options: Mapping[str, Any]
 

@@ -12,7 +12,7 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-15 coverage needs check bench docs lock
+.PHONY: help setup run test test-15 coverage needs check bench docs wheel lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -46,16 +46,19 @@ check: setup ## format, lint, types, layers, and locks and generated files curre
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
-	$(BIN)/python -m laneway.sql.reference --check
-	$(BIN)/python -m laneway.library.derivation --check
+	$(BIN)/python -m tools.reference --check
+	$(BIN)/python -m tools.derivation --check
 
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
 
 docs: setup ## write docs/functions.md and the schema's catalogue from the SQL files, and the synchronous library
-	$(BIN)/python -m laneway.sql.reference
+	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tests.catalogue
-	$(BIN)/python -m laneway.library.derivation
+	$(BIN)/python -m tools.derivation
+
+wheel: setup ## build the source distribution, and from it the wheel, into dist/
+	$(UV) build --quiet --clear --no-build-isolation --python $(BIN)/python
 
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml
 	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
 
+from laneway.domain.dsn import find_fault
 from laneway.domain.errors import (
     Conflict,
     InternalError,
@@ -79,14 +80,18 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return InternalError(_name(error))
 
 
+def check_dsn(dsn: str) -> None:
+    """Refuse a DSN that may be read in two ways; the error has not a word of it."""
+    fault = find_fault(dsn)
+    if fault is not None:
+        raise Misconfigured(f"the DSN cannot be read: {fault}")
+
+
 def explain_dsn(error: ValueError) -> LanewayError:
-    """Return why a DSN cannot be read, without a word of it: there may be a password in it."""
+    """Return why the driver cannot read a DSN, without a word of it where it may repeat one."""
     known = isinstance(error, asyncpg.ClientConfigurationError) and "URI" not in str(error)
-    return Misconfigured(
-        f"the DSN cannot be read{f' ({error})' if known else ''}: it looks like "
-        "postgresql://user:password@host:5432/database, and characters such as / and @ in a "
-        "password are percent-encoded, as %2F and %40"
-    )
+    reason = f": {error}" if known else ", or a variable such as PGPORT beside it"
+    return Misconfigured(f"the DSN cannot be read{reason}")
 
 
 def _shows_pooler(error: asyncpg.PostgresError) -> bool:
@@ -111,7 +116,9 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
     if _shows_pooler(error):
         return (
             f"the DSN leads through a pooler in transaction mode ({error.args[0]}): connect with "
-            "pooled=True, or by a DSN that leads past it"
+            "pooled=True and direct_dsn (the laneway command and its server: set "
+            "DATABASE_DIRECT_URL to a URL that leads past it, or DATABASE_POOLED=true to do "
+            "without), or by a DSN that leads past it"
         )
     if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:
         # The database answers, and has no such user, password or database.

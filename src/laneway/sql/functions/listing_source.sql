@@ -72,10 +72,15 @@ begin
             and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq)
           order by x.seq %2$s limit $9)
         union all
-        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, x.attempt, x.error, x.available_at
-          from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
-                  from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
-         where %1$s$q$ else $q$
+        -- Parked: by seq too, so that the contents of no more are looked up than are shown. Those that the log no longer has
+        -- (up to its base) are older than all it has.
+        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, x.attempt, x.error, x.available_at
+           from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
+                   from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o
+                  where k.reader_id = r.reader_id and k.seq > case when b.low > l.base then b.low else 0 end and k.seq <= b.high
+                    and ($1 is null or k.partition = any ($1)) and ($2 is null or k.priority = $2) and k.attempt >= coalesce($3, 0)) x
+          where ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
+          order by x.seq %2$s limit $9)$q$ else $q$
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
            from (select m.segment, m.lane_id, m.seq, m.created_at, m.key, coalesce(v.partition, l.partition) as partition, coalesce(v.priority, l.priority) as priority, case when v.seq is null then m.lease else v.lease end as lease,
                         case when v.seq is null then m.max_attempts else v.max_attempts end as max_attempts, case when v.seq is null then m.headers else v.headers end as headers,

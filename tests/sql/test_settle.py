@@ -381,7 +381,7 @@ async def test_dead_letter_says_so_where_nobody_gave_a_reason(
     [got] = await claim(session, queue, 1)
     assert await nack(session, [got], reason=reason, dead=True) == ["dead"]
     [got] = await claim(session, queue, 1)
-    assert await move(session, queue, [got], source="processing", target="dead") != {}
+    assert await move(session, queue, [got.place], source="processing", target="dead") != {}
     letters = await session.fetch("select body::text, reason from laneway.dead_letter order by seq")
     assert [tuple(row) for row in letters] == [
         ("1", "Nacked without a reason (attempt 2 of 2)"),
@@ -398,7 +398,7 @@ async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
     assert await nack(session, got, reason="broken") == ["requeued"]
-    await move(session, queue, got, source="queued", target="dead")
+    await move(session, queue, [each.place for each in got], source="queued", target="dead")
     assert await session.fetchval("select reason from laneway.dead_letter") == "broken"
 
 

@@ -129,7 +129,18 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
         return f"a text with a NUL character, or not in UTF-8, cannot be stored ({error.sqlstate})"
     detail = getattr(error, "detail", None)
     text = f"{error.args[0]}: {detail}" if detail else str(error.args[0])
-    return f"{text} ({error.sqlstate})"
+    return f"{text} ({error.sqlstate}){_name_setting(error)}"
+
+
+def _name_setting(error: asyncpg.PostgresError) -> str:
+    """Return which setting of the role, database or server may be the cause."""
+    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        cause = "the server is a standby, or default_transaction_read_only is on"
+    elif isinstance(error, asyncpg.QueryCanceledError) and "statement timeout" in str(error):
+        cause = "statement_timeout of the role or database is too short"
+    else:
+        return ""
+    return f": {cause}. `laneway admin install` says where it is set"
 
 
 def _name(error: BaseException) -> str:

@@ -39,7 +39,7 @@ async def test_after_its_retries_a_message_is_a_dead_letter_and_its_partition_go
 
 @pytest.mark.parametrize("status", [False, "dlq"])
 async def test_a_dead_letter_says_that_no_reason_was_given(
-    queen: Queen, name: str, status: bool | str
+    queen: Queen, name: str, *, status: bool | str
 ) -> None:
     await queen.queue(name).config({"retryLimit": 0, "retryDelay": 0}).create()
     await push(queen, name, ["bad"])

@@ -157,3 +157,22 @@ async def test_parked_messages_are_found_by_time_as_the_view_shows_them(
                 if (since is None or row["created_at"] >= since)
                 and (until is None or row["created_at"] <= until)
             ]
+
+
+async def test_holders_are_asked_for_of_no_parked_message(session: Session) -> None:
+    """Who holds a message is the dearest question of a list of those that were acknowledged."""
+    queue = await create_queue(session)
+    await push(session, queue, ["1"] * FEW)
+    got = await claim(session, queue, FEW)
+    assert await ack(session, got[:5]) == []
+    await nack(session, got[5:], delay=timedelta(hours=1))
+    async with session.transaction():
+        await session.execute("set local track_functions = 'all'")
+        listed = await session.fetch(
+            "select seq from laneway.list_messages(array[$1::int], 'acknowledged')", queue.group_id
+        )
+        calls = await session.fetchval(
+            "select pg_stat_get_xact_function_calls('laneway.claim_of'::regproc)"
+        )
+    assert [row["seq"] for row in listed] == [each.seq for each in reversed(got[:5])]
+    assert calls == len(listed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -84,7 +84,12 @@ class ConnectionSettings:
     reconnect_pause: timedelta = timedelta(milliseconds=50)
     reconnect_limit: timedelta = timedelta(milliseconds=500)
     through_pooler: bool = False
-    direct_dsn: str | None = None
+    direct_dsn: str | None = field(default=None, repr=False)
+
+    @property
+    def have_sessions(self) -> bool:
+        """Whether a session can be had that is this process's own, for LISTEN and locks."""
+        return not self.through_pooler or self.direct_dsn is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +165,11 @@ class EngineSettings:
     wakeups: WakeupSettings = WakeupSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     shutdown: timedelta = timedelta(seconds=5)
+
+    def without_sessions(self) -> EngineSettings:
+        """Return these settings without what needs a session of its own: LISTEN and maintenance."""
+        return replace(
+            self,
+            wakeups=replace(self.wakeups, listen=False),
+            maintenance=replace(self.maintenance, enabled=False),
+        )

@@ -268,6 +268,48 @@ async def test_a_sweep_of_a_shared_group_adds_a_claim_of_any_lanes(connect: Conn
     assert await session.fetchval("select count(*) from laneway.claim") == 0
 
 
+async def test_what_comes_again_is_known_by_its_address_when_its_segment_is_gone(
+    connect: Connect,
+) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await make_shared(session, queue)
+    [pushed] = await session.fetch(
+        "select * from laneway.push_many(array[$1::int], array['1'::json], array['a'])", queue
+    )
+    # Nobody else is to keep the segment.
+    for name in ("default", "pool"):
+        [held] = await session.fetch(
+            "select m.* from laneway.consumer_group g cross join laneway.claim_many(g.group_id, array[1]) m"
+            " where g.queue_id = $1 and g.name = $2",
+            queue,
+            name,
+        )
+        call = "nack_many" if name == "pool" else "ack_many"
+        last = "" if name == "pool" else ", array[$3::bigint]"
+        await session.fetch(
+            f"select * from laneway.{call}(array[$1::uuid], array[$2::int], array[$3::bigint]{last})",
+            held["token"],
+            held["lane_id"],
+            held["seq"],
+        )
+    await session.execute("update laneway.policy set retention = '0', event_retention = '0'")
+    await session.execute("select laneway.rotate(true)")
+    dropped = await session.fetch("select * from laneway.retain()")
+    assert pushed["segment"] in {row[0] for row in dropped}
+    [again] = await session.fetch("select * from laneway.claim_many($1, array[1])", group)
+    assert (again["segment"], again["seq"]) == (pushed["segment"], pushed["seq"])
+    [verdict] = await session.fetch(
+        "select * from laneway.settle_stream(array[$1::int], array['its address'], array[$2::int],"
+        " array[$3::bigint], array['pool'], array[$4::uuid], array['ack'], null)",
+        again["lane_id"],
+        again["segment"],
+        again["seq"],
+        again["token"],
+    )
+    assert (verdict["outcome"], verdict["released"]) == ("completed", True)
+
+
 async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)

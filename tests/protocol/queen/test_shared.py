@@ -570,3 +570,23 @@ async def test_an_ordered_batch_with_a_part_that_failed_is_settled(
         done = await settler.post("/transaction", json=body)
         assert done.json()["success"], done.text
     assert await count_held(http, name) == 0
+
+
+async def test_a_sweep_that_fails_costs_nothing_of_what_was_claimed(
+    http: httpx.AsyncClient, name: str, shared: Shared
+) -> None:
+    for partition in "ab":
+        await add(http, name, 1, partition=partition)
+    async with block(shared.dsn, "stream_lease"):
+        popping = asyncio.ensure_future(take(http, name, partitions=2))
+        await wait_for_blocked(shared.dsn)
+        await execute(
+            shared.dsn,
+            "select pg_terminate_backend(pid) from pg_locks"
+            " where not granted and relation = 'laneway.stream_lease'::regclass",
+        )
+        [message] = await popping
+    assert (await settle_one(http, message, "completed"))["success"]
+    [other] = await take(http, name, partitions=2)
+    assert other["partition"] != message["partition"]
+    assert (await settle_one(http, other, "completed"))["success"]

@@ -52,7 +52,7 @@ begin
     seat as materialized (
       select w.i::int as i, sum(w.want) over (order by w.i) - w.want as low, sum(w.want) over (order by w.i) as high from unnest(p_wants) with ordinality w (want, i)),
     run as materialized (
-      select left(encode(sha256((v_base || r.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by r.seat) - 1)::smallint as part, r.* from (
+      select left(encode(sha256((v_base || r.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by r.seat order by v_mine.lanes[r.i]) - 1)::smallint as part, r.* from (
         select s.i as seat, p.i, min(p.seq) as first_seq, max(p.seq) as last_seq, array_agg(p.n) as positions, array_agg(p.created_at) as created_at,
                array_agg(p.max_attempts) filter (where not f.plain) as max_attempts, array_agg(p.key) filter (where not f.plain) as keys,
                array_agg(p.headers) filter (where not f.plain) as headers, array_agg(p.body) as bodies

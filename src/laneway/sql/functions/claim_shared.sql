@@ -177,8 +177,8 @@ begin
     raise exception 'a worker was stopped during its claim' using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
 
-  -- The runs of one waiter are parts of one claim: one token settles and extends all of them. positions tells where each
-  -- message of a run comes in the answer.
+  -- The runs of one waiter are parts of one claim, numbered in the order in which claims are locked: one token settles and
+  -- extends all of them. positions tells where each message of a run comes in the answer.
   v_base := gen_random_uuid()::text;
   return query
     with seat as (
@@ -190,7 +190,7 @@ begin
              with ordinality x (reader_id, lane_id, segment, seq, attempt, aside, lease, error, n)
         join seat s on x.n > s.low and x.n <= s.high),
     lock as materialized (
-      select left(encode(sha256((v_base || d.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by d.seat) - 1)::smallint as part,
+      select left(encode(sha256((v_base || d.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by d.seat order by d.lane_id, min(d.seq)) - 1)::smallint as part,
              d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, min(d.error) as error,
              min(d.seq) as first_seq, max(d.seq) as last_seq, array_agg(d.n::int order by d.seq) as positions
         from (select e.*, e.seq - row_number() over (partition by e.seat, e.reader_id, e.segment, e.attempt, e.aside, e.held order by e.seq)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tests.sql.calls import Delivery, Place
@@ -159,15 +159,16 @@ class Model:
             run.append(each)
         return run
 
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Hold what was handed out: a part for each run of one token and equal attempts."""
-        parts: dict[UUID, tuple[int, Part]] = {}
+    def deliver(
+        self, deliveries: Sequence[Delivery], numbers: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Hold what was handed out; numbers: of the claim's part that each message is in."""
+        parts: dict[tuple[UUID, int], Part] = {}
         for each in deliveries:
             message = self.messages[each.lane_id, each.seq]
-            attempt, part = parts.get(each.token, (None, None))
-            if part is None or attempt != each.attempt:
-                part = Part(each.token, in_line=message.in_line)
-                parts[each.token] = each.attempt, part
+            place = each.token, numbers[each.lane_id, each.seq]
+            part = parts.setdefault(place, Part(each.token, in_line=message.in_line))
+            assert part.in_line == message.in_line
             if self.ordered:
                 self.holders[each.lane_id] = each.token
             self.hold(message, part)

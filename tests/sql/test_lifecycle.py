@@ -190,7 +190,7 @@ class Lifecycle(RuleBasedStateMachine):
             seen = seen or message.original
             assert Content(each.partition, each.priority, each.body) == seen
             assert each.attempt == message.attempt + 1
-        model.deliver(got)
+        model.deliver(got, dict(self._list_held()))
         self.deliveries[which] += got
 
     def _live(self, which: str) -> list[Delivery]:
@@ -269,8 +269,9 @@ class Lifecycle(RuleBasedStateMachine):
         self.run(
             self.session.execute(
                 "update laneway.claim set until = clock_timestamp() - interval '1 second' "
-                "where token = $1 and pending @> $2::bigint",
+                "where token = $1 and lane_id = $2 and pending @> $3::bigint",
                 one.token,
+                one.lane_id,
                 one.seq,
             )
         )
@@ -375,16 +376,31 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _expire(self) -> None:
         given_back = 0
-        rows = self.run(self.session.fetch("select token from laneway.claim order by until"))
-        order = {row["token"]: at for at, row in enumerate(rows)}
+        order = {address: at for at, (address, _) in enumerate(self._list_held())}
         for model in self.models.values():
             overdue = dict.fromkeys(
                 m.hold for m in model.messages.values() if m.hold is not None and not m.hold.live
             )
-            for part in sorted(overdue, key=lambda each: order[each.token]):
+            ends = {
+                part: min(
+                    order[m.lane_id, m.seq] for m in model.messages.values() if m.hold is part
+                )
+                for part in overdue
+            }
+            for part in sorted(overdue, key=ends.__getitem__):
                 if model.find(lambda m, at=part: m.hold is at):  # type: ignore[misc]
                     given_back += model.expire(part)
         assert self.run(calls.expire(self.session)) == given_back
+
+    def _list_held(self) -> list[tuple[tuple[int, int], int]]:
+        """Return the lane and seq of all that is in hand, and its part, in the order it ends."""
+        rows = self.run(
+            self.session.fetch(
+                "select c.lane_id, s.seq, c.part from laneway.claim c cross join unnest(c.pending) r "
+                "cross join generate_series(lower(r), upper(r) - 1) s (seq) order by c.until"
+            )
+        )
+        return [((row["lane_id"], row["seq"]), row["part"]) for row in rows]
 
     def _hasten(self) -> None:
         """Let an hour pass for whatever waits, and for nothing else."""

@@ -187,6 +187,129 @@ async def test_of_two_messages_with_one_key_a_lease_settles_the_one_it_holds(
     assert await list_held() is None
 
 
+async def make_shared(session: Session, queue: int) -> int:
+    group: int = await session.fetchval("select laneway.create_group('stream', 'pool', false)")
+    await session.execute("update laneway.queue set backoff = '0' where queue_id = $1", queue)
+    return group
+
+
+async def list_tokens(session: Session, group: int, *wants: int) -> dict[int, set[Any]]:
+    """Claim; return the tokens of each waiter's runs."""
+    tokens: dict[int, set[Any]] = {}
+    for row in await session.fetch("select * from laneway.claim_runs($1, $2)", group, wants):
+        tokens.setdefault(row["waiter"], set()).add(row["token"])
+    return tokens
+
+
+@pytest.mark.parametrize("special", ["", "failed", "rotated", "both"])
+async def test_what_a_waiter_gets_of_several_lanes_is_one_claim_of_its_own(
+    connect: Connect, special: str
+) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await make_shared(session, queue)
+    for partition in "abc":
+        await push(session, queue, partition, *map(str, range(4)))
+    if special in ("failed", "both"):
+        rows = await session.fetch("select * from laneway.claim_many($1, array[5])", group)
+        outcomes = await session.fetch(
+            "select * from laneway.nack_many($1, $2, $3)",
+            *([row[name] for row in rows] for name in ("token", "lane_id", "seq")),
+        )
+        assert {row["outcome"] for row in outcomes} == {"requeued"}
+    if special in ("rotated", "both"):
+        await session.execute("select laneway.rotate(true)")
+    for partition in "cde":
+        await push(session, queue, partition, *map(str, range(4, 8)))
+    tokens = await list_tokens(session, group, 8, 0, 8, 8)
+    assert [len(tokens[waiter]) for waiter in (0, 2, 3)] == [1, 1, 1]
+    assert len(set.union(*tokens.values())) == 3
+    held = await session.fetch(
+        "select token, count(*) as parts, sum(laneway.size_of(pending)) as messages"
+        " from laneway.claim group by token"
+    )
+    assert [row["messages"] for row in held] == [8, 8, 8]
+    assert max(row["parts"] for row in held) > 1
+
+
+async def test_a_sweep_of_a_shared_group_adds_a_claim_of_any_lanes(connect: Connect) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await make_shared(session, queue)
+    for partition in "ab":
+        await push(session, queue, partition, *map(str, range(4)))
+    first = await session.fetch("select * from laneway.claim_many($1, array[3])", group)
+    rows = await session.fetch(
+        "select * from laneway.widen_lease($1, $2, $3, 10, 1)",
+        group,
+        first[0]["token"],
+        first[0]["lane_id"],
+    )
+    assert sum(len(row["bodies"]) for row in rows) == 5
+    [lease] = {row["lease"] for row in rows}
+    tokens = await session.fetchval("select laneway.lease_tokens($1)", lease)
+    assert len(tokens) == 2
+    assert set(tokens) == {first[0]["token"], rows[0]["token"]}
+    [extended] = await session.fetch(
+        "select * from laneway.extend_leases(array[$1::uuid], array[interval '1 hour'])", lease
+    )
+    assert extended["renewed"] == 2
+    named = [(row["lane_id"], row["key"]) for row in first]
+    named += [(row["lane_id"], key) for row in rows for key in row["keys"]]
+    outcomes = await session.fetch(
+        "select * from laneway.settle_stream($1, $2, null, null, $3, $4, $5, null)",
+        [lane for lane, _ in named],
+        [key for _, key in named],
+        ["pool"] * len(named),
+        [lease] * len(named),
+        ["ack"] * len(named),
+    )
+    assert [row["outcome"] for row in outcomes] == ["completed"] * 8
+    assert await session.fetchval("select count(*) from laneway.claim") == 0
+
+
+async def test_what_comes_again_is_known_by_its_address_when_its_segment_is_gone(
+    connect: Connect,
+) -> None:
+    session = await connect()
+    queue = await make_stream(session)
+    group = await make_shared(session, queue)
+    [pushed] = await session.fetch(
+        "select * from laneway.push_many(array[$1::int], array['1'::json], array['a'])", queue
+    )
+    # Nobody else is to keep the segment.
+    for name in ("default", "pool"):
+        [held] = await session.fetch(
+            "select m.* from laneway.consumer_group g cross join laneway.claim_many(g.group_id, array[1]) m"
+            " where g.queue_id = $1 and g.name = $2",
+            queue,
+            name,
+        )
+        call = "nack_many" if name == "pool" else "ack_many"
+        last = "" if name == "pool" else ", array[$3::bigint]"
+        await session.fetch(
+            f"select * from laneway.{call}(array[$1::uuid], array[$2::int], array[$3::bigint]{last})",
+            held["token"],
+            held["lane_id"],
+            held["seq"],
+        )
+    await session.execute("update laneway.policy set retention = '0', event_retention = '0'")
+    await session.execute("select laneway.rotate(true)")
+    dropped = await session.fetch("select * from laneway.retain()")
+    assert pushed["segment"] in {row[0] for row in dropped}
+    [again] = await session.fetch("select * from laneway.claim_many($1, array[1])", group)
+    assert (again["segment"], again["seq"]) == (pushed["segment"], pushed["seq"])
+    [verdict] = await session.fetch(
+        "select * from laneway.settle_stream(array[$1::int], array['its address'], array[$2::int],"
+        " array[$3::bigint], array['pool'], array[$4::uuid], array['ack'], null)",
+        again["lane_id"],
+        again["segment"],
+        again["seq"],
+        again["token"],
+    )
+    assert (verdict["outcome"], verdict["released"]) == ("completed", True)
+
+
 async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import inspect
 
 from laneway.server.errors import InvalidInput, Issue, MalformedBody
 from laneway.server.operations import B, P
@@ -30,14 +31,20 @@ _CODES = (
 
 
 class BodyDecoder(Generic[B]):
+    """Decodes bodies; all that it returns is UTF-8, also what it returns as raw JSON."""
+
     def __init__(self, kind: type[B], *, optional: bool = False) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._optional = optional
+        # msgspec looks at the text of what it decodes only.
+        self._checks_text = _has_raw_part(inspect.type_info(kind))
 
     def decode(self, body: bytes) -> B:
         if not body and self._optional:
             body = b"{}"
         try:
+            if self._checks_text and not body.isascii():
+                body.decode()
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
             raise InvalidInput([read_issue(str(error))]) from None
@@ -74,6 +81,37 @@ class ParametersDecoder(Generic[P]):
             return msgspec.convert(values, self._kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidInput([read_issue(str(error))]) from None
+
+
+def _has_raw_part(kind: Any) -> bool:
+    """Return whether a value of this kind may have raw JSON in it."""
+    seen: set[type[Any]] = set()
+    left = [kind]
+    while left:
+        each = left.pop()
+        match each:
+            case inspect.RawType():
+                return True
+            case (
+                inspect.StructType(cls=cls, fields=fields)
+                | inspect.DataclassType(cls=cls, fields=fields)
+                | inspect.NamedTupleType(cls=cls, fields=fields)
+                | inspect.TypedDictType(cls=cls, fields=fields)
+            ) if cls not in seen:
+                seen.add(cls)
+                left += [field.type for field in fields]
+            case inspect.UnionType(types=kinds) | inspect.TupleType(item_types=kinds):
+                left += kinds
+            case (
+                inspect.ListType(item_type=item)
+                | inspect.VarTupleType(item_type=item)
+                | inspect.DictType(value_type=item)
+                | inspect.Metadata(type=item)
+            ):
+                left.append(item)
+            case _:
+                pass
+    return False
 
 
 def read_issue(text: str) -> Issue:

@@ -132,3 +132,16 @@ async def test_without_the_right_key_messages_are_listed_without_their_payload(
     assert (await blind.get(path)).json()["sealed"]
     shown = (await http.get(path)).json()
     assert (shown["data"], shown["sealed"]) == ("secret", False)
+
+
+async def test_bytes_that_are_no_text_are_not_sealed(http: httpx.AsyncClient, name: str) -> None:
+    await http.post("/configure", json={"queue": name, "options": {"encryptionEnabled": True}})
+    item = b'{"queue":"%b","payload":"\xff"}' % name.encode()
+    for path, body in (
+        ("/push", b'{"items":[%b]}' % item),
+        ("/transaction", b'{"operations":[{"type":"push","items":[%b]}]}' % item),
+    ):
+        answer = await http.post(path, content=body)
+        assert answer.status_code == 400, (path, answer.text)
+        assert "Malformed JSON" in answer.json()["error"]
+    assert (await http.get(f"/pop/queue/{name}")).status_code == 204

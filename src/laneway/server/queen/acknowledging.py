@@ -265,11 +265,14 @@ class Acknowledging:
 def _list_runs(parts: Sequence[Part]) -> Runs:
     """Return a run for each part where all come in order, and none twice; else as many as it takes."""
     runs = Runs([], [], [], [])
+    named: set[tuple[Token, str]] = set()
     for part in parts:
         first, last = part.seqs[0], part.seqs[-1]
-        if part.seqs != list(range(first, last + 1)) or part.token in runs.tokens:
+        held = (part.token, part.lane)
+        if part.seqs != list(range(first, last + 1)) or held in named:
             receipts = (Receipt(p.token, int(p.lane), seq) for p in parts for seq in p.seqs)
             return make_runs(list(dict.fromkeys(receipts)))
+        named.add(held)
         runs.begin(part.token, int(part.lane), first)
         runs.last[-1] = last
     return runs

@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.engine.handouts import arrange, list_attempts
 from laneway.server.answers import encode
-from laneway.server.queen.leases import Lease, Run
+from laneway.server.queen.leases import Lease
 from laneway.server.queen.pushing import Headers
 from laneway.server.queen.wire import quote_all, show_group, show_lane_address
 
@@ -65,7 +65,7 @@ class Delivering:
         tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
         known = Lease(queue, group, {}, {})
         messages = arrange(handouts, [self._show(known, handout, tail) for handout in handouts])
-        if lease is not None and known.runs:
+        if lease is not None:
             self._leases.remember(lease, known)
         first = handouts[0]
         return (
@@ -75,7 +75,7 @@ class Delivering:
         ).encode()
 
     def _show(self, known: Lease, handout: Handout, tail: str) -> list[str]:
-        """Return the messages of one claim, which are of one lane and segment."""
+        """Return the messages of one run, which are of one lane and segment."""
         lane, partition, first = handout.lane, handout.partition, handout.first
         start = show_lane_address(handout.segment, lane)
         count = len(handout.bodies)
@@ -84,10 +84,7 @@ class Delivering:
         names = addresses
         if handout.keys:
             names = [key or own for key, own in zip(handout.keys, addresses, strict=True)]
-        seqs = dict(zip(names, range(first, first + count), strict=True))
-        if len(seqs) == count:
-            # Where two are called alike, the database tells them apart.
-            known.runs[str(lane)] = Run(handout.token, seqs)
+        known.hold(str(lane), handout.token, names, first)
         known.partitions[str(lane)] = partition
         tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'
         times = encode(handout.created_at).decode()[1:-1].split(",")

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.domain.messages import Token
 
 # Beyond so many messages the oldest leases are forgotten.
@@ -23,11 +25,35 @@ class Run(NamedTuple):
     seqs: dict[str, int]
 
 
+# Of a lane that only the database can tell the messages of.
+_UNCLEAR = Run("", {})
+
+
 class Lease(NamedTuple):
+    """What one pop was answered with; a lane may come in several runs of one token or of several."""
+
     queue: str
     group: str
     runs: dict[str, Run]
     partitions: dict[str, str]
+
+    def hold(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
+        """Add the messages from `first` on.
+
+        Where two in the lane are called alike, or its runs have tokens of their own, it is the
+        database that tells them apart.
+        """
+        seqs = dict(zip(names, range(first, first + len(names)), strict=True))
+        if len(seqs) < len(names):
+            self.runs[lane] = _UNCLEAR
+        elif lane not in self.runs:
+            self.runs[lane] = Run(token, seqs)
+        else:
+            held, known = self.runs[lane]
+            if held == token and known.keys().isdisjoint(seqs):
+                known.update(seqs)
+            else:
+                self.runs[lane] = _UNCLEAR
 
 
 class Leases:
@@ -42,6 +68,10 @@ class Leases:
         return self._messages
 
     def remember(self, lease_id: str, lease: Lease) -> None:
+        for lane in [lane for lane, run in lease.runs.items() if run is _UNCLEAR]:
+            del lease.runs[lane]
+        if not lease.runs:
+            return
         self._leases[lease_id] = lease
         self._messages += _size(lease)
         while self._messages > self._limit and len(self._leases) > 1:

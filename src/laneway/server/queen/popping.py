@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import GroupNotFound, NotFound, QueueNotFound
-from laneway.domain.streams import ENCRYPTED
+from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNotFound
+from laneway.domain.streams import ENCRYPTED, Swept
 from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
 from laneway.server.metrics import Traffic
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
     from laneway.server.queen.delivering import Delivering
     from laneway.server.queen.vault import Vault
+
+logger = logging.getLogger(__name__)
 
 NOTHING = Answer(204)
 NO_WAIT = timedelta(0)
@@ -153,21 +156,13 @@ class Popping:
         broker = call.service.broker
         group = read_group(wanted.consumer_group)
         lease = str(handouts[0].token)
-        left = wanted.most - count_messages(handouts)
         # Those who left it to us and had to wait got all there was.
         wide = wanted.partitions is not None or not taken.waited
-        if sweep and left > 0 and wanted.lanes > 1 and wide:
+        if sweep and wide and wanted.lanes > 1 and count_messages(handouts) < wanted.most:
             try:
-                more = await broker.sweep(
-                    taken.queue,
-                    group,
-                    handouts[0],
-                    want=left,
-                    lanes=wanted.lanes - 1,
-                    lease=wanted.lease,
-                )
+                more = await _sweep(broker, taken.queue, handouts, wanted=wanted)
             except NotFound:
-                return NOTHING  # the queue or the group was deleted, and with it what was taken
+                return NOTHING  # the queue or the group was deleted, and with it what was claimed
             if more.lease is not None:
                 handouts += more.handouts
                 lease = str(more.lease)
@@ -331,7 +326,7 @@ async def _claim(
             wait=wait,
             lease=wanted.lease,
             partition=partition,
-            # The token is the lease, and that is renewed as a whole.
+            # One token for all it gets, and for nobody else: the token is the lease.
             apart=True,
         )
 
@@ -342,6 +337,24 @@ async def _claim(
         return await claim()
     except GroupNotFound:
         return []  # deleted again meanwhile
+
+
+async def _sweep(broker: Broker, queue: str, handouts: Sequence[Handout], *, wanted: Pop) -> Swept:
+    """Add more partitions to what was claimed; none where that fails: the claim is answered."""
+    try:
+        return await broker.sweep(
+            queue,
+            read_group(wanted.consumer_group),
+            handouts[0],
+            want=wanted.most - count_messages(handouts),
+            lanes=wanted.lanes - 1,
+            lease=wanted.lease,
+        )
+    except NotFound:
+        raise
+    except LanewayError as error:
+        logger.warning("cannot add partitions to a pop of queue %s: %s", queue, error)
+        return Swept(None, ())
 
 
 async def _claim_if_there(

@@ -12,7 +12,6 @@ from laneway.domain.errors import QueueNotFound
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.streams import ENCRYPTED
 from laneway.server.answers import Answer, encode
-from laneway.server.errors import MalformedBody
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import make_settings, name_parts
@@ -139,13 +138,10 @@ class Pushing:
         encrypted = guards & ENCRYPTED > 0
         if item.trace_id is not None or subject is not None or encrypted:
             headers = encode(Headers(item.trace_id, subject, encrypted)).decode()
-        try:
-            if encrypted:
-                body = self._vault.seal(bytes(item.payload), queue=item.queue)
-            else:
-                body = str(item.payload, "utf-8")
-        except UnicodeDecodeError:
-            raise MalformedBody("the request's body is not JSON") from None
+        if encrypted:
+            body = self._vault.seal(bytes(item.payload), queue=item.queue)
+        else:
+            body = str(item.payload, "utf-8")
         return OutgoingMessage(
             body, item.partition or DEFAULT_PARTITION, 0, None, item.transaction_id, headers
         )

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.domain.messages import MessageChanges
 from laneway.server.answers import Answer, answer_json
-from laneway.server.errors import InvalidInput, Issue, MalformedBody
+from laneway.server.errors import InvalidInput, Issue
 from laneway.server.operations import Operation, Role, every_queue
 from laneway.server.rest.holding import locate
 from laneway.server.rest.objects import show_message
@@ -231,10 +231,7 @@ def _read_changes(body: Edit, settings: ServerSettings) -> MessageChanges:
     if body.type is not UNSET:
         changes["partition"] = body.type
     if body.payload is not UNSET:
-        try:
-            changes["body"] = str(body.payload, "utf-8")
-        except UnicodeDecodeError:
-            raise MalformedBody("Malformed JSON in request body") from None
+        changes["body"] = str(body.payload, "utf-8")
     if body.priority is not UNSET:
         highest = settings.priority_levels - 1
         if body.priority > highest:

@@ -42,10 +42,14 @@ begin
         cross join lateral unnest(v_missed * int8multirange(int8range(u.first_seq, u.last_seq, '[]'))) r (range)
        where u.token = v_item.token and u.lane_id = v_item.lane_id;
   end loop;
-  insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since)
-  select laneway.current_segment(true), v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
-         c.attempt, c.token, c.consumer, c.claimed_at
+  insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,
+                             token, consumer, since, part_first, part_last, part_token, part_consumer, part_since)
+  select laneway.current_segment(true), v_now, 'acked', c.queue_id, c.group_id, c.lane_id, c.segment, min(lower(r.range)), max(upper(r.range)) - 1, c.attempt,
+         case when count(*) = 1 then (array_agg(c.token))[1] end, case when count(*) = 1 then min(c.consumer) end, case when count(*) = 1 then min(c.claimed_at) end,
+         case when count(*) > 1 then array_agg(lower(r.range)) end, case when count(*) > 1 then array_agg(upper(r.range) - 1) end,
+         case when count(*) > 1 then array_agg(c.token) end, case when count(*) > 1 then array_agg(c.consumer) end, case when count(*) > 1 then array_agg(c.claimed_at) end
     from unnest(v_settled) c
     cross join lateral unnest(c.pending) r (range)
-   where c.queue_id is not null;
+   where c.queue_id is not null
+   group by c.queue_id, c.group_id, c.lane_id, c.segment, c.attempt;
 end $$;

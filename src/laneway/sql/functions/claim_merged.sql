@@ -2,6 +2,7 @@
 -- among what is read. Does it all, or nothing and answers no row: where something is delayed or has a lease of its
 -- own, where a reader has gaps ahead or stands in an older segment, or where there is less than p_wanted and
 -- p_all_here does not say that these lanes are all there is.
+-- The runs of one waiter are parts of one claim.
 -- Arguments as claim_runs found them out; the answer is claim_runs'. Locks: the readers' advisory locks. Errors: none.
 create or replace function laneway.claim_merged(
   p_group_id int, p_queue_id int, p_wants int[], p_leases interval[], p_consumers text[], p_lease interval, p_record_events boolean,
@@ -51,7 +52,7 @@ begin
     seat as materialized (
       select w.i::int as i, sum(w.want) over (order by w.i) - w.want as low, sum(w.want) over (order by w.i) as high from unnest(p_wants) with ordinality w (want, i)),
     run as materialized (
-      select left(encode(sha256((v_base || row_number() over ())::bytea), 'hex'), 32)::uuid as token, r.* from (
+      select left(encode(sha256((v_base || r.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by r.seat order by v_mine.lanes[r.i]) - 1)::smallint as part, r.* from (
         select s.i as seat, p.i, min(p.seq) as first_seq, max(p.seq) as last_seq, array_agg(p.n) as positions, array_agg(p.created_at) as created_at,
                array_agg(p.max_attempts) filter (where not f.plain) as max_attempts, array_agg(p.key) filter (where not f.plain) as keys,
                array_agg(p.headers) filter (where not f.plain) as headers, array_agg(p.body) as bodies
@@ -62,8 +63,8 @@ begin
     left_behind as (
       delete from laneway.progress where ctid = any (array(select distinct v_at.places[r.i] from run r))),
     claimed as (
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
-      select r.token, v_mine.readers[r.i], p_group_id, v_mine.lanes[r.i], v_at.segment, r.first_seq, r.last_seq, int8multirange(int8range(r.first_seq, r.last_seq, '[]')), 1, false,
+      insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, queue_id)
+      select r.token, r.part, v_mine.readers[r.i], p_group_id, v_mine.lanes[r.i], v_at.segment, r.first_seq, r.last_seq, int8multirange(int8range(r.first_seq, r.last_seq, '[]')), 1, false,
              v_now, v_now + coalesce(p_leases[r.seat], p_lease), p_consumers[r.seat], case when p_record_events then p_queue_id end from run r),
     recorded as (
       insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt,

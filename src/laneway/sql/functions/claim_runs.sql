@@ -3,7 +3,7 @@
 -- message's own lease, else the queue's. p_alone: this call is the whole transaction, which commits asynchronously where
 -- the group's claims need not survive a crash (durable_claims). p_shared: waiters with the same lease and consumer may hold what
 -- they get by one claim, which is cheaper; then whoever settles or extends must name the messages meant.
--- Answers a row for each claim, that is for a run of one lane: its messages are first_seq, first_seq + 1, … in the
+-- Answers a row for each run of one lane; all runs of one waiter have one token. A run's messages are first_seq, first_seq + 1, … in the
 -- arrays' order. They are for waiter (0-based) and, if they are more than it wanted, for those after it. positions, where
 -- not null, ranks each message among all that were handed out in the call, and the waiters get them in that order; else several
 -- runs for one waiter are to be merged by age. An array that would hold only nulls may be null; attempts, where not null, goes before attempt; errors, where not null, tells why each failed the last time.

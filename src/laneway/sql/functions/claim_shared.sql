@@ -10,6 +10,7 @@ as $$
 declare
   v_group record;
   v_now timestamptz := clock_timestamp();
+  v_base text;                           -- of the tokens
   v_left int;
   v_below int := 32768;
   v_level int;
@@ -176,7 +177,9 @@ begin
     raise exception 'a worker was stopped during its claim' using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
 
-  -- A claim is a run of one lane: positions tells where each of its messages comes in the answer.
+  -- The runs of one waiter are parts of one claim, numbered in the order in which claims are locked: one token settles and
+  -- extends all of them. positions tells where each message of a run comes in the answer.
+  v_base := gen_random_uuid()::text;
   return query
     with seat as (
       select w.i, sum(w.want) over (order by w.i) - w.want as low, sum(w.want) over (order by w.i) as high
@@ -187,14 +190,15 @@ begin
              with ordinality x (reader_id, lane_id, segment, seq, attempt, aside, lease, error, n)
         join seat s on x.n > s.low and x.n <= s.high),
     lock as materialized (
-      select gen_random_uuid() as token, d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, min(d.error) as error,
+      select left(encode(sha256((v_base || d.seat)::bytea), 'hex'), 32)::uuid as token, (row_number() over (partition by d.seat order by d.lane_id, min(d.seq)) - 1)::smallint as part,
+             d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, min(d.error) as error,
              min(d.seq) as first_seq, max(d.seq) as last_seq, array_agg(d.n::int order by d.seq) as positions
         from (select e.*, e.seq - row_number() over (partition by e.seat, e.reader_id, e.segment, e.attempt, e.aside, e.held order by e.seq)
                        + case when e.aside then e.n * 1000000 else 0 end as island from dealt e) d
        group by d.seat, d.reader_id, d.lane_id, d.segment, d.attempt, d.aside, d.held, d.island),
     claimed as (
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
-      select k.token, k.reader_id, p_group_id, k.lane_id, k.segment, k.first_seq, k.last_seq, int8multirange(int8range(k.first_seq, k.last_seq, '[]')),
+      insert into laneway.claim (token, part, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
+      select k.token, k.part, k.reader_id, p_group_id, k.lane_id, k.segment, k.first_seq, k.last_seq, int8multirange(int8range(k.first_seq, k.last_seq, '[]')),
              k.attempt, k.aside, v_now, v_now + k.held, p_consumers[k.seat], k.error, case when v_group.record_events then v_group.queue_id end
         from lock k),
     recorded as (

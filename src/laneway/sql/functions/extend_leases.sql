@@ -1,12 +1,12 @@
--- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and how many claims
--- it was given to; null and 0 where nothing is held in time. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
+-- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and of how many lanes
+-- it holds something; null and 0 where nothing is held in time. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
   v_token uuid;
-  v_rows int;
+  v_lanes int[];
 begin
   if cardinality(p_durations) is distinct from cardinality(p_leases) or array_position(p_durations, null) is not null then
     raise exception 'leases and durations must be as many, and no duration null' using errcode = 'LW422';
@@ -21,12 +21,13 @@ begin
     order by c.lane_id, c.token, c.part for update;
   for i in 1..coalesce(cardinality(p_leases), 0) loop
     idx := i - 1;
-    renewed := 0;
+    v_lanes := '{}';
     foreach v_token in array laneway.lease_tokens(p_leases[i]) loop
-      update laneway.claim set until = v_now + p_durations[i] where token = v_token and (until > v_now) is true;
-      get diagnostics v_rows = row_count;
-      renewed := renewed + v_rows;
+      with held as (
+        update laneway.claim set until = v_now + p_durations[i] where token = v_token and (until > v_now) is true returning lane_id)
+      select v_lanes || coalesce(array_agg(distinct h.lane_id), '{}') into v_lanes from held h;
     end loop;
+    renewed := (select count(distinct u.lane_id) from unnest(v_lanes) u (lane_id));
     until := case when renewed > 0 then v_now + p_durations[i] end;
     return next;
   end loop;

@@ -18,15 +18,19 @@ begin
     perform laneway.refuse_times(p_delays);
   end if;
   for v_item in
-    select u.token, u.lane_id, u.seq, u.n, p_reasons[u.n] as reason, p_delays[u.n] as delay, p_dead[u.n] as dead
+    select u.token, u.lane_id, u.seq, u.n, o.reader_id, p_reasons[u.n] as reason, p_delays[u.n] as delay, p_dead[u.n] as dead
       from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
-      left join lateral (select g.ordered from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id where c.token = u.token limit 1) o on true
+      left join lateral (select c.reader_id, g.ordered from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id
+                          where c.token = u.token and c.lane_id = u.lane_id limit 1) o on true
      -- In ordered groups the last first, since all behind a message goes back with it; else as they will come again.
      order by u.lane_id, u.token, case when o.ordered then - greatest(u.seq, 0) else u.seq end, u.n
   loop
     idx := v_item.n - 1;
     outcome := 'lost';
-    v_part := (select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true and c.pending @> v_item.seq);
+    -- By its place, as in claim_of: a claim may have thousands of parts.
+    v_part := (select k.part from (select c.token, c.part, c.pending, c.until from laneway.claim c
+                                    where c.reader_id = v_item.reader_id and c.first_seq between greatest(v_item.seq, 0) - 10000 and v_item.seq order by c.first_seq desc offset 0) k
+                where k.token = v_item.token and k.pending @> v_item.seq and (k.until > v_now) is true limit 1);
     if v_part is not null then
       select g.outcome into outcome
         from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case v_item.dead when true then 'dead' when false then 'again' else 'retry' end,

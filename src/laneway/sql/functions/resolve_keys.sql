@@ -50,6 +50,12 @@ begin
     select m.segment, m.seq into segment, seq from laneway.message m
      where m.segment = p_segments[idx + 1] and m.lane_id = p_lanes[idx + 1] and m.seq = p_seqs[idx + 1] and m.key is null;
     if segment is null then
+      -- It may have outlived its segment.
+      select c.segment, v.seq into segment, seq
+        from laneway.revision v cross join lateral laneway.claim_of(v.reader_id, v.seq) c
+       where v.reader_id = p_readers[idx + 1] and v.seq = p_seqs[idx + 1] and v.key is null and c.segment = p_segments[idx + 1];
+    end if;
+    if segment is null then
       select k.segment, k.seq into segment, seq
         from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
         join laneway.dedup_key k on k.queue_id = l.queue_id and k.scope = case when q.dedup_scope = 'partition' then l.partition else '' end and k.key = p_keys[idx + 1]

@@ -3,8 +3,8 @@
 -- 'dead'. Answers each item's outcome: 'completed', 'requeued', 'dead'; 'noop' (an ack of what the group has passed
 -- already), 'committed' (anything else of it); 'unresolved' (there is no such message), 'unleased' (nobody holds it, and no
 -- lease was named), 'lease' (the lease does not hold it in time). One item that its lease does not hold has all items of
--- that lease refused. What is refused changes nothing. With a message that is given back goes what the claim holds
--- behind it, its attempt unspent. released: nothing is left of the claim.
+-- that lease refused. What is refused changes nothing. In ordered groups, with a message that is given back goes what the
+-- claim holds behind it, its attempt unspent. released: the lease's claim holds nothing of the lane any more.
 -- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action, arrays that do not fit.
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[])
@@ -88,9 +88,10 @@ begin
     -- Whoever gives a message back is done with what came after it too, also where that message is dead now.
     for v_item in
       select c.token, c.lane_id, array_agg(s.s order by s.s) as seqs
-        from (select v_tokens[u.n] as token, min(v_places[u.n]) as first from unnest(v_nacks) u (n)
-               where v_outcomes[u.n] = 'dead' and p_actions[u.n] = 'retry' group by 1) d
-        cross join lateral (select o.token, o.lane_id, o.pending from laneway.claim o where o.token = d.token offset 0) c
+        from (select v_tokens[u.n] as token, p_lanes[u.n] as lane_id, min(v_places[u.n]) as first from unnest(v_nacks) u (n)
+               where v_outcomes[u.n] = 'dead' and p_actions[u.n] = 'retry' group by 1, 2) d
+        cross join lateral (select o.token, o.lane_id, o.pending from laneway.claim o join laneway.consumer_group g on g.group_id = o.group_id and g.ordered
+                             where o.token = d.token and o.lane_id = d.lane_id offset 0) c
         cross join lateral unnest(c.pending) r (range) cross join lateral generate_series(lower(r.range), upper(r.range) - 1) s (s)
        where s.s > d.first group by c.token, c.lane_id order by c.lane_id
     loop
@@ -98,6 +99,6 @@ begin
     end loop;
   end if;
   return query
-    select u.n::int - 1, u.outcome, u.token is not null and not exists (select from laneway.claim c where c.token = u.token)
-      from unnest(v_outcomes, v_tokens) with ordinality u (outcome, token, n) order by u.n;
+    select u.n::int - 1, u.outcome, u.token is not null and not exists (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id)
+      from unnest(v_outcomes, v_tokens, p_lanes) with ordinality u (outcome, token, lane_id, n) order by u.n;
 end $$;

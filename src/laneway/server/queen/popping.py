@@ -15,7 +15,7 @@ from laneway.domain.streams import ENCRYPTED
 from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
 from laneway.server.queen.wire import (
     LONGEST,
@@ -29,6 +29,7 @@ from laneway.server.queen.wire import (
     read_moment,
     refuse,
 )
+from laneway.server.reach import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -305,7 +306,7 @@ class Popping:
                 parameters=PopAny,
                 answers={200: Popped, 204: None},
                 role=Role.WRITE,
-                reach=no_queue,
+                reach=filtered,
                 tag="streams",
             ),
         )

@@ -10,7 +10,8 @@ from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import filtered
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.wire import Message, MessageObject, QueueName
@@ -161,7 +162,7 @@ OPERATIONS = (
         summary="Count messages by state, and say how large they are",
         answers={200: QueueMetrics},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="monitoring",
     ),
     Operation(

@@ -27,7 +27,7 @@ async def world(server: str) -> AsyncIterator[World]:
         rows = await asyncpg.connect(dsn)
         try:
             async with (
-                run_laneway(dsn, SECRET_KEY=OWNER) as running,
+                run_laneway(dsn, SECRET_KEY=OWNER, QUEEN_ENCRYPTION_KEY="ab" * 32) as running,
                 httpx.AsyncClient(base_url=running.url, timeout=30) as client,
                 Broker(dsn, quiet) as broker,
             ):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tests.protocol.access.world import Target
 
-    Example = Callable[[Target], Awaitable["Ask"]]
+Example: TypeAlias = "Callable[[Target], Awaitable[Ask]]"
 
 OLD, LATE = "2001-01-01T00:00:00Z", "2101-01-01T00:00:00Z"
 
@@ -427,8 +427,9 @@ plain("streams GET /consumer-groups/{group}", lambda _: Ask(path={"group": "__QU
 
 
 async def group(target: Target) -> str:
-    await target.broker.subscribe(target.name, "others", start="all")
-    return "others"
+    name = f"others-{target.queue_id}"
+    await target.broker.subscribe(target.name, name, start="all")
+    return name
 
 
 @example("streams DELETE /consumer-groups/{group}")

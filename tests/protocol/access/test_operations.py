@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
@@ -20,8 +21,11 @@ from tests.protocol.access.examples import EXAMPLES, Ask
 from tests.protocol.access.world import KEYS, Ghost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import httpx
 
+    from tests.protocol.access.examples import Example
     from tests.protocol.access.world import Target, World
 
 in_session = pytest.mark.asyncio(loop_scope="session")
@@ -44,6 +48,7 @@ OUTCOMES = {
 NAMING = {"queueName", "queue_name", "queue"}
 # What passes by itself.
 PASSING = re.compile(r"timestamp|time|from|to|lagSeconds|maxTimeLag|oldest", re.IGNORECASE)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # It never ends: tests/protocol/access/test_events.py.
 STREAM = "rest GET /queue/events"
 
@@ -98,6 +103,18 @@ def test_only_what_tells_nothing_is_open_to_everybody() -> None:
     }
 
 
+def test_what_asks_nobody_for_a_queue_is_little() -> None:
+    kinds = {name: declared.kind for name, declared in DECLARED.items() if declared.role}
+    assert {name for name, kind in kinds.items() if kind is Kind.NOTHING} == {
+        "rest GET /queue/config",
+        "library POST /ping",
+    }
+    assert {name for name, kind in kinds.items() if kind is Kind.TOKEN} == {
+        *(f"library POST /{name}" for name in ("ack", "ack_results", "nack", "release", "extend")),
+        "streams POST /lease/{leaseId}/extend",
+    }
+
+
 def test_what_removes_or_hides_takes_an_admin() -> None:
     """By the words of the operations: whoever adds one has to decide."""
     words = re.compile(
@@ -114,42 +131,19 @@ def test_what_removes_or_hides_takes_an_admin() -> None:
 @pytest.mark.parametrize("name", NAMES)
 async def test_callers_get_what_is_declared(world: World, name: str) -> None:
     declared, make = DECLARED[name], EXAMPLES[name]
+    writes = declared.role in {Role.WRITE, Role.ADMIN}
     target = await world.make()
     ask = await make(target)
     before = await look(target, ask)
-    admitted = []
     for caller in CALLERS:
-        match expect(declared, caller):
-            case "unknown":
-                answer = await send(world, declared, ask, caller)
-                assert answer.status_code == (403 if declared.is_sqs else 401), answer.text
-            case "refused":
-                answer = await send(world, declared, ask, caller)
-                assert answer.status_code == 403, (caller, answer.text)
-                tells_nothing(answer, target, ask)
-                if declared.kind in {Kind.NAMED, Kind.NAMED_OR_FILTERED}:
-                    missing = target.name.replace("secret", "nowhere")
-                    other = await send(world, declared, rename(ask, target, missing), caller)
-                    assert other.status_code == answer.status_code
-                    assert other.text.replace(missing, target.name) == answer.text
-            case "hidden":
-                answer = await send(world, declared, ask, caller)
-                tells_nothing(answer, target, ask)
-                ghost = Ghost(world)
-                other = await send(world, declared, await make(ghost), caller)
-                assert answer.status_code == other.status_code, (caller, answer.text, other.text)
-                assert same(answer, target) == same(other, ghost), caller
-            case "filtered":
-                answer = await send(world, declared, ask, caller)
-                # A group in no queue that is shown is none.
-                absent = caller == "limited-to-none" and answer.status_code == 404
-                assert answer.is_success or absent, (caller, answer.text)
-                tells_nothing(answer, target, ask)
-            case "done":
-                admitted.append(caller)
+        if expect(declared, caller) != "done":
+            await keep_out(world, declared, ask, target, caller=caller, make=make)
+        elif declared.kind is Kind.TOKEN:
+            forged = change(ask, lambda text: UUID.sub(str(uuid4()), text))
+            tells_nothing(await send(world, declared, forged, caller), target, ask)
         assert await look(target, ask) == before, caller
+    admitted = [caller for caller in CALLERS if expect(declared, caller) == "done"]
     assert "admin" in admitted
-    writes = declared.role in {Role.WRITE, Role.ADMIN}
     for caller in admitted:
         if writes and caller != admitted[0]:
             target = await world.make()
@@ -160,6 +154,37 @@ async def test_callers_get_what_is_declared(world: World, name: str) -> None:
         assert not re.search(r'"failed":\[\{|"success":false', answer.text), answer.text
         changed = await look(target, ask) != before
         assert changed == (writes and ask.changes), (caller, answer.text)
+        if declared.kind is Kind.NOTHING:
+            tells_nothing(answer, target, ask)
+            assert not changed
+
+
+async def keep_out(
+    world: World, declared: Declared, ask: Ask, target: Target, *, caller: str, make: Example
+) -> None:
+    """Assert that a caller is told nothing of the target, in the way that is declared."""
+    answer = await send(world, declared, ask, caller)
+    tells_nothing(answer, target, ask)
+    match expect(declared, caller):
+        case "unknown":
+            assert answer.status_code == (403 if declared.is_sqs else 401), answer.text
+        case "refused":
+            assert answer.status_code == 403, (caller, answer.text)
+            if declared.kind in {Kind.NAMED, Kind.NAMED_OR_FILTERED}:
+                # The same where there is no such queue.
+                missing = target.name.replace("secret", "nowhere")
+                other = await send(world, declared, rename(ask, target, missing), caller)
+                assert other.status_code == answer.status_code
+                assert other.text.replace(missing, target.name) == answer.text
+        case "hidden":
+            ghost = Ghost(world)
+            other = await send(world, declared, await make(ghost), caller)
+            assert answer.status_code == other.status_code, (caller, answer.text, other.text)
+            assert same(answer, target) == same(other, ghost), caller
+        case "filtered":
+            # A group in no queue that is shown is none.
+            absent = caller == "limited-to-none" and answer.status_code == 404
+            assert answer.is_success or absent, (caller, answer.text)
 
 
 @in_session
@@ -271,14 +296,17 @@ def same(answer: httpx.Response, target: Target) -> str:
     for thing in target.ids:
         text = re.sub(rf"(?<![\w-]){re.escape(thing)}(?![\w-])", "THING", text)
     text = re.sub(r"key-[0-9a-f]{32}", "KEY", text)
-    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
+    return UUID.sub("UUID", text)
 
 
 def rename(ask: Ask, target: Target, name: str) -> Ask:
     """Return the same request about a queue of another name."""
+    return change(ask, lambda text: text.replace(target.name, name))
 
+
+def change(ask: Ask, edit: Callable[[str], str]) -> Ask:
     def turn(value: Any) -> Any:
-        return json.loads(json.dumps(value).replace(target.name, name))
+        return json.loads(edit(json.dumps(value)))
 
     return replace(
         ask,

@@ -117,8 +117,8 @@ async def test_clients_with_a_key_to_write_work_unmodified(world: World) -> None
         await queen.queue(name).push([{"data": 1}])
         [message] = await queen.queue(name).batch(1).wait(enabled=False).pop()
         await queen.ack(message, status=True)
+    fields = {"QueueName": name + "-sqs", "Attributes": {"VisibilityTimeout": "60"}}
     for _ in range(2):
-        fields = {"QueueName": name + "-sqs", "Attributes": {"VisibilityTimeout": "60"}}
         assert (await act(world, "write", "CreateQueue", fields)).status_code == 200
     other = {**fields, "Attributes": {"VisibilityTimeout": "61"}}
     assert "QueueNameExists" in (await act(world, "write", "CreateQueue", other)).text

@@ -12,10 +12,10 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-15 coverage needs check bench docs lock
+.PHONY: help setup run test test-15 test-16 test-17 coverage needs check bench docs wheel lock
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: $(CURRENT) ## make .venv from the locks, with the laneway command; nothing to do when current
 
@@ -26,9 +26,9 @@ test: setup needs ## run every test on PostgreSQL 18, then those that touch a da
 	$(PYTEST)
 	$(MAKE) --no-print-directory test-15
 
-test-15: setup ## run the tests that touch a database on PostgreSQL 15
-	tests/install/postgresql-15
-	LANEWAY_TEST_POSTGRES=15 $(PYTEST) tests/sql tests/integration tests/faults \
+test-15 test-16 test-17: test-%: setup ## run the tests that touch a database on that PostgreSQL
+	tests/install/postgresql $*
+	LANEWAY_TEST_POSTGRES=$* $(PYTEST) tests/sql tests/integration tests/faults \
 		--ignore=tests/integration/test_benchmarks.py  # they run on the bundled one in any case
 
 coverage: setup needs ## run every test on PostgreSQL 18 and tell which lines and branches none runs through
@@ -46,16 +46,19 @@ check: setup ## format, lint, types, layers, and locks and generated files curre
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
-	$(BIN)/python -m laneway.sql.reference --check
-	$(BIN)/python -m laneway.library.derivation --check
+	$(BIN)/python -m tools.reference --check
+	$(BIN)/python -m tools.derivation --check
 
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
 
 docs: setup ## write docs/functions.md and the schema's catalogue from the SQL files, and the synchronous library
-	$(BIN)/python -m laneway.sql.reference
+	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tests.catalogue
-	$(BIN)/python -m laneway.library.derivation
+	$(BIN)/python -m tools.derivation
+
+wheel: setup ## build the source distribution, and from it the wheel, into dist/
+	$(UV) build --quiet --clear --no-build-isolation --python $(BIN)/python
 
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml
 	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py

@@ -39,14 +39,15 @@ THROWAWAY = {
 
 
 def find_binaries() -> Path | None:
-    """Return Debian's PostgreSQL 15 when LANEWAY_TEST_POSTGRES=15, else None for the bundled 18."""
+    """Return the programs of the PostgreSQL that LANEWAY_TEST_POSTGRES names, None for the bundled 18."""
     match os.environ.get("LANEWAY_TEST_POSTGRES", "18"):
         case "18":
             return None
-        case "15":
-            return Path(os.environ.get("LANEWAY_POSTGRES_15_BIN", "/usr/lib/postgresql/15/bin"))
+        case "15" | "16" | "17" as version:
+            debian = f"/usr/lib/postgresql/{version}/bin"
+            return Path(os.environ.get(f"LANEWAY_POSTGRES_{version}_BIN", debian))
         case other:
-            raise ValueError(f"LANEWAY_TEST_POSTGRES is {other!r}: set it to 15 or 18")
+            raise ValueError(f"LANEWAY_TEST_POSTGRES is {other!r}: set it to 15, 16, 17 or 18")
 
 
 @contextmanager

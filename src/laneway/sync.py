@@ -1,6 +1,6 @@
 """The roles for code without an event loop; everything happens in a thread in the background.
 
-Derived from the asynchronous ones by laneway.library.derivation: change those, and run `make docs`.
+Derived from the asynchronous ones by tools/derivation.py: change those, and run `make docs`.
 """
 
 from __future__ import annotations

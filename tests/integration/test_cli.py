@@ -195,7 +195,7 @@ def test_light_commands_load_no_heavy_parts(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@there:many/x", "the database's URL cannot be used"),
+        ("postgresql://me@there:many/x", "DATABASE_URL cannot be used: a port is no number"),
         ("postgresql://me@127.0.0.1:1/x?sslmode=perhaps", "`sslmode` parameter must be one of"),
     ],
 )
@@ -204,6 +204,49 @@ def test_wrong_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -> 
     assert done.returncode == 1
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["serve --port 0", "queue list", "key list", "url", "config"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:ge@heim@127.0.0.1:1/x",
+        "postgresql://me:ge/heim@127.0.0.1:1/x",
+        "postgresql://me:12?ge=heim@127.0.0.1:1/x",
+        "postgresql://me:[geheim]@127.0.0.1:1/x",
+        "postgresql://me:geheim",
+        "host=127.0.0.1 password=geheim",
+    ],
+)
+def test_no_command_shows_a_piece_of_a_password(folder: Path, command: str, url: str) -> None:
+    done = laneway(*command.split(), cwd=folder, DATABASE_URL=url)
+    assert "heim" not in done.stdout + done.stderr
+    if command != "config":
+        assert done.returncode == 1
+        assert "DATABASE_URL cannot be used: " in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SERVER_URL", "postgresql://me:geheim@db/x"),
+        ("POSTGRES_HOST", "postgresql://me:geheim@db/x"),
+        ("POSTGRES_HOST", "me:geheim@db"),
+    ],
+)
+def test_url_in_the_wrong_place_is_not_repeated(folder: Path, variable: str, value: str) -> None:
+    done = laneway("queue", "list", cwd=folder, **{variable: value})
+    assert done.returncode == 1
+    assert variable in done.stderr
+    assert "geheim" not in done.stderr
+
+
+def test_secret_of_another_type_is_not_repeated(folder: Path) -> None:
+    (folder / "laneway.toml").write_text('secret_key = ["geheim"]\n')
+    done = laneway("config", cwd=folder)
+    assert done.returncode == 1
+    assert "geheim" not in done.stderr
 
 
 def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> None:

@@ -11,6 +11,7 @@ import laneway
 from laneway.cli.database import open_connection
 from laneway.domain.errors import AccessDenied, InvalidRequest, Misconfigured, Unavailable
 from laneway.domain.keys import Role
+from laneway.domain.settings import ConnectionSettings
 from laneway.engine.procedures.keys import create_key
 from laneway.server.authentication import make_key
 from tests.library.conftest import QUIET
@@ -39,7 +40,7 @@ async def test_key_limited_to_queues(database: str) -> None:
     key, queue = make_key(), "mail-1"
     async with laneway.connect(database, settings=QUIET) as lane:
         await lane.admin.create_queue(queue)
-    async with open_connection(database) as connection:
+    async with open_connection(database, ConnectionSettings()) as connection:
         await create_key(
             connection,
             key_id=key.key_id,

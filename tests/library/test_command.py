@@ -293,7 +293,7 @@ def test_flag_chooses_the_place_over_the_environment(
     wrong = local.run("queue", "list", "--url", "foo")
     assert (wrong.returncode, wrong.stderr) == (
         2,
-        "laneway: --url is 'foo': it looks like http://host:3001\n",
+        "laneway: --url is no URL of a server: it looks like http://host:3001\n",
     )
 
 

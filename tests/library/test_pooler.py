@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
-import asyncpg
 import psycopg
 import pytest
 
@@ -20,68 +14,13 @@ import laneway
 from laneway import step
 from laneway.domain.errors import Misconfigured
 from tests.library.workers import QUICK, running, until
-from tests.postgres import open_directory
+from tests.pgbouncer import run_pgbouncer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from laneway import Message
     from tests.library.conftest import Place
 
-PGBOUNCER = Path(os.environ.get("LANEWAY_PGBOUNCER", "/usr/sbin/pgbouncer"))
 LONG = timedelta(seconds=20)
-
-SETTINGS = """
-[databases]
-* = host={host} port={port} user=postgres
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {listen}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-max_client_conn = 200
-"""
-
-
-@asynccontextmanager
-async def run_pgbouncer(dsn: str) -> AsyncIterator[str]:
-    """Yield a DSN that leads to the same database through three sessions shared by all."""
-    parts = urlsplit(dsn)
-    query = parse_qs(parts.query)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listen = free.getsockname()[1]
-    with open_directory() as folder:
-        file = folder / "pgbouncer.ini"
-        file.write_text(
-            SETTINGS.format(host=query["host"][0], port=query["port"][0], listen=listen)
-        )
-        # Root may not run it; the database's own account may reach its socket.
-        user = ["-u", Path(query["host"][0]).owner()] if os.getuid() == 0 else []
-        process = await asyncio.create_subprocess_exec(
-            PGBOUNCER, "-q", *user, str(file), stderr=asyncio.subprocess.DEVNULL
-        )
-        try:
-            pooled = f"postgresql://postgres@127.0.0.1:{listen}{parts.path}"
-            await until(lambda: answers(pooled, process))
-            yield pooled
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-            process._transport.close()  # type: ignore[attr-defined]
-
-
-async def answers(dsn: str, process: asyncio.subprocess.Process) -> bool:
-    assert process.returncode is None, "PgBouncer did not start"
-    try:
-        connection = await asyncpg.connect(dsn, statement_cache_size=0)
-    except OSError:
-        return False
-    await connection.close()
-    return True
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["past it", "polling"])

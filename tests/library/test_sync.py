@@ -17,8 +17,8 @@ import laneway.sync
 from laneway.domain import errors
 from laneway.domain.errors import BrokerClosed, QueueNotFound
 from laneway.engine import Broker
-from laneway.library import derivation
 from tests.library.conftest import QUIET
+from tools import derivation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def test_thread_that_waits_is_answered_when_the_connection_closes(address: str, 
 
 
 def test_derived_roles_are_current() -> None:
-    assert derivation._RESULT.read_text() == derivation.derive()
+    assert derivation.RESULT.read_text() == derivation.derive()
 
 
 def test_everything_public_can_be_had_and_is_said() -> None:

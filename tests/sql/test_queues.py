@@ -92,6 +92,39 @@ async def test_changed_settings_hold_for_every_group_at_once(
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "durable"),
+    [
+        ({}, True),
+        ({"durable_claims": False}, False),
+        ({"ordered": True, "durable_claims": False}, True),
+        ({"kind": "unlogged"}, False),
+        ({"kind": "unlogged", "ordered": True}, False),
+    ],
+)
+async def test_every_group_claims_as_durably_as_its_queue_says(
+    session: Session, settings: dict[str, Any], *, durable: bool
+) -> None:
+    queue = await create_queue(session, **settings)
+    await create_group(session, queue, "other")
+    found = "select distinct durable_claims from laneway.consumer_group"
+    assert [row[0] for row in await session.fetch(found)] == [durable]
+    await update(session, queue.name, durable_claims=False)
+    await update(session, queue.name, durable_claims=True, lease="1 hour")
+    kept = settings.get("kind") != "unlogged"
+    assert [row[0] for row in await session.fetch(found)] == [kept]
+
+
+async def test_shared_group_of_an_ordered_queue_claims_as_its_queue_says(session: Session) -> None:
+    queue = await create_queue(session, ordered=True, durable_claims=False)
+    await create_group(session, queue, "shared", ordered=False)
+    rows = await session.fetch("select name, durable_claims from laneway.consumer_group")
+    assert {row["name"]: row["durable_claims"] for row in rows} == {
+        "default": True,
+        "shared": False,
+    }
+
+
 async def test_groups_get_their_queues_lease_to_the_letter(session: Session) -> None:
     queue = await create_queue(session, lease="1 month")
     await update(session, queue.name, lease="30 days")  # which compares as equal

@@ -675,18 +675,30 @@ async def test_seek_beside_a_replay_hands_each_message_out_once(
     assert await count(session, queue) == Counts(processing=3)
 
 
-@pytest.mark.parametrize("way", ["replay", "claim"])
+@pytest.mark.parametrize("way", ["replay", "claim", "nack", "expire", "archive"])
 async def test_queue_deleted_while_its_messages_change_places_leaves_nothing_behind(
     session: Session, other: Session, connect: Connect, queue: Queue, way: str
 ) -> None:
-    await push(session, queue, ["1"])
+    await push(session, queue, ["1"], max_attempts=[2])
     await nack(session, await claim(session, queue, 1), dead=way == "replay")
+    claimed = await claim(session, queue, 1) if way in {"nack", "expire", "archive"} else []
+    if way == "expire":
+        await lapse(session, claimed)
     transaction = session.transaction()
     await transaction.start()
-    if way == "replay":
-        assert await replay(session, queue) == 1
-    else:
-        assert len(await claim(session, queue, 1)) == 1
+    match way:
+        case "replay":
+            assert await replay(session, queue) == 1
+        case "claim":
+            assert len(await claim(session, queue, 1)) == 1
+        case "nack":
+            assert await nack(session, claimed) == ["dead"]
+        case "expire":
+            assert await expire(session) == 1
+        case "archive":
+            assert await move(
+                session, queue, [claimed[0].place], source="processing", target="archived"
+            )
     deleting = await start_and_block(
         await connect(), other, other.execute("select laneway.delete_queue('work', true)")
     )

@@ -346,6 +346,22 @@ async def test_long_retention_has_few_long_segments(session: Session, queue: Que
     assert [each.seq for each in got] == list(range(1, 501))
 
 
+@pytest.mark.parametrize("interval", ["2 hours", "1000 years"])
+async def test_rotation_goes_on_however_many_segments_there_are(
+    session: Session, queue: Queue, interval: str
+) -> None:
+    for _ in range(70):
+        await rotate(session)
+    await push(session, queue, ["1"])
+    await session.execute(
+        "update laneway.policy set segment_interval = $1::text::interval", interval
+    )
+    current = await session.fetchval("select laneway.rotate()")
+    assert await rotate(session) == current + 2
+    [message] = await claim(session, queue, 1)
+    assert message.segment == current
+
+
 async def test_push_that_was_open_during_a_rotation_is_delivered_in_order(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

@@ -368,6 +368,40 @@ async def test_message_out_of_attempts_is_dead_with_its_reason(
     assert tuple(row or ()) == ("bad", 3, "worker", '{"h": [1]}', "k", "1")
 
 
+@pytest.mark.parametrize("reason", [None, ""])
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+async def test_dead_letter_says_so_where_nobody_gave_a_reason(
+    session: Session, reason: str | None, *, ordered: bool
+) -> None:
+    queue = await create_queue(session, "unsaid", ordered=ordered)
+    await push(session, queue, ["1", "2", "3"], max_attempts=[2, 2, 2])
+    for expected in ("requeued", "dead"):
+        [got] = await claim(session, queue, 1)
+        assert await nack(session, [got], reason=reason) == [expected]
+    [got] = await claim(session, queue, 1)
+    assert await nack(session, [got], reason=reason, dead=True) == ["dead"]
+    [got] = await claim(session, queue, 1)
+    assert await move(session, queue, [got.place], source="processing", target="dead") != {}
+    letters = await session.fetch("select body::text, reason from laneway.dead_letter order by seq")
+    assert [tuple(row) for row in letters] == [
+        ("1", "Nacked without a reason (attempt 2 of 2)"),
+        ("2", "Dead-lettered without a reason (attempt 1)"),
+        ("3", "Moved to the dead letters without a reason"),
+    ]
+    told = await session.fetch("select reason from laneway.event where action = 'dead' order by at")
+    assert [row["reason"] for row in told] == [row["reason"] for row in letters][:2]
+
+
+async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1"])
+    got = await claim(session, queue, 1)
+    assert await nack(session, got, reason="broken") == ["requeued"]
+    await move(session, queue, [each.place for each in got], source="queued", target="dead")
+    assert await session.fetchval("select reason from laneway.dead_letter") == "broken"
+
+
 async def test_messages_own_attempts_count_before_the_queues(
     session: Session, queue: Queue
 ) -> None:

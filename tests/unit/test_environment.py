@@ -48,6 +48,7 @@ def test_parts_become_a_url(variables: dict[str, str], url: str) -> None:
     ("variable", "value"),
     [
         ("POSTGRES_PORT", "many"),
+        ("POSTGRES_HOST", "me:word@db"),
         ("POSTGRES_PORT", "70000"),
         ("POSTGRES_SSL", "perhaps"),
     ],

@@ -10,7 +10,8 @@ import pytest
 
 from laneway.cli.errors import FlagInvalid, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
-from laneway.cli.settings import CLIENT_SETTINGS, HIDDEN, SETTINGS, read_settings
+from laneway.cli.settings import CLIENT_SETTINGS, SETTINGS, read_settings
+from laneway.domain.dsn import HIDDEN
 from laneway.server.settings import ServerSettings, is_loopback
 
 if TYPE_CHECKING:
@@ -61,15 +62,17 @@ def test_nothing_set_is_the_server_as_it_is_made(
 def test_every_setting_changes_something(file: Path) -> None:
     """A value that is not the default shows in what the server or the database is made from."""
     others = {str: "other", bool: None, int: 4711, float: 47.5}
-    plain = read_settings({}, {}, file)
-    before = (make_server_settings(plain), plain.environment, plain.data_dir)
     for setting in SETTINGS:
+        # PgBouncer is before a database that is given.
+        others_set = {"database_url": DSN} if setting.name in POOLER else {}
+        plain = read_settings(others_set, {}, file)
+        before = (make_server_settings(plain), plain.environment, plain.data_dir)
         value = others[setting.kind]
         if setting.kind is bool:
             value = not plain[setting.name]
         elif setting.choices:
             value = setting.choices[0]
-        elif setting.name == "database_url":
+        elif setting.name in {"database_url", "database_direct_url"}:
             value = "postgresql://elsewhere/x"
         elif setting.name == "postgres_ssl":
             value = "true"
@@ -77,7 +80,7 @@ def test_every_setting_changes_something(file: Path) -> None:
             value = "47"
         elif setting.high < 4711:
             value = setting.kind(setting.high)
-        changed = read_settings({setting.name: value}, {}, file)
+        changed = read_settings({**others_set, setting.name: value}, {}, file)
         assert (make_server_settings(changed), changed.environment, changed.data_dir) != before, (
             setting.name
         )
@@ -93,6 +96,7 @@ def test_flag_for_the_database_wins_over_parts_in_the_environment(file: Path) ->
 
 HTTP = "http://server:3001"
 DSN = "postgresql://database/x"
+POOLER = {"database_pooled", "database_direct_url"}
 
 
 @pytest.mark.parametrize(

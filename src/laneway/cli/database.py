@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from laneway.cli.errors import DatabaseNotReady, DatabaseUnreachable, SettingInvalid
+from laneway.cli.errors import DatabaseNotReady, DatabaseUnreachable
+from laneway.domain.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
     import asyncpg
 
     from laneway.cli.environment import Environment
+    from laneway.domain.settings import ConnectionSettings
 
 # How long a command waits for a server that another program starts or stops.
 PATIENCE = timedelta(seconds=20)
 _LOOK = timedelta(milliseconds=50)
+# Longer than any migration takes.
+_LONG = timedelta(days=1)
 
 
 @asynccontextmanager
@@ -49,20 +54,27 @@ def find_database(environment: Environment, data_dir: Path) -> str | None:
 
 
 @asynccontextmanager
-async def open_connection(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a connection; what the database refuses is told in our own terms."""
+async def open_connection(
+    dsn: str, connections: ConnectionSettings
+) -> AsyncIterator[asyncpg.Connection]:
+    """Yield a connection, past a pooler where the settings say how; its calls may take long.
+
+    What the database refuses is told in our own terms.
+    """
     import asyncpg
 
+    from laneway.engine import pool
     from laneway.engine.sqlstates import translate
 
+    patient = replace(connections, connect_timeout=PATIENCE, call_timeout=_LONG)
+    direct = connections.direct_dsn is not None
     try:
-        connection = await asyncpg.connect(dsn)
-    except OSError as error:
-        raise DatabaseUnreachable(dsn, error) from error
-    except ValueError as error:
-        raise SettingInvalid("the database's URL", f"cannot be used: {error}") from error
-    except asyncpg.PostgresError as error:
-        raise translate(error) from error
+        connection = await pool.open_connection(dsn, patient, direct=direct)
+    except Unavailable as error:
+        if isinstance(error.__cause__, OSError):
+            place = connections.direct_dsn or dsn
+            raise DatabaseUnreachable(place, error.__cause__) from error
+        raise
     try:
         yield connection
     except asyncpg.PostgresError as error:

@@ -16,12 +16,14 @@ from rich.table import Table
 
 from laneway.cli.database import open_connection
 from laneway.domain.messages import Nack, OutgoingMessage
-from laneway.domain.settings import QueueSettings
+from laneway.domain.settings import EngineSettings, QueueSettings
 from laneway.engine.broker import Broker
 from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
+
+    from laneway.domain.settings import ConnectionSettings
 
 BATCHES = 200
 BATCH = 100
@@ -39,15 +41,18 @@ class Step:
     seconds: float
 
 
-async def run_demo(dsn: str) -> None:
+async def run_demo(dsn: str, connections: ConnectionSettings) -> None:
     """Fill and empty a queue of its own, show the throughput, and leave nothing behind."""
-    async with open_connection(dsn) as connection:
+    async with open_connection(dsn, connections) as connection:
         report = await install(connection)
         version = await connection.fetchval("show server_version")
     typer.echo(f"PostgreSQL {version}, schema version {report.version}\n")
     # A name nobody has: the demonstration touches no queue but its own.
     queue = f"demo-{uuid4().hex[:8]}"
-    async with Broker(dsn) as broker:
+    engine = EngineSettings(connections=connections)
+    if not connections.have_sessions:
+        engine = engine.without_sessions()
+    async with Broker(dsn, engine) as broker:
         await broker.create_queue(queue, QueueSettings(description="laneway demo"))
         try:
             await _show_life(broker, queue)

@@ -25,14 +25,19 @@ if TYPE_CHECKING:
 _PARTS = ("HOST", "PORT", "DATABASE", "USER", "PASSWORD", "SSL")
 _SSL_MODES = {"true": "require", "1": "require", "false": "disable", "0": "disable"}
 _LARGEST_PORT = 65535
+# What no host name has.
+_HOST = set("@/?#[] ")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What the environment asks for."""
 
-    # May hold a password, so never printed.
+    # May hold passwords, so never printed.
     database_url: str | None = field(default=None, repr=False)
+    # Whether the URL leads through PgBouncer in transaction mode, and one that leads past it.
+    pooled: bool = False
+    direct_url: str | None = field(default=None, repr=False)
 
 
 def read_environment(variables: Mapping[str, str]) -> Environment:
@@ -56,6 +61,11 @@ def _join(parts: Mapping[str, str]) -> str:
         query["port"] = port
         place = ""
     else:
+        if not _HOST.isdisjoint(host):
+            # Not repeated: it may be a URL, with a password in it.
+            raise EnvironmentInvalid(
+                "POSTGRES_HOST", "is no host name or address: set a whole URL as DATABASE_URL"
+            )
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if ssl := parts.get("SSL"):
         query["sslmode"] = _choose_ssl_mode(ssl)

@@ -13,8 +13,8 @@ LanewayError
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
 
+from laneway.domain.dsn import name_place
 from laneway.domain.errors import LanewayError, Retryable
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ class DatabaseNotReady(Retryable):
 
 class DatabaseUnreachable(Retryable):
     def __init__(self, dsn: str, reason: Exception) -> None:
-        parts = urlsplit(dsn)
-        place = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["?"])[0]
-        super().__init__(f"no PostgreSQL server answers at {place}: {reason}")
+        super().__init__(f"no PostgreSQL server answers at {name_place(dsn)}: {reason}")
 
 
 class EnvironmentInvalid(LanewayError):

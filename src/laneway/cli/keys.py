@@ -122,7 +122,7 @@ async def _open_keys(settings: Settings) -> AsyncIterator[asyncpg.Connection]:
 
     async with (
         open_database(settings.environment, settings.data_dir) as dsn,
-        open_connection(dsn) as connection,
+        open_connection(dsn, settings.connections) as connection,
     ):
         await install(connection)
         yield connection

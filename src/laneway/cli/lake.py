@@ -246,10 +246,11 @@ def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None)
         stop = threading.Event()
         settings = read_settings({"data_dir": data_dir}, os.environ, wanted=DATABASE_SETTINGS)
         async with open_database(settings.environment, settings.data_dir) as dsn:
-            async with open_connection(dsn) as connection:
+            async with open_connection(dsn, settings.connections) as connection:
                 await install(connection)
             try:
-                await asyncio.to_thread(work, dsn, stop)
+                # Spark's tasks have sessions of their own.
+                await asyncio.to_thread(work, settings.environment.direct_url or dsn, stop)
             finally:
                 stop.set()
 

@@ -65,14 +65,15 @@ def _with_lane(command: Callable[..., Awaitable[None]], *, ready: bool) -> Calla
 
 @asynccontextmanager
 async def _open_lane(settings: Settings, *, ready: bool) -> AsyncIterator[Connection]:
-    connections = replace(_BRIEF.connections, size=settings["postgres_pool_size"])
-    brief = replace(_BRIEF, connections=connections)
     url = settings.server_url
     if url is not None:
+        connections = replace(_BRIEF.connections, size=settings["postgres_pool_size"])
+        brief = replace(_BRIEF, connections=connections)
         async with connect(url, api_key=settings["api_key"], settings=brief) as lane:
             yield lane
         return
     environment = settings.environment
+    brief = replace(_BRIEF, connections=settings.connections)
     async with open_database(environment, settings.data_dir) as dsn:
         try:
             async with connect(dsn, settings=brief) as lane:
@@ -80,4 +81,6 @@ async def _open_lane(settings: Settings, *, ready: bool) -> AsyncIterator[Connec
                     await lane.install()
                 yield lane
         except Unavailable as error:
-            raise DatabaseUnreachable(dsn, error) from error
+            if isinstance(error.__cause__, OSError):
+                raise DatabaseUnreachable(dsn, error.__cause__) from error
+            raise

@@ -104,7 +104,7 @@ def demo(settings: Settings) -> None:
 
     async def command() -> None:
         async with open_database(settings.environment, settings.data_dir) as dsn:
-            await run_demo(dsn)
+            await run_demo(dsn, settings.connections)
 
     execute(command())
 

@@ -56,6 +56,9 @@ async def create(
     backoff: Annotated[
         float, typer.Option(min=0, max=LONGEST, help="Wait after a failure, in seconds.")
     ] = 0,
+    durable_claims: Annotated[
+        bool, typer.Option(help="Whether a claim survives a crash of PostgreSQL.")
+    ] = True,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
 ) -> None:
     """Make a queue; exits 4 if there is one of that name."""
@@ -67,6 +70,7 @@ async def create(
             lease=timedelta(seconds=lock_time),
             max_attempts=max_attempts or None,
             backoff=timedelta(seconds=backoff),
+            durable_claims=durable_claims,
             description=description,
         ),
     )

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from laneway.cli.database import open_connection, open_database
-from laneway.cli.errors import AddressUnusable, DatabaseUnreachable, SettingInvalid
+from laneway.cli.errors import AddressUnusable, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
+from laneway.domain.errors import Retryable
 from laneway.engine.procedures.keys import list_keys
 from laneway.server.logs import set_up_logs
 from laneway.server.queen.vault import KeyUnusable as EncryptionKeyUnusable
@@ -29,7 +30,10 @@ from laneway.server.tokens import Tokens
 from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from laneway.cli.settings import Settings
+    from laneway.domain.settings import ConnectionSettings
     from laneway.server.settings import ServerSettings
     from laneway.server.tokens import TokenSettings
 
@@ -41,6 +45,18 @@ PAUSE = timedelta(milliseconds=500)
 
 BACKLOG = 2048
 
+LEFT_OUT = (
+    "a pooler between this server and PostgreSQL leaves out session parameters. If it is PgBouncer "
+    "in transaction mode, set DATABASE_DIRECT_URL to a URL of the same database that leads past it, "
+    "or DATABASE_POOLED=true"
+)
+NO_SESSIONS = (
+    "DATABASE_POOLED without DATABASE_DIRECT_URL: this server does no maintenance, so expired "
+    "leases come back and old messages go only while another Laneway process that reaches "
+    "PostgreSQL directly runs, and it finds what other processes push once a second. Set "
+    "DATABASE_DIRECT_URL to a URL of the same database that leads past PgBouncer"
+)
+
 
 async def run_server(settings: Settings) -> None:
     server = read_keys(make_server_settings(settings))
@@ -51,6 +67,8 @@ async def run_server(settings: Settings) -> None:
             listeners.append(stack.enter_context(listen(server.host, server.sqs.port)))
         async with open_database(settings.environment, settings.data_dir, shared=False) as dsn:
             await prepare(dsn, server)
+            if not server.engine.connections.have_sessions:
+                logger.warning(NO_SESSIONS)
             places = " and ".join(map(name_place, listeners))
             greeting = f"Laneway listens on {places}"
 
@@ -96,8 +114,8 @@ async def prepare(dsn: str, server: ServerSettings) -> None:
     locked: bool | None = None
     while locked is None:
         try:
-            locked = await _prepare(dsn)
-        except DatabaseUnreachable as error:
+            locked = await _prepare(dsn, server.engine.connections)
+        except Retryable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise
             if str(error) != said:
@@ -113,14 +131,24 @@ async def prepare(dsn: str, server: ServerSettings) -> None:
         )
 
 
-async def _prepare(dsn: str) -> bool:
+async def _prepare(dsn: str, connections: ConnectionSettings) -> bool:
     """Return whether there are keys; one that is revoked locks the door still."""
-    async with open_connection(dsn) as connection:
+    async with open_connection(dsn, connections) as connection:
+        if not connections.through_pooler and not await _begins_as_asked(connection):
+            logger.warning(LEFT_OUT)
         report = await install(connection)
         keys = await list_keys(connection, revoked=True)
     if report.changed:
         logger.info("the schema is at version %d", report.version)
     return bool(keys)
+
+
+async def _begins_as_asked(connection: asyncpg.Connection) -> bool:
+    """Tell whether the session got its parameters: a pooler may leave them out without a word."""
+    source = await connection.fetchval(
+        "select source from pg_catalog.pg_settings where name = 'statement_timeout'"
+    )
+    return bool(source == "client")
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 def make_server_settings(settings: Settings) -> ServerSettings:
     base = EngineSettings()
+    engine = replace(
+        base,
+        connections=settings.connections,
+        maintenance=replace(
+            base.maintenance,
+            expire=_milliseconds(settings["overdue_check_interval_ms"]),
+            expire_batch=settings["requeue_batch_size"],
+        ),
+    )
     return ServerSettings(
         host=settings["host"],
         port=settings["port"],
@@ -62,15 +71,7 @@ def make_server_settings(settings: Settings) -> ServerSettings:
             burst_within=timedelta(seconds=settings["activity_burst_threshold_seconds"]),
             bulk_operation=settings["activity_bulk_operation_threshold"],
         ),
-        engine=replace(
-            base,
-            connections=replace(base.connections, size=settings["postgres_pool_size"]),
-            maintenance=replace(
-                base.maintenance,
-                expire=_milliseconds(settings["overdue_check_interval_ms"]),
-                expire_batch=settings["requeue_batch_size"],
-            ),
-        ),
+        engine=engine if engine.connections.have_sessions else engine.without_sessions(),
     )
 
 

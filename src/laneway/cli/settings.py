@@ -9,14 +9,16 @@ between a server, a database and the embedded one, which several settings make t
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from laneway.cli.environment import read_environment
 from laneway.cli.errors import FlagInvalid, SettingInvalid
+from laneway.domain.dsn import HIDDEN, find_fault, hide_password
 from laneway.domain.escapes import escape
+from laneway.domain.settings import ConnectionSettings
 from laneway.server.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ Source: TypeAlias = Literal["flag", "environment", "file", "default"]
 _SOURCES: tuple[Source, ...] = ("flag", "environment", "file", "default")
 
 DEFAULT_FILE = Path("laneway.toml")
-HIDDEN = "********"
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
@@ -115,6 +116,19 @@ SETTINGS = (
     Setting("postgres_user", str, None, "Its user (postgres)."),
     Setting("postgres_password", str, None, "Its password.", secret=True),
     Setting("postgres_ssl", str, None, "true requires TLS, false forbids it."),
+    Setting(
+        "database_pooled",
+        bool,
+        default=False,
+        meaning="The database is reached through PgBouncer in transaction mode.",
+    ),
+    Setting(
+        "database_direct_url",
+        str,
+        None,
+        "A URL of the same database past PgBouncer, for LISTEN, maintenance and migrations.",
+        secret=True,
+    ),
     Setting("postgres_pool_size", int, 10, "Connections per process.", 2, 1000),
     Setting("queue_name", str, "default", "The queue meant when a request names none."),
     Setting(
@@ -180,11 +194,13 @@ SETTINGS = (
     Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
 )
 
+_OF_CONNECTIONS = ("database_pooled", "database_direct_url", "postgres_pool_size")
+
 # What commands read that use the database …
 DATABASE_SETTINGS = tuple(
     item
     for item in SETTINGS
-    if item.name in {"database_url", "data_dir", "postgres_pool_size"} or _is_part(item.name)
+    if item.name in {"database_url", "data_dir", *_OF_CONNECTIONS} or _is_part(item.name)
 )
 
 # … or a broker, wherever that is.
@@ -214,8 +230,8 @@ class Chosen:
         """The value, with what is secret in it hidden."""
         if self.value is None:
             return ""
-        if self.setting.name == "database_url":
-            return _hide_password(str(self.value))
+        if self.setting.name in {"database_url", "database_direct_url"}:
+            return hide_password(str(self.value))
         if self.setting.secret:
             return HIDDEN
         return str(self.value).lower() if self.setting.kind is bool else str(self.value)
@@ -245,7 +261,10 @@ class Settings:
             raise FlagInvalid("--url", "names a server and another flag a database: give one")
         url = str(self["server_url"])
         if not _is_server(url):
-            raise self._refuse("server_url", f"is {url!r}: it looks like http://host:3001")
+            # Not repeated: it may be a database's, with a password in it.
+            raise self._refuse(
+                "server_url", "is no URL of a server: it looks like http://host:3001"
+            )
         return url
 
     @property
@@ -262,10 +281,21 @@ class Settings:
         near = {name.upper(): str(self[name]) for name in self._parts if self[name] is not None}
         url = self["database_url"]
         if url is not None and self._rank("database_url") == nearest:
-            if not url.startswith(("postgresql://", "postgres://")):
-                raise self._refuse("database_url", "must start with postgresql://")
+            fault = find_fault(url)
+            if fault is not None:
+                raise self._refuse("database_url", f"cannot be used: {fault}")
             near["DATABASE_URL"] = url
-        return read_environment(near)
+        return self._add_pooler(read_environment(near))
+
+    @property
+    def connections(self) -> ConnectionSettings:
+        """How the database is connected to."""
+        environment = self.environment
+        return ConnectionSettings(
+            size=self["postgres_pool_size"],
+            through_pooler=environment.pooled,
+            direct_dsn=environment.direct_url,
+        )
 
     @property
     def has_database_flag(self) -> bool:
@@ -274,6 +304,19 @@ class Settings:
     @property
     def _parts(self) -> list[str]:
         return [name for name in self.chosen if _is_part(name)]
+
+    def _add_pooler(self, environment: Environment) -> Environment:
+        """Add how PgBouncer is passed; the embedded database has none before it."""
+        direct = self["database_direct_url"]
+        if not (direct or self["database_pooled"]):
+            return environment
+        if environment.database_url is None:
+            name = "database_direct_url" if direct else "database_pooled"
+            raise self._refuse(name, "is set, and no database is: set DATABASE_URL")
+        fault = None if direct is None else find_fault(direct)
+        if fault is not None:
+            raise self._refuse("database_direct_url", f"cannot be used: {fault}")
+        return replace(environment, pooled=True, direct_url=direct)
 
     def _rank(self, *names: str) -> int:
         """Return how near the nearest of them comes from; a flag is 0."""
@@ -365,7 +408,8 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
     if setting.kind is str and isinstance(value, int | float | bool):
         value = str(value).lower()
     if type(value) is not setting.kind or value != value:  # noqa: PLR0124 - NaN is no number
-        raise SettingInvalid(where, f"is {value!r}: set {_KINDS[setting.kind]}")
+        shown = HIDDEN if setting.secret else repr(value)
+        raise SettingInvalid(where, f"is {shown}: set {_KINDS[setting.kind]}")
     if setting.choices is not None:
         value = str(value).lower()
         if value not in setting.choices:
@@ -386,19 +430,3 @@ def _is_server(url: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _hide_password(url: str) -> str:
-    """Return the URL without its password; one that cannot be taken apart is hidden whole."""
-    try:
-        parts = urlsplit(url)
-        netloc = parts.netloc
-        if parts.password is not None:
-            netloc = netloc.replace(f":{parts.password}@", f":{HIDDEN}@", 1)
-    except ValueError:
-        return HIDDEN
-    query = parts.query
-    if "password=" in query:
-        shown = [(name, HIDDEN if "password" in name else text) for name, text in parse_qsl(query)]
-        query = urlencode(shown, safe="*/")
-    return parts._replace(netloc=netloc, query=query).geturl()

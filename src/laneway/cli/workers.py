@@ -83,6 +83,8 @@ def run(
             raise FlagInvalid("--address", "and another flag name a database each: give one")
         found = find_app(app)
         place = address or (None if settings.has_database_flag else found.address)
+        if place is None and settings.environment.pooled:
+            found.behind_pooler(settings.environment.direct_url)
         found.run(
             address=place or find_database(settings.environment, settings.data_dir), name=name
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -23,7 +23,9 @@ class QueueSettings:
 
     max_attempts None: never dead by attempts. retention None: the policy's. retention_step:
     what is past retention leaves in steps of this length. message_ttl None: undelivered messages
-    never expire. delay: every message waits this long. options: what a protocol keeps beside its
+    never expire. delay: every message waits this long. durable_claims: a claim that was answered
+    survives a crash of PostgreSQL; claims of ordered groups always do, claims of unlogged queues
+    never. options: what a protocol keeps beside its
     queue. kind and ordered are fixed when the queue is made.
     """
 
@@ -42,6 +44,7 @@ class QueueSettings:
     message_ttl: timedelta | None = None
     max_bytes: int = 1_048_576
     record_events: bool = True
+    durable_claims: bool = True
     description: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -62,6 +65,7 @@ class QueueChanges(TypedDict, total=False):
     message_ttl: timedelta | None
     max_bytes: int
     record_events: bool
+    durable_claims: bool
     description: str | None
     options: Mapping[str, Any]
 
@@ -80,7 +84,12 @@ class ConnectionSettings:
     reconnect_pause: timedelta = timedelta(milliseconds=50)
     reconnect_limit: timedelta = timedelta(milliseconds=500)
     through_pooler: bool = False
-    direct_dsn: str | None = None
+    direct_dsn: str | None = field(default=None, repr=False)
+
+    @property
+    def have_sessions(self) -> bool:
+        """Whether a session can be had that is this process's own, for LISTEN and locks."""
+        return not self.through_pooler or self.direct_dsn is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,3 +165,11 @@ class EngineSettings:
     wakeups: WakeupSettings = WakeupSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     shutdown: timedelta = timedelta(seconds=5)
+
+    def without_sessions(self) -> EngineSettings:
+        """Return these settings without what needs a session of its own: LISTEN and maintenance."""
+        return replace(
+            self,
+            wakeups=replace(self.wakeups, listen=False),
+            maintenance=replace(self.maintenance, enabled=False),
+        )

@@ -7,11 +7,12 @@ import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
 from laneway.domain.errors import BrokerClosed, LanewayError, Misconfigured, Retryable
-from laneway.engine.sqlstates import explain_dsn, translate
+from laneway.engine.sqlstates import check_dsn, explain_dsn, translate
 
 if TYPE_CHECKING:
     from laneway.domain.settings import ConnectionSettings
@@ -20,21 +21,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What a session of the engine's own begins with, whatever its role and database are set to. What a
+# person writes into the DSN counts before it.
+PARAMETERS = {
+    "jit": "off",
+    # Each statement of a function must see what the locks before it waited for.
+    "default_transaction_isolation": "read committed",
+    # What nobody waits for any more ends, and its locks with it.
+    "client_connection_check_interval": "2s",
+    # Calls have a time limit here, and those that may take long have none.
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    # Connections are kept open, and a list is sent as fast as its reader reads.
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
+
 
 async def open_connection(
     dsn: str, settings: ConnectionSettings, *, direct: bool = False, name: str = "laneway"
 ) -> Connection:
     """Connect as the engine does; direct: past a pooler, for what needs a session of its own."""
     pooled = settings.through_pooler and not direct
-    parameters = {"application_name": name}
-    if not pooled:
-        parameters["jit"] = "off"
-        # Each statement of a function must see what the locks before it waited for.
-        parameters["default_transaction_isolation"] = "read committed"
-        # What nobody waits for any more ends, and its locks with it.
-        parameters["client_connection_check_interval"] = "2s"
     if direct and settings.direct_dsn is not None:
         dsn = settings.direct_dsn
+    check_dsn(dsn)
+    parameters = {"application_name": name}
+    if not pooled:
+        asked = dict(parse_qsl(urlsplit(dsn).query))
+        parameters |= {key: value for key, value in PARAMETERS.items() if key not in asked}
     try:
         return await asyncpg.connect(
             dsn,

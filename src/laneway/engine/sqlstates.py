@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
 
+from laneway.domain.dsn import find_fault
 from laneway.domain.errors import (
     Conflict,
     InternalError,
@@ -79,14 +80,18 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return InternalError(_name(error))
 
 
+def check_dsn(dsn: str) -> None:
+    """Refuse a DSN that may be read in two ways; the error has not a word of it."""
+    fault = find_fault(dsn)
+    if fault is not None:
+        raise Misconfigured(f"the DSN cannot be read: {fault}")
+
+
 def explain_dsn(error: ValueError) -> LanewayError:
-    """Return why a DSN cannot be read, without a word of it: there may be a password in it."""
+    """Return why the driver cannot read a DSN, without a word of it where it may repeat one."""
     known = isinstance(error, asyncpg.ClientConfigurationError) and "URI" not in str(error)
-    return Misconfigured(
-        f"the DSN cannot be read{f' ({error})' if known else ''}: it looks like "
-        "postgresql://user:password@host:5432/database, and characters such as / and @ in a "
-        "password are percent-encoded, as %2F and %40"
-    )
+    reason = f": {error}" if known else ", or a variable such as PGPORT beside it"
+    return Misconfigured(f"the DSN cannot be read{reason}")
 
 
 def _shows_pooler(error: asyncpg.PostgresError) -> bool:
@@ -111,7 +116,9 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
     if _shows_pooler(error):
         return (
             f"the DSN leads through a pooler in transaction mode ({error.args[0]}): connect with "
-            "pooled=True, or by a DSN that leads past it"
+            "pooled=True and direct_dsn (the laneway command and its server: set "
+            "DATABASE_DIRECT_URL to a URL that leads past it, or DATABASE_POOLED=true to do "
+            "without), or by a DSN that leads past it"
         )
     if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:
         # The database answers, and has no such user, password or database.
@@ -122,7 +129,18 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
         return f"a text with a NUL character, or not in UTF-8, cannot be stored ({error.sqlstate})"
     detail = getattr(error, "detail", None)
     text = f"{error.args[0]}: {detail}" if detail else str(error.args[0])
-    return f"{text} ({error.sqlstate})"
+    return f"{text} ({error.sqlstate}){_name_setting(error)}"
+
+
+def _name_setting(error: asyncpg.PostgresError) -> str:
+    """Return which setting of the role, database or server may be the cause."""
+    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        cause = "the server is a standby, or default_transaction_read_only is on"
+    elif isinstance(error, asyncpg.QueryCanceledError) and "statement timeout" in str(error):
+        cause = "statement_timeout of the role or database is too short"
+    else:
+        return ""
+    return f": {cause}. `laneway admin install` says where it is set"
 
 
 def _name(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from laneway.domain.dsn import find_fault
 from laneway.lake.errors import OptionInvalid
 
 if TYPE_CHECKING:
@@ -130,8 +131,10 @@ def _find_dsn(options: Mapping[str, str]) -> str:
         raise OptionInvalid(
             "no database is given: set the option dsn (`laneway url` prints it) or DATABASE_URL"
         )
-    if not dsn.startswith(("postgresql://", "postgres://")):
-        raise OptionInvalid("the option dsn must start with postgresql://")
+    fault = find_fault(dsn)
+    if fault is not None:
+        given = "the option dsn" if options.get("dsn") else "the environment variable DATABASE_URL"
+        raise OptionInvalid(f"{given} cannot be used: {fault}")
     return dsn
 
 

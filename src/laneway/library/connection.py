@@ -73,13 +73,8 @@ class Target:
             direct_dsn=self.direct_dsn or settings.connections.direct_dsn,
         )
         settings = replace(settings, connections=connections)
-        reachable = not connections.through_pooler or connections.direct_dsn is not None
-        if aside or not reachable:
-            settings = replace(
-                settings,
-                wakeups=replace(settings.wakeups, listen=False),
-                maintenance=replace(settings.maintenance, enabled=False),
-            )
+        if aside or not connections.have_sessions:
+            settings = settings.without_sessions()
         from laneway.engine import Broker  # noqa: PLC0415 - see above
 
         return Broker(self.address, settings)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from laneway.activity import Monitor
-from laneway.domain.errors import QueueExists, QueueNotFound
+from laneway.domain.errors import QueueExists, QueueNotFound, Retryable
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
 from laneway.server import monitoring, queen
@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 KEYS_AGE = timedelta(seconds=3)
 PUBLISH_PERIOD = timedelta(seconds=1)
+ENSURE_PERIOD = timedelta(seconds=1)
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 
@@ -89,7 +90,7 @@ async def serve(
             ),
             metrics=Metrics(sheet, worker),
         )
-        await ensure_queue(broker, settings)
+        has_queue = await _try_to_ensure_queue(broker, settings)
         server = _Server(
             uvicorn.Config(
                 Application(service, make_surfaces(settings)),
@@ -117,6 +118,8 @@ async def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
         watches = [asyncio.ensure_future(guard.run()), asyncio.ensure_future(_publish(service))]
+        if not has_queue:
+            watches.append(asyncio.ensure_future(_ensure_queue_later(broker, settings)))
         _spare_collections()
         try:
             await server.serve(sockets=list(listeners))
@@ -160,6 +163,26 @@ async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
             await broker.create_queue(settings.queue, default_queue_settings(settings))
         except QueueExists:
             logger.debug("another process made the queue %s", settings.queue)
+
+
+async def _try_to_ensure_queue(
+    broker: Broker, settings: ServerSettings, level: int = logging.WARNING
+) -> bool:
+    """Return whether the queue is there; what passes by itself does not end the server."""
+    try:
+        await ensure_queue(broker, settings)
+    except Retryable as error:
+        logger.log(level, "the queue %s cannot be made yet: %s", settings.queue, error)
+        return False
+    return True
+
+
+async def _ensure_queue_later(broker: Broker, settings: ServerSettings) -> None:
+    """Make the queue once the database takes writes."""
+    made = False
+    while not made:
+        await asyncio.sleep(ENSURE_PERIOD.total_seconds())
+        made = await _try_to_ensure_queue(broker, settings, logging.DEBUG)
 
 
 def default_queue_settings(settings: ServerSettings) -> QueueSettings:

@@ -15,8 +15,9 @@ from laneway.sql.comparison import (
     compare_migrations,
     compare_routines,
 )
-from laneway.sql.errors import PackageBroken, SchemaTampered, SchemaTooNew, ServerTooOld
+from laneway.sql.errors import PackageBroken, SchemaTampered, SchemaTooNew
 from laneway.sql.package import Package, load_bootstrap, load_package
+from laneway.sql.prerequisites import require_supported, require_writable
 from laneway.sql.record import is_bootstrapped, read_record
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from laneway.sql.record import Record
 
 __all__ = ["InstallReport", "Problem", "install", "verify"]
-
-OLDEST_SERVER = 15
 
 # "laneway" in ASCII; every installer of every version must use the same key.
 _INSTALL_LOCK = 0x6C_61_6E_65_77_61_79
@@ -55,8 +54,9 @@ async def install(
     Installs that race wait for one another, and the later ones find nothing to do.
     """
     package = package or load_package()
-    _require_supported(connection)
+    require_supported(connection)
     async with connection.transaction():
+        await require_writable(connection)
         await connection.execute("select pg_advisory_xact_lock($1)", _INSTALL_LOCK)
         await connection.execute(_INSTALL_SETTINGS)
         if not await is_bootstrapped(connection):
@@ -77,7 +77,7 @@ async def verify(
 ) -> list[Problem]:
     """List every difference between the database and what is shipped; empty when they agree."""
     package = package or load_package()
-    _require_supported(connection)
+    require_supported(connection)
     if not await is_bootstrapped(connection):
         return [NOT_INSTALLED]
     record = await read_record(connection)
@@ -89,12 +89,6 @@ async def verify(
     told = {problem.subject for problem in problems}
     found = compare_catalogue(package, await read_catalogue(connection))
     return problems + [problem for problem in found if problem.subject not in told]
-
-
-def _require_supported(connection: asyncpg.Connection) -> None:
-    version = connection.get_server_version()
-    if version.major < OLDEST_SERVER:
-        raise ServerTooOld(f"{version.major}.{version.minor}", OLDEST_SERVER)
 
 
 def _require_same_history(package: Package, record: Record) -> None:

@@ -266,6 +266,10 @@ class App:
         """Run a worker in this program, on an event loop of its own."""
         run_program(partial(self.work, address=address, name=name))
 
+    def behind_pooler(self, direct_dsn: str | None) -> None:
+        """Reach the database as one behind PgBouncer, wherever the app is run."""
+        self._options |= {"pooled": True, "direct_dsn": direct_dsn}
+
     @contextmanager
     def _bind(self, target: Target, backend: Backend) -> Iterator[None]:
         lane = Connection(target, backend)

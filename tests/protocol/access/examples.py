@@ -165,7 +165,7 @@ plain(
     "rest DELETE /queue/messages",
     lambda _: Ask(query={"startTimestamp": OLD, "endTimestamp": LATE}),
 )
-plain("rest GET /queue/metrics", lambda _: Ask())
+plain("rest GET /queue/metrics", lambda t: Ask(query=named(t)))
 plain("rest GET /queue/status", lambda t: Ask(query=named(t)))
 plain(
     "rest GET /queue/{queueType}/export", lambda t: Ask(path={"queueType": "main"}, query=named(t))

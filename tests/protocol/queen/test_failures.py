@@ -37,6 +37,18 @@ async def test_after_its_retries_a_message_is_a_dead_letter_and_its_partition_go
     assert letter["consumerGroup"] == "__QUEUE_MODE__"
 
 
+@pytest.mark.parametrize("status", [False, "dlq"])
+async def test_a_dead_letter_says_that_no_reason_was_given(
+    queen: Queen, name: str, *, status: bool | str
+) -> None:
+    await queen.queue(name).config({"retryLimit": 0, "retryDelay": 0}).create()
+    await push(queen, name, ["bad"])
+    [message] = await pop(queen, name, 1)
+    assert (await ack(queen, message, status))["dlq"]
+    [letter] = (await queen.queue(name).dlq().get())["messages"]
+    assert "without a reason" in letter["errorMessage"]
+
+
 async def test_a_message_is_sent_to_the_dead_letters_at_once(queen: Queen, name: str) -> None:
     await push(queen, name, ["a", "b"])
     messages = await pop(queen, name, 2, group="g")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.servers import make_queue
 
 if TYPE_CHECKING:
     import httpx
+
+    from tests.protocol.conftest import Shared
 
 METRICS = {
     "queued",
@@ -57,6 +60,25 @@ async def test_metrics_count_every_state(api: httpx.AsyncClient, queue: str) -> 
     assert metrics["archived"] == 0
     assert 0 < metrics["avg_payload_size"] <= metrics["max_payload_size"]
     assert metrics["max_payload_size"] >= 100
+
+
+async def test_metrics_of_one_queue_leave_out_the_others(
+    api: httpx.AsyncClient, queue: str, shared: Shared
+) -> None:
+    other = f"{queue}-other"
+    await make_queue(shared.dsn, other)
+    await add(api, other, "x" * 998)
+    await fill(api, queue)
+    metrics = (await api.get("/queue/metrics", params={"queueName": queue})).json()
+    assert set(metrics) == METRICS
+    states = ("queued", "processing", "acknowledged", "dead", "archived")
+    assert [metrics[state] for state in states] == [2, 1, 1, 1, 0]
+    assert metrics["max_payload_size"] == 100
+    metrics = (await api.get("/queue/metrics", params={"queueName": other})).json()
+    assert [metrics[state] for state in states] == [1, 0, 0, 0, 0]
+    assert metrics["max_payload_size"] == 1000
+    answer = await api.get("/queue/metrics", params={"queueName": "nowhere"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "Queue not found: nowhere"})
 
 
 async def test_status_shows_one_queue_with_its_messages(api: httpx.AsyncClient, queue: str) -> None:

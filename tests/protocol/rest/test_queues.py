@@ -20,6 +20,7 @@ KEYS = {
     "max_attempts",
     "partition_interval",
     "retention_interval",
+    "durable_claims",
     "description",
     "created_at",
     "updated_at",
@@ -56,6 +57,7 @@ async def test_queue_is_made_with_defaults(api: httpx.AsyncClient) -> None:
         "max_attempts": 3,
         "partition_interval": None,
         "retention_interval": None,
+        "durable_claims": True,
         "description": None,
         "message_count": 0,
         "processing_count": 0,
@@ -149,6 +151,7 @@ async def test_change_keeps_what_it_does_not_name(api: httpx.AsyncClient) -> Non
     queue = await make(api, description="old", retention_interval="2 days")
     url = f"/queues/{queue['name']}"
     changes = {"ack_timeout_seconds": 5, "max_attempts": 9, "partition_interval": "06:00:00"}
+    changes |= {"durable_claims": False}
     answer = await api.patch(url, json=changes)
     assert answer.status_code == 200
     assert answer.json()["message"] == f"Queue '{queue['name']}' updated successfully"

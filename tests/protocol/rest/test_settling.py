@@ -37,6 +37,28 @@ async def test_ack_without_a_token_acts_on_the_holder(api: httpx.AsyncClient, qu
     assert again.json()["message"] == "Message is not processing"
 
 
+@pytest.mark.parametrize("batch", [False, True], ids=["one", "batch"])
+async def test_dead_letter_says_that_no_reason_was_given(
+    api: httpx.AsyncClient, queue: str, *, batch: bool
+) -> None:
+    added = await api.post(
+        "/queue/message", json={"type": "t", "payload": 1, "queue": queue, "maxAttempts": 1}
+    )
+    assert added.status_code == 201
+    message = await take(api, queue)
+    if batch:
+        body: dict[str, Any] = {
+            "nacks": [{"id": message["id"], "lock_token": message["lock_token"]}]
+        }
+        answer = await api.post("/queue/nack/batch", json=body)
+        assert answer.json()["movedToDlq"] == [message["id"]]
+    else:
+        answer = await api.post(f"/queue/message/{message['id']}/nack")
+    assert answer.status_code == 200
+    dead = (await api.get("/queue/dead/messages", params={"queueName": queue})).json()["messages"]
+    assert [each["last_error"] for each in dead] == ["Nacked without a reason (attempt 1 of 1)"]
+
+
 @pytest.mark.parametrize("token", [STRANGER, "not a token", ""])
 async def test_wrong_token_changes_nothing(api: httpx.AsyncClient, queue: str, token: str) -> None:
     await add(api, queue)

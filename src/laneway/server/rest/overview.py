@@ -11,7 +11,6 @@ from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
-from laneway.server.reach import filtered
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.wire import Message, MessageObject, QueueName
@@ -43,6 +42,10 @@ class QueueMetrics(msgspec.Struct, kw_only=True):
     acknowledged_queue_size: int
     avg_payload_size: float
     max_payload_size: int
+
+
+class MetricsQuery(msgspec.Struct, kw_only=True):
+    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
 
 
 class StatusQuery(msgspec.Struct, kw_only=True):
@@ -77,8 +80,8 @@ class QueueStatus(msgspec.Struct, kw_only=True, rename="camel"):
     available_types: list[str]
 
 
-async def show_metrics(call: Call[None, None]) -> Answer:
-    queues = await choose_queues(call, None)
+async def show_metrics(call: Call[MetricsQuery, None]) -> Answer:
+    queues = await choose_queues(call, call.parameters.queue_name)
     counts = await _count(call, queues)
     sizes = await call.broker.sample_sizes(queues)
     queued, processing, dead, acknowledged = (
@@ -160,9 +163,10 @@ OPERATIONS = (
         path="/queue/metrics",
         handler=show_metrics,
         summary="Count messages by state, and say how large they are",
-        answers={200: QueueMetrics},
+        parameters=MetricsQuery,
+        answers={200: QueueMetrics, 404: Message},
         role=Role.READ,
-        reach=filtered,
+        reach=queue_shown,
         tag="monitoring",
     ),
     Operation(

@@ -36,6 +36,7 @@ class QueueInfo(msgspec.Struct, kw_only=True):
     max_attempts: int | None
     partition_interval: str | None
     retention_interval: str | None
+    durable_claims: bool
     description: str | None
     created_at: datetime
     updated_at: datetime
@@ -48,7 +49,8 @@ class NewQueue(msgspec.Struct, kw_only=True):
     """A queue to make. Without ack_timeout_seconds and max_attempts the server's settings apply.
 
     retention_interval: how long settled messages are kept. partition_interval: in which steps they
-    leave after that, all of one step at once.
+    leave after that, all of one step at once. durable_claims: false lets a crash of PostgreSQL
+    forget the claims of its last moments, for more dequeues a second.
     """
 
     name: NewQueueName
@@ -57,6 +59,7 @@ class NewQueue(msgspec.Struct, kw_only=True):
     max_attempts: Attempts | None = None
     partition_interval: IntervalText | None = None
     retention_interval: IntervalText | None = None
+    durable_claims: bool = True
     description: Description | None = None
 
 
@@ -68,6 +71,7 @@ class QueueUpdate(msgspec.Struct, kw_only=True):
     max_attempts: Attempts | UnsetType = UNSET
     partition_interval: IntervalText | UnsetType | None = UNSET
     retention_interval: IntervalText | UnsetType | None = UNSET
+    durable_claims: bool | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
 
 
@@ -123,6 +127,7 @@ async def create_queue(call: Call[None, NewQueue]) -> Answer:
         retention=retention,
         retention_step=step,
         record_events=defaults.activity.enabled,
+        durable_claims=body.durable_claims,
         description=body.description,
     )
     queue = await call.broker.create_queue(body.name, settings)
@@ -192,6 +197,7 @@ def show_queue(queue: Queue, counts: Counts | None) -> QueueInfo:
         max_attempts=settings.max_attempts,
         partition_interval=show_interval(settings.retention_step),
         retention_interval=show_interval(settings.retention),
+        durable_claims=settings.durable_claims,
         description=settings.description,
         created_at=queue.created_at,
         updated_at=queue.updated_at,
@@ -215,6 +221,8 @@ def _read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
         changes["lease"] = timedelta(seconds=body.ack_timeout_seconds)
     if body.max_attempts is not UNSET:
         changes["max_attempts"] = body.max_attempts
+    if body.durable_claims is not UNSET:
+        changes["durable_claims"] = body.durable_claims
     if body.description is not UNSET:
         changes["description"] = body.description
     retention, step = queue.settings.retention, queue.settings.retention_step

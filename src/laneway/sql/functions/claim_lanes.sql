@@ -40,15 +40,15 @@ declare
   v_odd boolean := false;
   v_moved boolean := false;
 begin
-  if p_alone then
-    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
-  end if;
-  select g.queue_id, g.lease, g.record_events, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
+  select g.queue_id, g.lease, g.record_events, g.durable_claims, exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
          (select s.segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1) as current_segment,
          array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0) as open, (select sum(w.want) from unnest(p_wants) w (want)) as wanted
     into v_group from laneway.consumer_group g where g.group_id = p_group_id;
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
+  if p_alone and not v_group.durable_claims then
+    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- as in claim_runs
   end if;
   if (0 <= all (p_wants) and 10000 >= all (p_wants) and v_group.wanted <= 50000) is not true then
     raise exception 'so many messages cannot be' using errcode = 'LW422', hint = 'Ask for 0 to 10000 for each waiter, and for 50000 in one call at the most.';

@@ -1,7 +1,7 @@
 -- Hands out messages of a group to many waiting consumers at once: up to p_wants[i] to waiter i, in order of
 -- priority, then age. p_leases and p_consumers may be null; an element of p_leases that is null means the
--- message's own lease, else the queue's. p_alone: this call is the whole transaction, which then commits
--- asynchronously (a crash only hands the messages out again). p_shared: waiters with the same lease and consumer may hold what
+-- message's own lease, else the queue's. p_alone: this call is the whole transaction, which commits asynchronously where
+-- the group's claims need not survive a crash (durable_claims). p_shared: waiters with the same lease and consumer may hold what
 -- they get by one claim, which is cheaper; then whoever settles or extends must name the messages meant.
 -- Answers a row for each claim, that is for a run of one lane: its messages are first_seq, first_seq + 1, … in the
 -- arrays' order. They are for waiter (0-based) and, if they are more than it wanted, for those after it. positions, where
@@ -43,11 +43,8 @@ declare
   v_share record;                        -- arrays: those that something is wanted of, and how far
   v_chunk int;
 begin
-  if p_alone then
-    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
-  end if;
   -- The group, its first ready readers, and whether anything parked may come before them.
-  select g.queue_id, g.ordered, g.lease, g.record_events, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
+  select g.queue_id, g.ordered, g.lease, g.record_events, g.durable_claims, r.readers, r.lanes, r.priorities, r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
          (select k.priority from laneway.parked k where k.group_id = p_group_id order by k.priority desc limit 1) as parked
     into v_group
     from laneway.consumer_group g
@@ -57,6 +54,9 @@ begin
    where g.group_id = p_group_id;
   if not found then
     raise exception 'group % does not exist', p_group_id using errcode = 'LW404', hint = 'It or its queue was deleted; look it up again.';
+  end if;
+  if p_alone and not v_group.durable_claims then
+    v_was := pg_catalog.set_config('synchronous_commit', 'off', true); -- assigned, because perform costs four times as much
   end if;
   if cardinality(p_wants) = 1 and p_wants[1] between 1 and 10000 and p_leases is null then
     v_wanted := p_wants[1];

@@ -24,14 +24,15 @@ begin
     raise exception 'group "%" cannot start at "%"', p_name, p_start using errcode = 'LW422', hint = 'Say all, new, or time with a moment.';
   end if;
   perform pg_catalog.pg_advisory_xact_lock('laneway.queue'::regclass::oid::int, v_queue.queue_id);
-  select q.lease, q.record_events into v_settings from laneway.queue q where q.queue_id = v_queue.queue_id and q.name = p_queue for key share;
+  select q.lease, q.record_events, q.durable_claims into v_settings from laneway.queue q where q.queue_id = v_queue.queue_id and q.name = p_queue for key share;
   if not found then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'It was deleted or renamed just now.';
   end if;
   v_segment := laneway.current_segment(v_queue.logged);
   begin
-    insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events)
-    values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_settings.lease, v_settings.record_events)
+    insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events, durable_claims)
+    values (v_queue.queue_id, p_name, coalesce(p_ordered, v_queue.ordered), v_settings.lease, v_settings.record_events,
+            (coalesce(p_ordered, v_queue.ordered) or v_settings.durable_claims) and v_queue.logged)
       on conflict do nothing returning group_id into v_group;
   exception when program_limit_exceeded then
     perform laneway.refuse_name('a group''s name', octet_length(p_name));

@@ -6,7 +6,7 @@
 -- the first of them, and all that the claim held from there on comes again, in order.
 -- The parts of an ordered group's claim are one hold on its lane: they go back together, whichever part is named,
 -- and do not expire before the last of them has.
--- p_dead_reason: why, where it is out of attempts; null: p_reason. p_action is what is put on record: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. What only
+-- p_dead_reason: why, where it is out of attempts; null: p_reason, and without one that there was none: a dead letter always has a reason. p_action is what is put on record: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. What only
 -- goes back because a message before it does is on record as released.
 -- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
 -- the claim's rows; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
@@ -35,7 +35,8 @@ declare
   v_worst smallint := 0;
   v_again int8multirange := '{}';        -- comes again though it did not fail
   v_reason text := case when p_action = 'expired' then 'Timeout - requeued' else p_reason end;
-  v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' when p_fate = 'dead' then p_reason else coalesce(p_dead_reason, p_reason) end;
+  v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' when p_fate = 'dead' then nullif(p_reason, '') else coalesce(nullif(p_dead_reason, ''), nullif(p_reason, '')) end;
+  v_why text;                            -- of those that died, where nobody said
 begin
   select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part;
   if not found then
@@ -96,7 +97,10 @@ begin
     end if;
     if p_fate = 'dead' or (p_fate = 'retry' and v_attempt >= v_max) then
       v_dead := v_dead || v_seq;
-      perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt, v_dead_reason, v_claim.consumer);
+      if v_dead_reason is null then
+        v_why := case when p_fate = 'dead' then format('Dead-lettered without a reason (attempt %s)', v_attempt) else format('Nacked without a reason (attempt %s of %s)', v_attempt, v_max) end;
+      end if;
+      perform laneway.bury(v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt, coalesce(v_dead_reason, v_why), v_claim.consumer);
       delete from laneway.retry where reader_id = v_claim.reader_id and seq = v_seq;
     elsif v_in_line then
       v_worst := greatest(v_worst, v_attempt);
@@ -150,7 +154,7 @@ begin
            c.attempt, c.token, c.consumer, c.claimed_at, e.reason, case when p_action = 'expired' and e.action <> 'released' then json_build_object('until', c.until) end
       from laneway.claim c
       cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),
-                         ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), v_dead_reason)) e (action, seqs, reason)
+                         ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), coalesce(v_dead_reason, v_why))) e (action, seqs, reason)
       cross join lateral unnest(e.seqs * c.pending) r (range)
      where c.token = p_token and (v_in_line or c.part = p_part);
   end if;

@@ -12,8 +12,7 @@ declare
            and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq and o.gone)
            and not exists (select from laneway.parked k where k.reader_id = r.reader_id and k.seq = x.seq)
            and not exists (select from laneway.dead_letter d where d.reader_id = r.reader_id and d.seq = x.seq)
-           and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = x.seq)
-           and (laneway.claim_of(r.reader_id, x.seq)).token is null$q$;
+           and not exists (select from laneway.archive a where a.reader_id = r.reader_id and a.seq = x.seq)$q$;
   v_kept text := $q$
     select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name, x.partition as type, x.body as payload, x.headers, x.priority,
            '%s'::text as status, x.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts, coalesce(x.lease, q.lease) as ack_timeout,
@@ -72,17 +71,24 @@ begin
             and not exists (select from laneway.gap o where o.reader_id = r.reader_id and o.first_seq <= x.seq and o.last_seq >= x.seq)
           order by x.seq %2$s limit $9)
         union all
-        select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, x.attempt, x.error, x.available_at
-          from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
-                  from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o where k.reader_id = r.reader_id) x
-         where %1$s$q$ else $q$
+        -- Parked: by seq too, so that the contents of no more are looked up than are shown. Those that the log no longer has
+        -- (up to its base) are older than all it has.
+        (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, x.attempt, x.error, x.available_at
+           from (select k.segment, k.lane_id, k.seq, k.attempt, k.error, k.available_at, o.created_at, o.lease, o.max_attempts, o.key, o.headers, o.body, k.partition, k.priority
+                   from laneway.parked k cross join lateral laneway.content(k.reader_id, k.segment, k.lane_id, k.seq) o
+                  where k.reader_id = r.reader_id and k.seq > case when b.low > l.base then b.low else 0 end and k.seq <= b.high
+                    and ($1 is null or k.partition = any ($1)) and ($2 is null or k.priority = $2) and k.attempt >= coalesce($3, 0)) x
+          where ($4 is null or x.created_at >= $4) and ($5 is null or x.created_at <= $5) and %1$s
+          order by x.seq %2$s limit $9)$q$ else $q$
+        -- What costs the most is asked last: who holds a message, of those that are not parked.
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body, x.partition, x.priority, null::smallint as attempt, null::text as error, null::timestamptz as available_at
-           from (select m.segment, m.lane_id, m.seq, m.created_at, m.key, coalesce(v.partition, l.partition) as partition, coalesce(v.priority, l.priority) as priority, case when v.seq is null then m.lease else v.lease end as lease,
+           from (select x.* from (select m.segment, m.lane_id, m.seq, m.created_at, m.key, coalesce(v.partition, l.partition) as partition, coalesce(v.priority, l.priority) as priority, case when v.seq is null then m.lease else v.lease end as lease,
                         case when v.seq is null then m.max_attempts else v.max_attempts end as max_attempts, case when v.seq is null then m.headers else v.headers end as headers,
                         case when v.seq is null then m.body else v.body end as body
                    from laneway.message m left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
                   where m.lane_id = l.lane_id and m.seq > greatest(l.base, b.low) and m.seq <= least(p.seq, b.high)) x
-          where %3$s and %1$s
+                  where %3$s and %1$s order by x.seq %2$s offset 0) x
+          where (laneway.claim_of(r.reader_id, x.seq)).token is null
           order by x.seq %2$s limit $9)
         union all
         -- settled before their turn
@@ -93,7 +99,7 @@ begin
                    from laneway.gap o join laneway.message m on m.lane_id = l.lane_id and m.seq = o.first_seq
                    left join laneway.revision v on v.reader_id = r.reader_id and v.seq = m.seq
                  where o.reader_id = r.reader_id and o.first_seq > greatest(p.seq, b.low) and o.first_seq <= b.high and not o.gone) x
-         where %3$s and %1$s$q$ end, v_found, v_order, v_settled), case when p_acks and p_status = 'acknowledged' then 'true' else 'false' end);
+         where %3$s and %1$s and (laneway.claim_of(r.reader_id, x.seq)).token is null$q$ end, v_found, v_order, v_settled), case when p_acks and p_status = 'acknowledged' then 'true' else 'false' end);
   end if;
   return format($q$
     select m.* from (%s) m

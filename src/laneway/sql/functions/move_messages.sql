@@ -1,6 +1,6 @@
 -- Moves messages of a group from one state to another by hand. States: queued, processing, acknowledged, dead,
 -- archived; to 'deleted' as well. To queued: handed out next, attempts kept from processing, else from zero.
--- To archived: with its attempts and what it failed of last.
+-- To archived: with its attempts and what it failed of last. To dead without p_reason: for what it failed of last, or as one without a reason.
 -- To processing: locked for p_consumer with a new token, which is answered. Answers the items that moved; those
 -- that are not in state p_from are left as they are.
 -- Locks: the readers' advisory locks, in order of lane; from processing, lock_claims'. Errors: LW422 unknown state, or a lease of more than 1000 years.
@@ -107,7 +107,8 @@ begin
              v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error, case when v_queue.record_events then v_queue.queue_id end
         from laneway.content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then
-      perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt, p_reason, p_consumer);
+      perform laneway.bury(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt,
+                            coalesce(nullif(p_reason, ''), v_error, v_claim.error, 'Moved to the dead letters without a reason'), p_consumer);
     elsif p_to = 'archived' then
       insert into laneway.archive (reader_id, seq, segment, group_id, lane_id, partition, priority, created_at, archived_at, attempt, reason, consumer, lease, max_attempts, key, headers, body)
       select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, c.created_at, v_now, v_attempt, coalesce(p_reason, v_error), p_consumer, c.lease, c.max_attempts, c.key, c.headers, c.body

@@ -1,6 +1,6 @@
 -- Keeps the log's segments: makes the first pair, opens the next one when the current is old or big enough
 -- (or p_force), and has one more made ahead. From 17 on, each two more must be twice as
--- old or big. The odd, UNLOGGED half of a pair exists once a queue needs it.
+-- old or big, up to 1024 times. The odd, UNLOGGED half of a pair exists once a queue needs it.
 -- Locks: the advisory lock on segment. Answers the current logged segment. Errors: none of our own.
 create or replace function laneway.rotate(p_force boolean default false) returns int
 language plpgsql set search_path = '' as $$
@@ -23,11 +23,12 @@ begin
     update laneway.segment set opened_at = clock_timestamp() where segment = 2;
   else
     -- Every statement on the log gets dearer with each segment: from the 17th on they grow rather than get more.
-    v_stretch := 2 ^ greatest(0, ((select count(*) from laneway.segment s where s.segment % 2 = 0 and s.opened_at is not null) - 15) / 2);
+    v_stretch := 2 ^ least(10, greatest(0, ((select count(*) from laneway.segment s where s.segment % 2 = 0 and s.opened_at is not null) - 15) / 2));
     select sum(pg_catalog.pg_total_relation_size(format('laneway.message_%s', s.segment)::regclass))
       into v_bytes from laneway.segment s where s.segment / 2 = v_pair;
     if p_force or v_bytes >= v_policy.segment_bytes * v_stretch
-       or (v_opened <= clock_timestamp() - v_policy.segment_interval * v_stretch and laneway.segment_used(v_pair * 2)) then
+       or (extract(epoch from clock_timestamp() - v_opened) >= extract(epoch from v_policy.segment_interval) * v_stretch -- in seconds, which do not overflow
+           and laneway.segment_used(v_pair * 2)) then
       for v_half in 0..v_halves loop
         if not exists (select from laneway.segment s where s.segment = v_pair * 2 + 2 + v_half) then
           perform laneway.create_segment(v_pair * 2 + 2 + v_half);

@@ -19,7 +19,7 @@ begin
   begin
     select k into v_key from json_object_keys(p_settings) k
      where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
-                     'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'description', 'options')
+                     'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'durable_claims', 'description', 'options')
         or (not p_new and k in ('kind', 'ordered')) limit 1;
     if found then
       raise exception 'queue "%": setting "%" %', p_name, v_key, case when v_key in ('kind', 'ordered') then 'is fixed when the queue is made' else 'is unknown' end using errcode = 'LW422';
@@ -48,7 +48,7 @@ begin
       kind = v_new.kind, ordered = v_new.ordered, lease = v_new.lease, max_attempts = v_new.max_attempts, backoff = v_new.backoff,
       backoff_factor = v_new.backoff_factor, backoff_limit = v_new.backoff_limit, delay = nullif(v_new.delay, interval '0'),
       dedup_window = v_new.dedup_window, dedup_scope = v_new.dedup_scope, retention = v_new.retention, retention_step = v_new.retention_step, message_ttl = v_new.message_ttl,
-      max_bytes = v_new.max_bytes, record_events = v_new.record_events, description = v_new.description, options = v_new.options,
+      max_bytes = v_new.max_bytes, record_events = v_new.record_events, durable_claims = v_new.durable_claims, description = v_new.description, options = v_new.options,
       updated_at = clock_timestamp()
      where queue_id = v_old.queue_id;
   exception
@@ -72,7 +72,7 @@ begin
         when '' then 'Settings and their kinds are the columns of laneway.queue.'
         else 'It is longer than nothing.' end;
   end;
-  update laneway.consumer_group set lease = v_new.lease, record_events = v_new.record_events
+  update laneway.consumer_group set lease = v_new.lease, record_events = v_new.record_events, durable_claims = (ordered or v_new.durable_claims) and v_new.kind <> 'unlogged'
    where queue_id = v_old.queue_id;
   if v_new.kind = 'unlogged' and p_new then
     perform laneway.rotate();

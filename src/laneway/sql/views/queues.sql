@@ -1,7 +1,7 @@
 -- Queues with their settings and the counts of their own group.
 create or replace view laneway.queues as
   select q.queue_id, q.name, q.kind, q.ordered, q.lease, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.delay, q.dedup_window, q.dedup_scope,
-         q.retention, q.retention_step, q.message_ttl, q.max_bytes, q.record_events, q.description, q.options, q.created_at, q.updated_at,
+         q.retention, q.retention_step, q.message_ttl, q.max_bytes, q.record_events, q.durable_claims, q.description, q.options, q.created_at, q.updated_at,
          c.queued, c.delayed, c.processing, c.acknowledged, c.dead, c.archived, c.oldest, c.newest
     from laneway.queue q
     left join lateral (select n.* from laneway.consumer_group g cross join lateral laneway.counts(array[g.group_id]) n where g.queue_id = q.queue_id and g.name = 'default') c on true;

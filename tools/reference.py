@@ -1,4 +1,7 @@
-"""Renders docs/functions.md from the headers of the SQL files: `python -m laneway.sql.reference`."""
+"""Write docs/functions.md from the headers of the SQL files.
+
+`python -m tools.reference` writes the file; with --check it only reports whether it is current.
+"""
 
 from __future__ import annotations
 

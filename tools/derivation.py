@@ -1,6 +1,6 @@
-"""Writes laneway/sync.py: the asynchronous roles again, for code without an event loop.
+"""Write src/laneway/sync.py, the blocking API, from the asynchronous classes in laneway/library.
 
-`python -m laneway.library.derivation` writes it, with --check it only says whether it is current.
+`python -m tools.derivation` writes the file; with --check it only reports whether it is current.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-_FOLDER = Path(__file__).parent
-_RESULT = _FOLDER.parent / "sync.py"
+_PACKAGE = Path(__file__).parents[1] / "src" / "laneway"
+_FOLDER = _PACKAGE / "library"
+RESULT = _PACKAGE / "sync.py"
 _SOURCES = ("producer", "consumer", "admin", "runs", "connection")
 _ROLES = ("Producer", "Consumer", "Admin", "Run", "Connection")
 
 _HEAD = '''"""The roles for code without an event loop; everything happens in a thread in the background.
 
-Derived from the asynchronous ones by laneway.library.derivation: change those, and run `make docs`.
+Derived from the asynchronous ones by tools/derivation.py: change those, and run `make docs`.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ def _format(text: str) -> str:
     ruff = Path(sys.executable).with_name("ruff")
     for command in (["check", "--fix-only", "--quiet"], ["format", "--quiet"]):
         text = subprocess.run(  # noqa: S603 - our own text through the formatter of this environment
-            [ruff, *command, "--stdin-filename", _RESULT, "-"],
+            [ruff, *command, "--stdin-filename", RESULT, "-"],
             input=text,
             capture_output=True,
             text=True,
@@ -224,9 +225,9 @@ def _format(text: str) -> str:
 def main() -> int:
     text = derive()
     if "--check" not in sys.argv[1:]:
-        _RESULT.write_text(text)
+        RESULT.write_text(text)
         return 0
-    if _RESULT.exists() and _RESULT.read_text() == text:
+    if RESULT.exists() and RESULT.read_text() == text:
         return 0
     sys.stderr.write("src/laneway/sync.py is not current: run `make docs`\n")
     return 1

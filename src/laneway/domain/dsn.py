@@ -1,0 +1,134 @@
+"""What can be wrong with a PostgreSQL URL, and what of one may be shown: never its password."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SCHEMES = ("postgresql://", "postgres://")
+HIDDEN = "********"
+
+_LARGEST_PORT = 65535
+_ENCODE = (
+    "Percent-encode the user and the password: @ is %40, / is %2F, ? is %3F, # is %23, % is %25, "
+    ": is %3A, [ is %5B, ] is %5D"
+)
+_LOOKS = "It looks like postgresql://user:password@host:5432/database"
+
+# Whose values may hold an @ where nothing stands before the host.
+_FREE_TEXTS = {
+    "application_name",
+    "database",
+    "dbname",
+    "host",
+    "options",
+    "passfile",
+    "password",
+    "sslpassword",
+    "user",
+}
+
+
+def find_fault(dsn: str) -> str | None:
+    """Return what is wrong with a DSN and how to write it, without a word of it; None if nothing.
+
+    A special character in a password that is not percent-encoded moves where the password ends:
+    drivers then take a piece of it for the host or port, and print that in their errors. So a DSN
+    that can be read in two ways is refused before any driver sees it.
+    """
+    if not dsn.startswith(SCHEMES):
+        return f"it must start with {SCHEMES[0]}. {_LOOKS}"
+    authority, path, query = _split(dsn)
+    problem = _find_misplaced(dsn, authority, path, query) or _find_unreadable(dsn)
+    if problem is not None:
+        return f"{problem}. {_ENCODE}. {_LOOKS}"
+    problem = _find_wrong_host(authority.rpartition("@")[2], query)
+    return None if problem is None else f"{problem}. {_LOOKS}"
+
+
+def hide_password(dsn: str) -> str:
+    """Return the DSN without its password; one that cannot be read is hidden whole."""
+    if find_fault(dsn) is not None:
+        return HIDDEN
+    parts = urlsplit(dsn)
+    user, at, place = parts.netloc.rpartition("@")
+    if ":" in user:
+        user = f"{user.partition(':')[0]}:{HIDDEN}"
+    query = parts.query
+    if "password" in query:
+        shown = [(name, HIDDEN if "password" in name else text) for name, text in parse_qsl(query)]
+        query = urlencode(shown, safe="*/")
+    return parts._replace(netloc=f"{user}{at}{place}", query=query).geturl()
+
+
+def name_place(dsn: str) -> str:
+    """Return the host and port that a DSN leads to, or where its socket is."""
+    if find_fault(dsn) is not None:
+        return "?"
+    authority, _, query = _split(dsn)
+    return authority.rpartition("@")[2] or dict(parse_qsl(query)).get("host", "?")
+
+
+def _split(dsn: str) -> tuple[str, str, str]:
+    """Return what stands before the first slash or question mark, the path, and the query."""
+    before, _, query = dsn.partition("://")[2].partition("?")
+    authority, _, path = before.partition("/")
+    return authority, path, query
+
+
+def _find_misplaced(dsn: str, authority: str, path: str, query: str) -> str | None:
+    user, at, _ = authority.rpartition("@")
+    if "@" in user:
+        return 'it has more than one "@"'
+    if "#" in dsn:
+        return 'it has a "#", which ends a URL'
+    if "@" in path:
+        return 'it has an "@" after a "/"'
+    if not at and any("@" in text for text in _list_strange_texts(query)):
+        return 'it has an "@" after a "?"'
+    return None
+
+
+def _list_strange_texts(query: str) -> Iterable[str]:
+    for pair in query.split("&"):
+        name, _, _ = pair.partition("=")
+        if name not in _FREE_TEXTS:
+            yield pair
+
+
+def _find_unreadable(dsn: str) -> str | None:
+    try:
+        parts = urlsplit(dsn)
+        if parts.query:
+            parse_qsl(parts.query, strict_parsing=True)
+    except ValueError:
+        # Said here without the reason: that repeats what it is about.
+        return "it cannot be taken apart as a URL"
+    return None
+
+
+def _find_wrong_host(places: str, query: str) -> str | None:
+    ports = dict(parse_qsl(query)).get("port", "").split(",")
+    for place in places.split(",") if places else ():
+        if not place:
+            return "a host is missing beside a comma"
+        if place.startswith("["):
+            _, closed, port = place.rpartition("]")
+            if not closed or (port and not port.startswith(":")):
+                return "an address in brackets is not followed by a port"
+            port = port.removeprefix(":")
+        else:
+            _, _, port = place.partition(":")
+            if ":" in port:
+                return "a host has more than one port; an IPv6 address goes in brackets, as [::1]"
+        ports.append(unquote(port))
+    if not all(map(_is_port, filter(None, ports))):
+        return f"a port is no number up to {_LARGEST_PORT}"
+    return None
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 1 <= int(text) <= _LARGEST_PORT

@@ -1,0 +1,3 @@
+"""What a release ships."""
+
+from __future__ import annotations

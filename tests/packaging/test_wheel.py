@@ -1,0 +1,185 @@
+"""The wheel, installed as a user installs it: with its runtime dependencies and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.postgres import open_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+PACKAGES = ("laneway", "pyspark_laneway")
+# The same as in the Makefile.
+UV_SETTINGS = {"UV_SYSTEM_CERTS": "true", "UV_PYTHON_DOWNLOADS": "never"}
+
+# Imports every module but those for Spark, which ask for an extra.
+IMPORT_ALL = """
+import importlib, pkgutil, laneway
+modules = [item.name for item in pkgutil.walk_packages(laneway.__path__, "laneway.")]
+for name in modules:
+    if not name.startswith("laneway.lake"):
+        importlib.import_module(name)
+print(len(modules))
+"""
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the source distribution and the wheel built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run_uv("build", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (found,) = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path) -> Iterator[Path]:
+    """Yield a fresh virtual environment that has the wheel and the locked runtime dependencies."""
+    with open_directory() as folder:
+        venv = folder / "venv"
+        python = ["--python", str(venv / "bin" / "python")]
+        run_uv("venv", "--python", sys.executable, str(venv))
+        locked = ["--require-hashes", str(ROOT / "requirements" / "runtime.txt")]
+        try:
+            run_uv("pip", "sync", "--offline", *python, *locked)
+        except AssertionError:  # uv's cache does not have them all
+            run_uv("pip", "sync", *python, *locked)
+        run_uv("pip", "install", "--offline", "--no-deps", *python, str(wheel))
+        run_uv("pip", "check", *python)
+        yield venv
+
+
+def test_wheel_holds_the_packages_and_all_their_files(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    shipped = {name for name in names if name.startswith(tuple(f"{each}/" for each in PACKAGES))}
+    metadata = {name for name in names if re.match(r"laneway-[^/]+\.dist-info/", name)}
+    assert shipped | metadata == set(names)
+    assert shipped == {
+        str(path.relative_to(SOURCE))
+        for package in PACKAGES
+        for path in (SOURCE / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "laneway/py.typed" in shipped
+    assert "laneway/sql/catalogue.json" in shipped
+
+
+def test_wheel_leaves_out_the_tools_that_need_a_checkout(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        modules = {Path(name).name for name in archive.namelist()}
+    tools = {path.name for path in (ROOT / "tools").glob("*.py")}
+    assert "derivation.py" in tools
+    assert tools & modules == set()
+
+
+def test_source_distribution_holds_no_more_than_the_repository(dist: Path) -> None:
+    (found,) = dist.glob("*.tar.gz")
+    with tarfile.open(found) as archive:
+        files = [member.name.partition("/")[2] for member in archive if member.isfile()]
+    assert [name for name in files if name != "PKG-INFO" and not (ROOT / name).is_file()] == []
+    assert {name.partition("/")[0] for name in files} <= {
+        "src",
+        "tests",
+        "tools",
+        ".gitignore",
+        "CHANGELOG.md",
+        "LICENSE",
+        "PKG-INFO",
+        "README.md",
+        "pyproject.toml",
+    }
+
+
+def test_command_tells_its_version_and_helps(environment: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert run(environment / "bin" / "laneway", "--version").strip() == f"laneway {version}"
+    assert "serve" in run(environment / "bin" / "laneway", "--help")
+
+
+def test_every_module_loads_with_the_runtime_dependencies_alone(environment: Path) -> None:
+    count = run(environment / "bin" / "python", "-W", "error", "-c", IMPORT_ALL)
+    assert int(count) > 100
+
+
+def test_server_starts_on_the_bundled_database(environment: Path) -> None:
+    with open_directory() as folder:
+        log = folder / "log"
+        with log.open("wb") as file:
+            server = subprocess.Popen(
+                [environment / "bin" / "laneway", "serve", "--port", "0"],
+                cwd=folder,
+                env={"PATH": "/usr/bin:/bin"},
+                stderr=file,
+            )
+        try:
+            url = wait_until_ready(server, log)
+            with httpx.Client(base_url=f"{url}/api", timeout=30) as client:
+                health = client.get("/health/ready")
+                assert health.status_code == 200, health.text
+                script = client.get("/reference/scalar.js")
+                assert script.status_code == 200
+                assert len(script.content) > 100_000
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 0, log.read_text()
+        finally:
+            if server.poll() is None:
+                server.kill()
+                server.wait()
+
+
+def run_uv(*arguments: str) -> None:
+    private = ROOT / ".venv-tools" / "bin" / "uv"
+    uv = shutil.which("uv") or str(private)
+    assert Path(uv).exists(), f"uv is neither on the PATH nor at {private}: run `make setup`"
+    run(uv, *arguments)
+
+
+def run(program: str | Path, *arguments: str) -> str:
+    """Return what the program prints; it sees neither the checkout nor its virtual environment."""
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV")
+    done = subprocess.run(
+        [program, *arguments],
+        cwd=ROOT if Path(program).name == "uv" else "/",
+        env={name: value for name, value in os.environ.items() if name not in hidden} | UV_SETTINGS,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"{program} {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def wait_until_ready(server: subprocess.Popen[bytes], log: Path) -> str:
+    """Return the URL that the server prints once it listens."""
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        ready = re.search(r"Laneway listens on (http://\S+)", log.read_text())
+        if ready is not None:
+            return ready[1]
+        assert server.poll() is None, f"the server did not start: {log.read_text()}"
+        time.sleep(0.02)
+    raise AssertionError(f"the server did not start within 60 seconds: {log.read_text()}")

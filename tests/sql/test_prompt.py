@@ -119,6 +119,19 @@ async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -
     assert len(await first.fetch("select * from laneway.pop('jobs', 5)")) == 1
 
 
+async def test_job_is_not_fired_for_a_time_to_come(connect: Connect) -> None:
+    """It would not fire until then: whoever may push could silence it for good."""
+    sql = await connect()
+    await sql.execute("select laneway.create_queue('jobs')")
+    fire = (
+        "select laneway.fire_schedule('tick', '* * * * *', now() + $1::text::interval, 'jobs', '1')"
+    )
+    with pytest.raises(asyncpg.PostgresError, match="is not due until") as caught:
+        await sql.fetchval(fire, "1 hour")
+    assert caught.value.sqlstate == "LW422"
+    assert await sql.fetchval(fire, "0") is True
+
+
 async def test_jobs_of_one_name_on_two_queues_fire_each(connect: Connect) -> None:
     sql = await connect()
     now = await sql.fetchval("select now()")

@@ -20,7 +20,8 @@ from laneway.server.connections import Guard
 from laneway.server.decoding import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics, Traffic
-from laneway.server.operations import Media, Operation, Surface, no_queue
+from laneway.server.operations import Media, Operation, Surface
+from laneway.server.reach import nothing
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
 from laneway.server.routing import Router, read_path
@@ -144,7 +145,7 @@ def operation(method: str, path: str, **more: Any) -> Operation[Any, Any]:
         summary="",
         answers={200: Media("text/plain")},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         **more,
     )
 

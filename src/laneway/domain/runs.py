@@ -17,7 +17,7 @@ class RunStatus(StrEnum):
 
 ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
-# How a run stands for one who drives it; superseded: another does.
+# How a run stands for one who drives it; superseded: another does, or the message's lease is over.
 DriveStatus: TypeAlias = Literal[
     "running", "paused", "completed", "failed", "cancelled", "superseded"
 ]
@@ -29,6 +29,10 @@ RUN_ASKS: dict[RunAsk, tuple[frozenset[RunStatus], RunStatus]] = {
     "resume": (frozenset({RunStatus.PAUSED, RunStatus.FAILED}), RunStatus.RUNNING),
     "cancel": (frozenset({RunStatus.RUNNING, RunStatus.PAUSED}), RunStatus.CANCELLED),
 }
+
+
+def run_missing(run_id: str) -> str:
+    return f'workflow run "{run_id}" does not exist: It was never started, or it was purged.'
 
 
 class RunInfo(NamedTuple):

@@ -46,6 +46,11 @@ class Runs:
         async with self._core.pool.lend() as connection:
             return await procedures.load_run(connection, run_id)
 
+    async def find_run_queue(self, run_id: str) -> str | None:
+        """Return the name of a run's queue, None where that was deleted."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.find_run_queue(connection, run_id)
+
     async def load_steps(self, run_id: str) -> list[StepInfo]:
         async with self._core.pool.lend() as connection:
             return await procedures.load_steps(connection, run_id)

@@ -28,6 +28,11 @@ class Workers:
         async with self._core.pool.lend() as connection:
             await procedures.register_worker(connection, identity)
 
+    async def find_worker_queues(self, worker_id: str) -> list[str]:
+        """Return the names of the queues that a worker registered for."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.find_worker_queues(connection, worker_id)
+
     async def beat_worker(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
         """Say that a worker lives; return the state it is in and what it is asked to become."""
         async with self._core.pool.lend() as connection:

@@ -123,7 +123,7 @@ class Application:
             body = route.body.decode(await request.read(self._limits.body))
         call = Call(self._service, request, identity, parameters, body)
         if identity.pattern is not None and operation.role is not None:
-            await _require_reach(call, route)
+            await operation.reach.require(call)
         return call
 
     async def _identify(self, request: Request, role: Role | None) -> Identity:
@@ -219,22 +219,6 @@ class Application:
 
 def _too_busy(busy: int) -> ServerBusy:
     return ServerBusy(f"{busy} requests are under way: call again later")
-
-
-async def _require_reach(call: Call[Any, Any], route: Route) -> None:
-    """Refuse a key that is limited to some queues where the call touches others."""
-    queues = await route.operation.reach(call)
-    if queues is None:
-        raise Forbidden(
-            f'the key "{call.identity.name}" is limited to queues like '
-            f'"{call.identity.pattern}": this touches all queues'
-        )
-    for queue in queues:
-        if not call.identity.may_use(queue):
-            raise Forbidden(
-                f'the key "{call.identity.name}" is limited to queues like '
-                f'"{call.identity.pattern}": it may not use queue "{queue}"'
-            )
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from laneway.domain.errors import Retryable
 from laneway.server.answers import Answer
 from laneway.server.metrics import CONTENT_TYPE
-from laneway.server.operations import Media, Operation, Role, Surface, every_queue
+from laneway.server.operations import Media, Operation, Role, Surface
+from laneway.server.reach import every_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

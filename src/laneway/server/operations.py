@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laneway.domain.keys import Role
 
@@ -13,27 +13,11 @@ if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError
     from laneway.server.answers import Answer, Stream
     from laneway.server.calls import Call
+    from laneway.server.reach import Reach
 
 # What a call's parameters (path and query together) and its body are decoded to.
 P = TypeVar("P")
 B = TypeVar("B")
-
-
-class Reach(Protocol):
-    """Which queues a call touches: asked for keys that are limited to some queues."""
-
-    def __call__(self, call: Call[Any, Any], /) -> Awaitable[Sequence[str] | None]:
-        """Return the queues' names, or None for all there are."""
-
-
-async def no_queue(_: Call[Any, Any], /) -> Sequence[str] | None:
-    """Touches no queue, or shows of queues only those that `call.may_use` allows."""
-    return ()
-
-
-async def every_queue(_: Call[Any, Any], /) -> Sequence[str] | None:
-    """Touches all queues at once: nothing for a key that is limited to some."""
-    return None
 
 
 class Media(NamedTuple):
@@ -97,4 +81,4 @@ class Surface:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-__all__ = ["Content", "Media", "Operation", "Reach", "Role", "Surface", "every_queue", "no_queue"]
+__all__ = ["Content", "Media", "Operation", "Role", "Surface"]

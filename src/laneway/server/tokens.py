@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -81,11 +82,17 @@ class Tokens:
                 algorithms=[str(kind)],
                 issuer=settings.issuer,
                 audience=settings.audience,
-                leeway=settings.leeway,
-                options={"verify_aud": settings.audience is not None},
+                options={
+                    "verify_aud": settings.audience is not None,
+                    # These trust that the claims are numbers: _check_times does not.
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                },
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, RecursionError) as error:
             raise Unauthenticated(f"Invalid token: {error}") from None
+        _check_times(claims, settings.leeway)
         identity = self._read(claims)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
@@ -103,6 +110,27 @@ class Tokens:
         subject = claims.get("sub")
         name = subject if isinstance(subject, str) else "token"
         return Identity(name, role, subject=name if isinstance(subject, str) else None)
+
+
+def _check_times(claims: Mapping[str, Any], leeway: float) -> None:
+    """Refuse a token out of its time, and one whose times are no numbers."""
+    for name in ("exp", "nbf", "iat"):
+        if name in claims and not _is_moment(claims[name]):
+            raise Unauthenticated(
+                f'Invalid token: its claim "{name}" is not a number: issue the token with {name} in'
+                " seconds since 1970"
+            )
+    now = time()
+    if "exp" in claims and claims["exp"] <= now - leeway:
+        raise Unauthenticated("Invalid token: it has expired: get another")
+    if any(claims.get(name, now) > now + leeway for name in ("nbf", "iat")):
+        raise Unauthenticated("Invalid token: it is not valid yet: check both clocks")
+
+
+def _is_moment(value: object) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def read_keys(settings: TokenSettings) -> dict[str, Any]:

@@ -239,7 +239,8 @@ class Worker:
             self.name,
             socket.gethostname(),
             os.getpid(),
-            list(queues),
+            # A worker that takes nothing stands for the queues that its jobs push to.
+            list(queues) or sorted({schedule.queue for schedule in duties.schedules}),
             self._settings.timeout,
         )
         self._known = True

@@ -146,11 +146,12 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
     while True:
         try:
             run = await backend.drive_run(run_id, driver, again=again)
+            if run.status != "running":
+                return
+            finished = await backend.load_steps(run_id)
         except RunNotFound:
             return
-        if run.status != "running":
-            return
-        progress = Progress(backend, run_id, driver, await backend.load_steps(run_id))
+        progress = Progress(backend, run_id, driver, finished)
         ended = await _run(workflow, progress, run.arguments)
         match progress.halt:
             case None:

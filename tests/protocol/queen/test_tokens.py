@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +40,18 @@ class Guarded(NamedTuple):
 def sign(role: Any = "read-write", *, key: Any = SECRET, kind: str = "HS256", **more: Any) -> str:
     claims = {"sub": "ada", "exp": time.time() + 600, "iss": "us", "aud": "them", "role": role}
     return jwt.encode({**claims, **more}, key, algorithm=kind)
+
+
+def sign_raw(claims: dict[str, Any]) -> str:
+    """Sign what PyJWT would refuse to write."""
+    header = encode_part(b'{"alg":"HS256","typ":"JWT"}')
+    text = f"{header}.{encode_part(json.dumps(claims).encode())}"
+    digest = hmac.digest(SECRET.encode(), text.encode(), "sha256")
+    return f"{text}.{encode_part(digest)}"
+
+
+def encode_part(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -78,6 +93,61 @@ async def test_a_role_that_is_no_text_lets_a_token_only_read(guarded: Guarded, n
         async with guarded.client(sign(role)) as client:
             assert (await client.get("/resources/queues")).status_code == 200
             assert (await client.post("/push", json=push)).status_code == 403
+
+
+async def test_claims_of_the_wrong_type_are_refused(guarded: Guarded) -> None:
+    soon = time.time() + 600
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    wrong: Any
+    async with guarded.client(None) as client:
+
+        async def ask(**claims: Any) -> httpx.Response:
+            token = sign_raw({"sub": "ada", "iss": "us", "aud": "them", "exp": soon, **claims})
+            # Twice: what was found good once is remembered.
+            headers = {"Authorization": f"Bearer {token}"}
+            await client.get("/resources/queues", headers=headers)
+            return await client.get("/resources/queues", headers=headers)
+
+        for claim in ("exp", "nbf", "iat"):
+            late = str(int(soon if claim == "exp" else soon - 1200))
+            for wrong in (late, "soon", None, True, [soon], {"at": soon}, float("nan"), deep):
+                answer = await ask(**{claim: wrong})
+                assert answer.status_code == 401, (claim, wrong, answer.text)
+                assert claim in answer.json()["error"], (claim, wrong)
+        others: list[dict[str, Any]] = [
+            {"sub": 7},
+            {"sub": ["ada"]},
+            {"jti": 7},
+            {"iss": 7},
+            {"iss": {}},
+            {"aud": 7},
+        ]
+        for claims in others:
+            answer = await ask(**claims)
+            assert answer.status_code == 401, (claims, answer.text)
+        for exp, status in (
+            (float("inf"), 401),
+            (float("-inf"), 401),
+            (10**400, 200),
+            (-(10**400), 401),
+            (soon, 200),
+        ):
+            answer = await ask(exp=exp)
+            assert answer.status_code == status, (exp, answer.text)
+
+
+async def test_tokens_with_headers_of_no_sense_are_refused(guarded: Guarded) -> None:
+    good = sign().split(".")
+    wrong = (b"[]", b"7", b"{}", b'{"alg":["HS256"]}', b'{"alg":7}', b"[" * 5000, bytes([255]))
+    async with guarded.client(None) as client:
+        for header in wrong:
+            token = ".".join([encode_part(header), *good[1:]])
+            answer = await client.get(
+                "/resources/queues", headers={"Authorization": f"Bearer {token}"}
+            )
+            assert answer.status_code == 401, (header[:20], answer.text)
 
 
 async def test_the_producer_is_whom_the_token_names_whatever_the_message_says(

@@ -68,8 +68,6 @@ async def test_limited_key_sees_and_touches_its_queues_only(pair: Pair) -> None:
     assert (await api.get("/queue/metrics")).json()["queued"] == 1
     assert (await api.get("/queue/status")).json()["mainQueue"]["length"] == 1
 
-    both = [mail, fax]
-    moved = {"messages": both, "fromQueue": "main", "toQueue": "dead"}
     for refused in (
         await api.get("/queues/fax"),
         await api.patch("/queues/fax", json={"max_attempts": 1}),
@@ -80,10 +78,6 @@ async def test_limited_key_sees_and_touches_its_queues_only(pair: Pair) -> None:
         await api.get("/queue/main/messages", params={"queueName": "fax"}),
         await api.get("/queue/main/export", params={"queueName": "fax"}),
         await api.get("/queue/status", params={"queueName": "fax"}),
-        await api.put(f"/queue/message/{fax}?queueType=main", json={"priority": 1}),
-        await api.delete(f"/queue/message/{fax}?queueType=main"),
-        await api.post("/queue/messages/delete?queueType=main", json={"messageIds": both}),
-        await api.post("/queue/move", json=moved),
         await api.delete("/queue/clear"),
         await api.delete("/queue/main/clear"),
         await api.delete("/queue/messages", params=recent),
@@ -91,6 +85,16 @@ async def test_limited_key_sees_and_touches_its_queues_only(pair: Pair) -> None:
     ):
         assert refused.status_code == 403, (refused.request.url, refused.text)
         assert refused.json()["error"] == "Forbidden"
+    # Of messages of other queues there is nothing, whether they exist or not.
+    edited = await api.put(f"/queue/message/{fax}?queueType=main", json={"priority": 1})
+    assert edited.status_code == 404
+    gone = await api.delete(f"/queue/message/{fax}?queueType=main")
+    assert gone.json() == {"success": False}
+    chosen = {"messageIds": [fax]}
+    gone = await api.post("/queue/messages/delete?queueType=main", json=chosen)
+    assert gone.json()["deletedCount"] == 0
+    moved = {"messages": [fax], "fromQueue": "main", "toQueue": "dead"}
+    assert (await api.post("/queue/move", json=moved)).json()["movedCount"] == 0
     everything = (await pair.owner.get("/queue/main/messages")).json()
     assert {message["id"] for message in everything["messages"]} == {mail, fax}
 

@@ -128,13 +128,22 @@ def test_key_is_held_to_its_role_and_queues(locked: Locked, url: str) -> None:
     with Refusal() as refusal:
         writer.send_message(QueueUrl=other, MessageBody="x")
     assert (refusal.code, refusal.status) == ("AccessDenied", 403)
-    with Refusal() as refusal:
-        writer.create_queue(QueueName="mine-new")
-    assert refusal.code == "AccessDenied"
+    mine = writer.create_queue(QueueName="mine-new")["QueueUrl"]
+    short = {"MessageRetentionPeriod": "60"}
+    refused: list[tuple[Any, dict[str, Any]]] = [
+        (writer.create_queue, {"QueueName": "new"}),
+        (writer.set_queue_attributes, {"QueueUrl": mine, "Attributes": short}),
+        (writer.purge_queue, {"QueueUrl": mine}),
+        (writer.delete_queue, {"QueueUrl": mine}),
+    ]
+    for call, fields in refused:
+        with Refusal() as refusal:
+            call(**fields)
+        assert refusal.code == "AccessDenied"
     with Refusal() as refusal:
         reader.send_message(QueueUrl=url, MessageBody="x")
     assert refusal.code == "AccessDenied"
-    assert writer.list_queues()["QueueUrls"] == [url]
+    assert writer.list_queues()["QueueUrls"] == [mine, url]
     assert other in reader.list_queues()["QueueUrls"]
 
 

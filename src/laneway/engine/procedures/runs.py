@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, RunNotFound
-from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored, run_missing
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -40,8 +40,21 @@ async def start_workflow(
 async def load_run(connection: Connection, run_id: str) -> RunInfo:
     rows = await fetch(connection, "select * from laneway.workflows w where w.run_id = $1", run_id)
     if not rows:
-        raise RunNotFound(f'workflow run "{run_id}" does not exist: start it first')
+        raise RunNotFound(run_missing(run_id))
     return _read_run(rows[0])
+
+
+async def find_run_queue(connection: Connection, run_id: str) -> str | None:
+    rows = await fetch(
+        connection,
+        "select q.name from laneway.workflow w left join laneway.queue q on q.queue_id = w.queue_id"
+        " where w.run_id = $1",
+        run_id,
+    )
+    if not rows:
+        raise RunNotFound(run_missing(run_id))
+    name: str | None = rows[0][0]
+    return name
 
 
 async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, WorkerNotFound
 from laneway.domain.runs import JobResult
-from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState
+from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState, worker_missing
 from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -31,6 +31,15 @@ async def register_worker(connection: Connection, identity: WorkerIdentity) -> N
         *identity,
         means=_QUEUE,
     )
+
+
+async def find_worker_queues(connection: Connection, worker_id: str) -> list[str]:
+    rows = await fetch(
+        connection, "select w.queues from laneway.worker w where w.worker_id = $1", worker_id
+    )
+    if not rows:
+        raise WorkerNotFound(worker_missing(worker_id))
+    return list(rows[0][0])
 
 
 async def beat_worker(

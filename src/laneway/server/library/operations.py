@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from laneway.client.wire import list_shapes
+from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
+from laneway.domain.runs import run_missing
+from laneway.domain.workers import worker_missing
 from laneway.server.answers import answer_json
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role, every_queue, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import (
+    Kind,
+    Reach,
+    by_token,
+    checked,
+    every_queue,
+    looked_up,
+    named,
+    nothing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -18,60 +32,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
     from laneway.server.answers import Answer
     from laneway.server.calls import Call
-    from laneway.server.operations import Reach
 
-_READ = frozenset(
-    {
-        "ping",
-        "browse",
-        "follow_queue",
-        "metrics",
-        "system_stats",
-        "get_queue",
-        "list_queues",
-        "list_workers",
-        "list_runs",
-        "load_run",
-        "load_steps",
-        "find_result",
-        "verify",
-    }
-)
-_ADMIN = frozenset(
-    {
-        "install",
-        "create_queue",
-        "update_queue",
-        "delete_queue",
-        "create_group",
-        "purge",
-        "ask_worker",
-        "reclaim_worker",
-        "reclaim_dead",
-        "purge_workers",
-        "purge_runs",
-    }
-)
-
-# Whoever knows a token, or a worker's or run's id, got it by being allowed to.
-_BY_SECRET = frozenset(
-    {
-        "ping",
-        "ack",
-        "ack_results",
-        "nack",
-        "release",
-        "extend",
-        "beat_worker",
-        "hold_for_worker",
-        "step_worker",
-        "load_run",
-        "load_steps",
-        "drive_run",
-        "store_step",
-        "end_run",
-    }
-)
 _COUNTED = {
     "push": Traffic.PUSHED,
     "ack": Traffic.ACKED,
@@ -81,16 +42,16 @@ _COUNTED = {
 
 def _make(shape: Shape) -> Operation[None, Any]:
     name = shape.name
-    role = Role.READ if name in _READ else Role.ADMIN if name in _ADMIN else Role.WRITE
+    role, reach = DECLARED[name]
     return Operation(
         method="POST",
         path=f"/{name}",
-        handler=_claim if name == "claim" else _bind(shape),
+        handler=_HANDLERS.get(name) or _bind(shape),
         summary=f"The library's call {name}",
         body=shape.request,
         answers={200: None},
         role=role,
-        reach=_find_reach(shape),
+        reach=reach,
         hidden=True,
         tag="library",
     )
@@ -134,32 +95,139 @@ def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
     return arguments
 
 
-def _find_reach(shape: Shape) -> Reach:
-    if shape.name in _BY_SECRET:
-        return no_queue
-    fields = shape.request.__struct_fields__
-    if shape.name == "register_worker":
-        return _queues_of_worker
-    if "queue" in fields:
-        return _named("queue")
-    return _named("name") if shape.name in _QUEUES_BY_NAME else every_queue
+async def _find_result(call: Call[None, Any]) -> Answer:
+    """Answer what a message's handler returned; of other queues' messages, there is nothing."""
+    arguments = _read(SHAPES["find_result"], call.body)
+    if call.identity.pattern is not None:
+        (queue,) = await call.broker.locate([arguments["message"]])
+        if queue is None or not call.identity.may_use(queue):
+            return answer_json(200, None)
+    return answer_json(200, await call.broker.find_result(**arguments))
 
 
-_QUEUES_BY_NAME = frozenset({"create_queue", "update_queue", "delete_queue", "get_queue"})
+async def _list_workers(call: Call[None, Any]) -> Answer:
+    """Answer the workers of a queue; to a limited key, those that serve no other queues."""
+    workers = await call.broker.list_workers(call.body.queue)
+    may_use = call.identity.may_use
+    return answer_json(200, [each for each in workers if all(map(may_use, each.queues))])
 
 
-def _named(field: str) -> Reach:
-    async def reach(call: Call[Any, Any], /) -> Sequence[str] | None:
-        name = getattr(call.body, field)
-        return None if name is None else (name,)
-
-    return reach
+@named
+async def _queue(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.body.queue,)
 
 
-async def _queues_of_worker(call: Call[Any, Any], /) -> Sequence[str] | None:
-    queues: Sequence[str] = call.body.identity.queues
-    return queues
+@named
+async def _name(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.body.name,)
 
+
+@named
+async def _queue_or_all(call: Call[Any, Any], /) -> Sequence[str] | None:
+    return None if call.body.queue is None else (call.body.queue,)
+
+
+@checked
+async def _run(call: Call[Any, Any], /) -> None:
+    """Look the run's queue up; a run whose queue was deleted is nobody's with a limited key."""
+    run_id = call.body.run_id
+    queue = await call.broker.find_run_queue(run_id)
+    if queue is None or not call.identity.may_use(queue):
+        raise RunNotFound(run_missing(run_id))
+
+
+@checked
+async def _worker(call: Call[Any, Any], /) -> None:
+    """Look the worker's queues up: it is the key's own only where all of them are."""
+    worker_id = call.body.worker_id
+    if not await _owns_worker(call, worker_id):
+        raise WorkerNotFound(worker_missing(worker_id))
+
+
+async def _queues_of_new_worker(call: Call[Any, Any], /) -> Sequence[str]:
+    return list(call.body.identity.queues)
+
+
+async def _require_worker_free(call: Call[Any, Any], /) -> None:
+    """Refuse an id that a worker of other queues has: registering again would take it over."""
+    worker_id = call.body.identity.worker_id
+    if await _owns_worker(call, worker_id) is False:
+        raise Conflict(f'worker id "{worker_id}" is taken: give the worker another id')
+
+
+async def _queue_of_new_run(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.body.queue,)
+
+
+async def _require_run_free(call: Call[Any, Any], /) -> None:
+    """Refuse an id that a run in another queue has: the answer would tell of that."""
+    run_id = call.body.run_id
+    with suppress(RunNotFound):
+        queue = await call.broker.find_run_queue(run_id)
+        if queue is None or not call.identity.may_use(queue):
+            raise Conflict(f'run id "{run_id}" is taken: give the run another id')
+
+
+async def _owns_worker(call: Call[Any, Any], worker_id: str) -> bool | None:
+    """Tell whether the key may use all of a worker's queues; None: there is no such worker."""
+    try:
+        queues = await call.broker.find_worker_queues(worker_id)
+    except WorkerNotFound:
+        return None
+    return bool(queues) and all(map(call.identity.may_use, queues))
+
+
+_NEW_WORKER = Reach(Kind.NAMED, _queues_of_new_worker, _require_worker_free)
+_NEW_RUN = Reach(Kind.NAMED, _queue_of_new_run, _require_run_free)
+
+# Every call of Backend: who may make it, and which queues it touches.
+DECLARED: dict[str, tuple[Role, Reach]] = {
+    "ping": (Role.READ, nothing),
+    "install": (Role.ADMIN, every_queue),
+    "verify": (Role.READ, every_queue),
+    "push": (Role.WRITE, _queue),
+    "claim": (Role.WRITE, _queue),
+    "ack": (Role.WRITE, by_token),
+    "ack_results": (Role.WRITE, by_token),
+    "nack": (Role.WRITE, by_token),
+    "release": (Role.WRITE, by_token),
+    "extend": (Role.WRITE, by_token),
+    "extend_any": (Role.WRITE, _queue),
+    "archive_held": (Role.WRITE, _queue),
+    "find_result": (Role.READ, looked_up),
+    "create_queue": (Role.ADMIN, _name),
+    "update_queue": (Role.ADMIN, _name),
+    "delete_queue": (Role.ADMIN, _name),
+    "get_queue": (Role.READ, _name),
+    "list_queues": (Role.READ, every_queue),
+    "create_group": (Role.ADMIN, _queue),
+    "purge": (Role.ADMIN, _queue),
+    "replay": (Role.WRITE, _queue),
+    "browse": (Role.READ, _queue),
+    "metrics": (Role.READ, _queue_or_all),
+    "follow_queue": (Role.READ, _queue),
+    "system_stats": (Role.READ, every_queue),
+    "register_worker": (Role.WRITE, _NEW_WORKER),
+    "beat_worker": (Role.WRITE, _worker),
+    "hold_for_worker": (Role.WRITE, _worker),
+    "step_worker": (Role.WRITE, _worker),
+    "ask_worker": (Role.ADMIN, every_queue),
+    "list_workers": (Role.READ, _queue_or_all),
+    "reclaim_worker": (Role.ADMIN, every_queue),
+    "reclaim_dead": (Role.ADMIN, every_queue),
+    "purge_workers": (Role.ADMIN, every_queue),
+    "fire_schedule": (Role.WRITE, _queue),
+    "start_run": (Role.WRITE, _NEW_RUN),
+    "load_run": (Role.READ, _run),
+    "load_steps": (Role.READ, _run),
+    "drive_run": (Role.WRITE, _run),
+    "store_step": (Role.WRITE, _run),
+    "end_run": (Role.WRITE, _run),
+    "ask_run": (Role.WRITE, _run),
+    "list_runs": (Role.READ, every_queue),
+    "purge_runs": (Role.ADMIN, every_queue),
+}
+_HANDLERS = {"claim": _claim, "find_result": _find_result, "list_workers": _list_workers}
 
 SHAPES = list_shapes()
 OPERATIONS = tuple(map(_make, SHAPES.values()))

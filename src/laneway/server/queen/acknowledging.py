@@ -15,26 +15,27 @@ from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.engine.columns import Runs, make_runs
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.wire import (
     LONGEST,
     GroupName,
     KeyText,
     LaneText,
     LeaseText,
+    find_hidden,
     quote_all,
     read_address,
     read_group,
     read_lane,
     read_lease,
 )
+from laneway.server.reach import by_token, looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.messages import Token
     from laneway.domain.streams import Action
-    from laneway.engine import Broker
     from laneway.server.calls import Call
     from laneway.server.queen.leases import Leases
 
@@ -148,6 +149,7 @@ class Acknowledging:
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> Answer:
         """Settle what this process handed out at once; ask the database about the rest."""
+        acks = await hide_others(call, acks)
         parts = self._recall(acks, default)
         shown = None if parts is None else await self._settle_known(call, parts)
         if shown is None:
@@ -231,7 +233,7 @@ class Acknowledging:
                 body=Ack,
                 answers={200: list[Acked]},
                 role=Role.WRITE,
-                reach=_queues_of_acks,
+                reach=looked_up,
                 tag="streams",
             ),
             Operation(
@@ -242,7 +244,7 @@ class Acknowledging:
                 body=Acks,
                 answers={200: list[Acked]},
                 role=Role.WRITE,
-                reach=_queues_of_acks,
+                reach=looked_up,
                 tag="streams",
             ),
             Operation(
@@ -256,7 +258,7 @@ class Acknowledging:
                 answers={200: list[Extended]},
                 role=Role.WRITE,
                 # A lease is a secret of whoever was given it.
-                reach=no_queue,
+                reach=by_token,
                 tag="streams",
             ),
         )
@@ -317,16 +319,15 @@ def show_verdict(
     )
 
 
-async def find_queues(broker: Broker, acks: Sequence[Ack]) -> list[str]:
-    """Return the queues that the acknowledged messages are of."""
-    lanes = {lane for ack in acks if (lane := read_lane(ack.partition_id)) is not None}
-    places = await broker.name_lanes(list(lanes))
-    return [queue for queue, _ in places.values()]
-
-
-async def _queues_of_acks(call: Call[Any, Any], /) -> Sequence[str]:
-    acks = [call.body] if isinstance(call.body, Ack) else call.body.acknowledgments
-    return await find_queues(call.broker, acks)
+async def hide_others(call: Call[Any, Any], acks: Sequence[Ack]) -> Sequence[Ack]:
+    """Return the acknowledgements with those of queues that the key may not use put nowhere."""
+    if call.identity.pattern is None:
+        return acks
+    hidden = await find_hidden(call, [ack.partition_id for ack in acks])
+    return [
+        msgspec.structs.replace(ack, partition_id="") if ack.partition_id in hidden else ack
+        for ack in acks
+    ]
 
 
 _ERRORS = {

@@ -27,13 +27,14 @@ from laneway.server.queen.wire import (
     Offset,
     PartitionName,
     QueueName,
+    find_lane,
     read_address,
     read_group,
-    read_lane,
     read_moment,
     show_address,
     show_group,
 )
+from laneway.server.reach import looked_up, named_or_filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,7 +226,7 @@ class Browsing:
                 parameters=ByKey,
                 answers={200: MessageShown, 404: Failure},
                 role=Role.READ,
-                reach=_queue_of_lane,
+                reach=looked_up,
                 forms={"transactionId": SLASHED},
                 tag="browse",
             ),
@@ -237,7 +238,7 @@ class Browsing:
                 parameters=ByKey,
                 answers={200: Handled, 404: Failure},
                 role=Role.ADMIN,
-                reach=_queue_of_lane,
+                reach=looked_up,
                 forms={"transactionId": SLASHED},
                 tag="browse",
             ),
@@ -249,7 +250,7 @@ class Browsing:
                 parameters=ByKey,
                 answers={200: Handled, 404: Failure},
                 role=Role.WRITE,
-                reach=_queue_of_lane,
+                reach=looked_up,
                 forms={"transactionId": SLASHED},
                 tag="browse",
             ),
@@ -261,7 +262,7 @@ class Browsing:
                 parameters=ByKey,
                 answers={200: Handled, 404: Failure},
                 role=Role.WRITE,
-                reach=_queue_of_lane,
+                reach=looked_up,
                 forms={"transactionId": SLASHED},
                 tag="browse",
             ),
@@ -280,13 +281,14 @@ async def choose_queues(call: Call[Any, Any], wanted: Filters) -> list[Queue]:
     return [queue for queue in queues if call.identity.may_use(queue.name)]
 
 
+@named_or_filtered
 async def queue_if_named(call: Call[Any, Any], /) -> Sequence[str]:
     return () if call.parameters.queue is None else (call.parameters.queue,)
 
 
 async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
     wanted = call.parameters
-    lane = read_lane(wanted.partition_id)
+    lane = await find_lane(call, wanted.partition_id)
     if lane is None:
         return None
     key = wanted.transaction_id
@@ -296,7 +298,7 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
 async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any) -> Answer:
     """Move the message in the group named, else in every group in which it can be."""
     wanted = call.parameters
-    lane = read_lane(wanted.partition_id)
+    lane = await find_lane(call, wanted.partition_id)
     places = await call.broker.name_lanes([lane] if lane is not None else [])
     moved: list[str] = []
     for queue, _ in places.values():
@@ -325,9 +327,3 @@ def _missing(call: Call[ByKey, None]) -> NotFound:
     return NotFound(
         f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in such a state'
     )
-
-
-async def _queue_of_lane(call: Call[Any, Any], /) -> Sequence[str]:
-    lane = read_lane(call.parameters.partition_id)
-    places = await call.broker.name_lanes([lane] if lane is not None else [])
-    return [queue for queue, _ in places.values()]

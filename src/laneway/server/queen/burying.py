@@ -23,6 +23,7 @@ from laneway.server.queen.wire import (
     show_address,
     show_group,
 )
+from laneway.server.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,5 +220,6 @@ async def _groups(call: Call[Any, Any], wanted: OfGroup) -> list[str]:
     return [group.name for group in await call.broker.list_groups(wanted.queue)]
 
 
+@named
 async def _queue_in_query(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.queue,)

@@ -11,9 +11,11 @@ from msgspec import Meta
 from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
 from laneway.domain.streams import STREAM
 from laneway.server.answers import Answer, answer_json
+from laneway.server.errors import Forbidden
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import (
     Options,
+    find_guarded,
     make_settings,
     merge_options,
     name_parts,
@@ -22,6 +24,7 @@ from laneway.server.queen.options import (
     show_options,
 )
 from laneway.server.queen.wire import QueueName, refuse
+from laneway.server.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +87,7 @@ class Configuring:
         try:
             while True:
                 queue = await call.broker.get_queue(wanted.queue)
+                _require_role(call, find_guarded(queue, named))
                 if STREAM not in queue.settings.options:
                     # Made over another protocol, whose consumers read by it.
                     await call.broker.note_own_group(wanted.queue)
@@ -126,6 +130,17 @@ class Configuring:
         )
 
 
+def _require_role(call: Call[None, Configure], guarded: Sequence[str]) -> None:
+    """Refuse a key that may write to change what can remove or hide messages of others."""
+    identity = call.identity
+    if guarded and identity.role < Role.ADMIN:
+        raise Forbidden(
+            f'the key "{identity.name}" has the role {identity.role}: to change '
+            f'{", ".join(guarded)} of queue "{call.body.queue}", which may remove or hide messages, '
+            f"use a key of the role {Role.ADMIN}"
+        )
+
+
 def _merge(stored: Any, wanted: Configure) -> dict[str, Any]:
     merged = merge_options(stored, wanted.options)
     if wanted.namespace is not None:
@@ -135,5 +150,6 @@ def _merge(stored: Any, wanted: Configure) -> dict[str, Any]:
     return merged
 
 
+@named
 async def _queue_of_body(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.body.queue,)

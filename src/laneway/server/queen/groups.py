@@ -10,13 +10,14 @@ from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.wire import (
     Failure,
     GroupName,
     read_group,
     show_group,
 )
+from laneway.server.reach import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,7 +202,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="List the consumer groups and how far behind they are",
         answers={200: list[GroupShown]},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="groups",
     ),
@@ -213,7 +214,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=Lagging,
         answers={200: list[LaggingGroup]},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="groups",
     ),
     Operation(
@@ -224,7 +225,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=ByGroup,
         answers={200: GroupDetail, 404: Failure},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="groups",
     ),

@@ -10,7 +10,8 @@ import msgspec
 
 from laneway.domain.errors import LanewayError
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, no_queue
+from laneway.server.operations import Operation
+from laneway.server.reach import nothing
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
@@ -52,7 +53,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="Whether the server and its database are well, for streams' clients",
         answers={200: Health, 503: Health},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         tag="monitoring",
     ),
 )

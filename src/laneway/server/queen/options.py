@@ -83,6 +83,12 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# What a key of the role `write` may change of a queue that is there: consumers may choose a pop's lease
+# themselves, and the priority only says which queue goes first. Every other option can remove messages
+# that others pushed, or hide them: those take `admin`.
+HARMLESS = frozenset({"leaseTime", "priority"})
+
+
 def read_stored(queue: Queue) -> Stored:
     """Return what the queue was configured with: options that were named, namespace and task."""
     stored: Stored = queue.settings.options.get(STREAM, {})
@@ -148,6 +154,21 @@ def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
     meant = derive({**stored, **options})
     changes = {name: value for name, value in meant.items() if name in touched}
     return cast("QueueChanges", changes), options
+
+
+def find_guarded(queue: Queue, named: Stored) -> list[str]:
+    """Return which of the options named now change the queue in a way that takes the role `admin`.
+
+    A label that the queue does not have yet may be given: nobody finds it by another.
+    """
+    shown = show_options(queue)
+    stored = read_stored(queue)
+    return sorted(
+        name
+        for name, value in named.items()
+        if name not in HARMLESS
+        and (value != shown[name] if name in shown else stored.get(name, value) != value)
+    )
 
 
 def show_options(queue: Queue) -> dict[str, Any]:

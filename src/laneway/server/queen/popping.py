@@ -16,7 +16,7 @@ from laneway.domain.streams import ENCRYPTED, Swept
 from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
 from laneway.server.queen.wire import (
     LONGEST,
@@ -30,6 +30,7 @@ from laneway.server.queen.wire import (
     read_moment,
     refuse,
 )
+from laneway.server.reach import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -300,7 +301,7 @@ class Popping:
                 parameters=PopAny,
                 answers={200: Popped, 204: None},
                 role=Role.WRITE,
-                reach=no_queue,
+                reach=filtered,
                 tag="streams",
             ),
         )

@@ -23,6 +23,7 @@ from laneway.server.queen.wire import (
     QueueName,
     show_address,
 )
+from laneway.server.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,5 +192,6 @@ def show_pushed(index: int, item: Item, place: Pushed | None) -> bytes:
     )
 
 
+@named
 async def _queues_of_items(call: Call[Any, Any], /) -> Sequence[str]:
     return list({item.queue for item in call.body.items})

@@ -10,7 +10,7 @@ import msgspec
 from laneway.domain.errors import QueueNotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.groups import PartitionLag, show_place
 from laneway.server.queen.options import read_stored, show_options
 from laneway.server.queen.wire import (
@@ -25,6 +25,7 @@ from laneway.server.queen.wire import (
     read_group,
     show_group,
 )
+from laneway.server.reach import filtered, named_or_filtered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -262,6 +263,7 @@ def _show_partition(queue: str, group: str, lag: PartitionLag) -> PartitionOfGro
     )
 
 
+@named_or_filtered
 async def _queue_if_named(call: Call[Any, Any], /) -> Sequence[str]:
     return () if call.parameters.queue is None else (call.parameters.queue,)
 
@@ -275,7 +277,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=Listing,
         answers={200: QueueList},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="resources",
     ),

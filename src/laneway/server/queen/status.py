@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.resources import QueueShown, collect_queues
 from laneway.server.queen.sums import Overview, make_overview
 from laneway.server.queen.wire import (
@@ -22,6 +22,7 @@ from laneway.server.queen.wire import (
     read_moment,
     refuse,
 )
+from laneway.server.reach import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +160,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="What there is, and what happened in the last hour",
         answers={200: Status},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="status",
     ),
     Operation(
@@ -170,7 +171,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=Paging,
         answers={200: QueueStats},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="status",
     ),
@@ -193,7 +194,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=Analytics,
         answers={200: Series},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="status",
     ),

@@ -9,7 +9,7 @@ import msgspec
 from laneway.domain.errors import GroupNotFound, NotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, every_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.groups import ByGroup
 from laneway.server.queen.registry import choose_start
 from laneway.server.queen.wire import (
@@ -24,6 +24,7 @@ from laneway.server.queen.wire import (
     refuse,
     show_group,
 )
+from laneway.server.reach import every_queue
 
 if TYPE_CHECKING:
     from laneway.domain.settings import Place as Target

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.resources import QueueShown, Totals, collect_queues
+from laneway.server.reach import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="List the namespaces",
         answers={200: Namespaces},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="resources",
     ),
     Operation(
@@ -122,7 +123,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="List the tasks",
         answers={200: Tasks},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="resources",
     ),
     Operation(
@@ -132,7 +133,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         summary="What there is, in numbers",
         answers={200: Overview},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="resources",
     ),
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
+from laneway.domain.errors import NotFound
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, every_queue
+from laneway.server.operations import Operation, Role
 from laneway.server.queen.wire import (
     SLASHED,
     Failure,
@@ -19,12 +20,14 @@ from laneway.server.queen.wire import (
     Limit,
     MomentText,
     Offset,
+    find_lane,
     read_group,
     read_lane,
     read_moment,
     refuse,
     show_group,
 )
+from laneway.server.reach import every_queue, looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +108,10 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
     lane = read_lane(body.partition_id)
     if lane is None:
         raise refuse("partitionId", "use the partitionId that the message came with")
+    if await find_lane(call, body.partition_id) is None:
+        raise NotFound(
+            f"partition {lane} does not exist: Use the partitionId that the message came with."
+        )
     trace_id, at = await call.broker.record_trace(
         lane,
         body.transaction_id,
@@ -117,7 +124,7 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
 
 
 async def list_of_message(call: Call[ByKey, None]) -> Answer:
-    lane = read_lane(call.parameters.partition_id)
+    lane = await find_lane(call, call.parameters.partition_id)
     found = (
         [] if lane is None else await call.broker.list_traces(lane, call.parameters.transaction_id)
     )
@@ -178,13 +185,6 @@ def _show_all(found: Sequence[Trace]) -> Traces:
     )
 
 
-async def _queue_of_lane(call: Call[Any, Any], /) -> Sequence[str]:
-    source = call.parameters if call.parameters is not None else call.body
-    lane = read_lane(source.partition_id)
-    places = await call.broker.name_lanes([lane] if lane is not None else [])
-    return [queue for queue, _ in places.values()]
-
-
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         method="POST",
@@ -194,7 +194,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         body=NewTrace,
         answers={201: Noted, 404: Failure},
         role=Role.WRITE,
-        reach=_queue_of_lane,
+        reach=looked_up,
         tag="traces",
     ),
     Operation(
@@ -229,7 +229,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         parameters=ByKey,
         answers={200: Traces},
         role=Role.READ,
-        reach=_queue_of_lane,
+        reach=looked_up,
         compress=True,
         forms={"transactionId": SLASHED},
         tag="traces",

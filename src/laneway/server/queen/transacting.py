@@ -17,7 +17,7 @@ from laneway.server.queen.acknowledging import (
     LARGEST_BATCH,
     Ack,
     count_verdicts,
-    find_queues,
+    hide_others,
     read_settlement,
 )
 from laneway.server.queen.pushing import Item, show_pushed
@@ -30,6 +30,7 @@ from laneway.server.queen.wire import (
     read_lease,
     refuse,
 )
+from laneway.server.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ class Transacting:
             else:
                 order += _read_items(operation)
         items = [part for part in order if isinstance(part, Item)]
-        acks = [part for part in order if isinstance(part, Ack)]
+        acks = await hide_others(call, [part for part in order if isinstance(part, Ack)])
         if len(order) > LARGEST_BATCH:
             raise refuse("operations", f"more than {LARGEST_BATCH} messages")
         name = str(uuid4())
@@ -171,12 +172,11 @@ def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+@named
 async def _queues_of_operations(call: Call[Any, Any], /) -> Sequence[str]:
+    """Return the queues pushed to; what is settled is looked up."""
     queues: set[str] = set()
-    acks: list[Ack] = []
     for operation in call.body.operations:
-        if isinstance(operation, Ack):
-            acks.append(operation)
-        else:
+        if isinstance(operation, PushOperation):
             queues |= {item.queue for item in _read_items(operation)}
-    return [*queues, *await find_queues(call.broker, acks)]
+    return list(queues)

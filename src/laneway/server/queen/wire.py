@@ -15,6 +15,7 @@ from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.answers import encode
 from laneway.server.errors import InvalidInput, Issue
+from laneway.server.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,22 @@ def read_lane(text: str) -> int | None:
     return lane if lane < 2**31 else None
 
 
+async def find_lane(call: Call[Any, Any], text: str) -> int | None:
+    """Return the lane that a partitionId names, None where it cannot be one, or is not the key's."""
+    lane = read_lane(text)
+    return None if await find_hidden(call, [text]) else lane
+
+
+async def find_hidden(call: Call[Any, Any], texts: Sequence[str]) -> set[str]:
+    """Return the partitionIds of queues that a limited key may not use: they do not exist for it."""
+    if call.identity.pattern is None:
+        return set()
+    lanes = {text: read_lane(text) for text in texts}
+    places = await call.broker.name_lanes([lane for lane in lanes.values() if lane is not None])
+    usable = {lane for lane, (queue, _) in places.items() if call.identity.may_use(queue)}
+    return {text for text, lane in lanes.items() if lane not in usable}
+
+
 def read_lease(text: str | None) -> UUID | None:
     """Return the lease; one that cannot be ours is one that nobody has."""
     if text is None:
@@ -131,5 +148,6 @@ def refuse(name: str, message: str) -> InvalidInput:
     return InvalidInput([Issue("custom", (name,), message)])
 
 
+@named
 async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.queue,)

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from laneway.domain.activity import ActivityFilter, AnomalyFilter
 from laneway.server.answers import answer_json
-from laneway.server.operations import Operation, Role, every_queue, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import every_queue, filtered, looked_up
 from laneway.server.rest.holding import read_id
 from laneway.server.rest.logs import (
     SEVERITIES,
@@ -20,7 +21,7 @@ from laneway.server.rest.logs import (
     show_entry,
     show_found,
 )
-from laneway.server.rest.reach import choose_queues, queue_of_message, queue_shown
+from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import QueueName
 
@@ -148,7 +149,7 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
 async def show_history(call: Call[ById, None]) -> Answer:
     message = read_id(call.parameters.id)
     entries = [] if message is None else await call.broker.list_message_activity(message)
-    history = [show_entry(entry, call.settings) for entry in entries]
+    history = [show_entry(entry, call.settings) for entry in entries if _may_show(call, entry)]
     return answer_json(200, History(call.parameters.id, history))
 
 
@@ -223,6 +224,12 @@ async def _find_entries(
     ]
 
 
+def _may_show(call: Call[Any, Any], entry: Entry) -> bool:
+    """Tell whether the key may see what happened; in a deleted queue, only a key of all queues may."""
+    identity = call.identity
+    return identity.pattern is None or (entry.queue is not None and identity.may_use(entry.queue))
+
+
 def _read_moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
@@ -248,7 +255,7 @@ OPERATIONS = (
         parameters=ById,
         answers={200: History},
         role=Role.READ,
-        reach=queue_of_message,
+        reach=looked_up,
         compress=True,
         tag="activity",
     ),
@@ -272,7 +279,7 @@ OPERATIONS = (
         parameters=ConsumerQuery,
         answers={200: Consumers},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         tag="activity",
     ),
     Operation(

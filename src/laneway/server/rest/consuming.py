@@ -12,6 +12,7 @@ from laneway.engine.handouts import count_messages, list_receipts
 from laneway.server.answers import Answer, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
+from laneway.server.reach import named
 from laneway.server.rest.handouts import HandoutWriter, Taker
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
@@ -90,6 +91,7 @@ async def _take(call: Call[Any, None], count: int) -> list[str]:
     )
 
 
+@named
 async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.queue or call.settings.queue,)
 

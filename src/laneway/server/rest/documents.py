@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from laneway.server.answers import Answer, encode
 from laneway.server.compression import takes_gzip
 from laneway.server.openapi import make_document
-from laneway.server.operations import Media, Operation, no_queue
+from laneway.server.operations import Media, Operation
+from laneway.server.reach import nothing
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
@@ -80,7 +81,7 @@ OPERATIONS = (
             summary="This document",
             answers={200: Media("application/json")},
             role=None,
-            reach=no_queue,
+            reach=nothing,
             hidden=path != "/doc",
             compress=True,
             tag="documents",
@@ -94,7 +95,7 @@ OPERATIONS = (
         summary="The same, as a page",
         answers={200: Media("text/html")},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         tag="documents",
     ),
     Operation(
@@ -104,7 +105,7 @@ OPERATIONS = (
         summary="The page's program",
         answers={200: Media("text/javascript")},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         hidden=True,
         tag="documents",
     ),

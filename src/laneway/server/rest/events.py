@@ -12,7 +12,8 @@ from laneway.activity.updates import Change, refresh
 from laneway.server.answers import Stream, encode
 from laneway.server.authentication import read_key
 from laneway.server.errors import Unauthenticated
-from laneway.server.operations import Media, Operation, no_queue
+from laneway.server.operations import Media, Operation
+from laneway.server.reach import filtered
 from laneway.server.rest.times import to_unix
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ OPERATIONS = (
         parameters=Watch,
         answers={200: Media("text/event-stream")},
         role=None,
-        reach=no_queue,
+        reach=filtered,
         tag="activity",
     ),
 )

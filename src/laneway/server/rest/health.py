@@ -11,7 +11,8 @@ import msgspec
 
 from laneway.domain.errors import LanewayError, Unavailable
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import nothing
 from laneway.server.rest.times import show_seconds
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ OPERATIONS = (
         summary="Whether the server and its database are well",
         answers={200: Health, 503: Health},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         tag="monitoring",
     ),
     Operation(
@@ -109,7 +110,7 @@ OPERATIONS = (
         summary="Whether the process answers",
         answers={200: Liveness},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         tag="monitoring",
     ),
     Operation(
@@ -119,7 +120,7 @@ OPERATIONS = (
         summary="Whether requests should come here",
         answers={200: Health, 503: Health},
         role=None,
-        reach=no_queue,
+        reach=nothing,
         tag="monitoring",
     ),
     Operation(
@@ -129,7 +130,7 @@ OPERATIONS = (
         summary="How new queues are set",
         answers={200: Config},
         role=Role.READ,
-        reach=no_queue,
+        reach=nothing,
         tag="monitoring",
     ),
 )

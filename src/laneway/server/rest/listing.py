@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from laneway.domain.listings import Sort
 from laneway.server.answers import Answer, answer_json
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import filtered
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.reach import choose_queues, queue_shown
@@ -98,7 +99,7 @@ OPERATIONS = (
         parameters=Between,
         answers={200: list[MessageObject]},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
     ),
 )

@@ -11,10 +11,11 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from laneway.domain.messages import MessageChanges
 from laneway.server.answers import Answer, answer_json
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.operations import Operation, Role, every_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import every_queue, looked_up
 from laneway.server.rest.holding import locate
 from laneway.server.rest.objects import show_message
-from laneway.server.rest.reach import find_queues, queue_in_query, queue_of_message
+from laneway.server.rest.reach import find_usable, queue_in_query
 from laneway.server.rest.states import STATES, QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.engine.inspection import Target
     from laneway.server.calls import Call
+    from laneway.server.rest.holding import Located
     from laneway.server.settings import ServerSettings
 
 # Of a message that may be none: what is no id is an id that no message has.
@@ -131,7 +133,7 @@ class ClearResult(msgspec.Struct):
 
 async def edit_message(call: Call[Edited, Edit]) -> Answer:
     changes = _read_changes(call.body, call.settings)
-    for found in await locate(call.broker, [call.parameters.id], look=False):
+    for found in await _locate(call, [call.parameters.id]):
         state = STATES[call.parameters.queue_type]
         if await call.broker.edit(found.queue, found.id, changes, source=state):
             (message,) = await call.broker.find(found.queue, [found.id])
@@ -209,7 +211,7 @@ async def _move(
 ) -> int:
     """Return how many were there and moved; a person's hand is on record as who did it."""
     queues: dict[str, list[MessageId]] = {}
-    for found in await locate(call.broker, texts, look=False):
+    for found in await _locate(call, texts):
         queues.setdefault(found.queue, []).append(found.id)
     moved = 0
     for queue, ids in queues.items():
@@ -224,6 +226,12 @@ async def _move(
             )
         )
     return moved
+
+
+async def _locate(call: Call[Any, Any], texts: Sequence[str]) -> Sequence[Located]:
+    """Return those that are there for the caller's key."""
+    usable = await find_usable(call, texts)
+    return await locate(call.broker, [texts[position] for position in usable], look=False)
 
 
 def _read_changes(body: Edit, settings: ServerSettings) -> MessageChanges:
@@ -246,14 +254,6 @@ def _read_changes(body: Edit, settings: ServerSettings) -> MessageChanges:
     return changes
 
 
-async def _queues_of_ids(call: Call[Any, Any], /) -> Sequence[str]:
-    return await find_queues(call, call.body.message_ids)
-
-
-async def _queues_of_move(call: Call[Any, Any], /) -> Sequence[str]:
-    return await find_queues(call, call.body.ids)
-
-
 OPERATIONS = (
     Operation(
         method="PUT",
@@ -264,8 +264,8 @@ OPERATIONS = (
         body=Edit,
         example={"payload": {"to": "grace@example.org"}, "priority": 9},
         answers={200: EditResult, 404: NotEdited},
-        role=Role.WRITE,
-        reach=queue_of_message,
+        role=Role.ADMIN,
+        reach=looked_up,
     ),
     Operation(
         method="DELETE",
@@ -274,8 +274,8 @@ OPERATIONS = (
         summary="Delete a message",
         parameters=Deleted,
         answers={200: Success},
-        role=Role.WRITE,
-        reach=queue_of_message,
+        role=Role.ADMIN,
+        reach=looked_up,
     ),
     Operation(
         method="POST",
@@ -286,8 +286,8 @@ OPERATIONS = (
         body=Ids,
         example={"messageIds": ["2-1-1"]},
         answers={200: DeleteResult},
-        role=Role.WRITE,
-        reach=_queues_of_ids,
+        role=Role.ADMIN,
+        reach=looked_up,
     ),
     Operation(
         method="POST",
@@ -298,7 +298,7 @@ OPERATIONS = (
         example={"messages": ["2-1-1"], "fromQueue": "dead", "toQueue": "main"},
         answers={200: MoveResult},
         role=Role.WRITE,
-        reach=_queues_of_move,
+        reach=looked_up,
     ),
     Operation(
         method="DELETE",

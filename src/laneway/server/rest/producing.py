@@ -13,6 +13,7 @@ from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.errors import InvalidInput, Issue, MalformedBody
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
+from laneway.server.reach import named
 from laneway.server.rest.wire import (
     LONGEST,
     Attempts,
@@ -120,10 +121,12 @@ def read_message(
     )
 
 
+@named
 async def _queue_of_message(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.body.queue or call.settings.queue,)
 
 
+@named
 async def _queues_of_batch(call: Call[Any, Any], /) -> Sequence[str]:
     return list({body.queue or call.settings.queue for body in call.body})
 

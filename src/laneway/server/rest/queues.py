@@ -13,7 +13,8 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import QueueChanges, QueueKind, QueueSettings
 from laneway.server.answers import Answer, answer_json
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.operations import Operation, Role, no_queue
+from laneway.server.operations import Operation, Role
+from laneway.server.reach import filtered, named
 from laneway.server.rest.reach import queue_in_path
 from laneway.server.rest.times import IntervalText, read_interval, show_interval, show_seconds
 from laneway.server.rest.wire import Attempts, Message, QueueName, Seconds, StateName
@@ -246,10 +247,12 @@ def _read(text: str | None, name: str) -> timedelta | None:
     return None if text is None else read_interval(text, name)
 
 
+@named
 async def _new_queue(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.body.name,)
 
 
+@named
 async def _both_names(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.name, call.body.new_name)
 
@@ -279,7 +282,7 @@ OPERATIONS = (
         summary="List the queues",
         answers={200: QueueList},
         role=Role.READ,
-        reach=no_queue,
+        reach=filtered,
         compress=True,
         tag="queues",
     ),

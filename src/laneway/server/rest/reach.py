@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from laneway.server.reach import named, named_or_filtered
 from laneway.server.rest.holding import locate
 
 if TYPE_CHECKING:
@@ -12,28 +13,31 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
 
 
+@named
 async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.name,)
 
 
+@named
 async def queue_in_query(call: Call[Any, Any], /) -> Sequence[str] | None:
     """Return the one that is named, else all there are."""
     named = call.parameters.queue_name
     return None if named is None else (named,)
 
 
+@named_or_filtered
 async def queue_shown(call: Call[Any, Any], /) -> Sequence[str]:
     """Return the one that is named; without a name, the list leaves out what the key may not see."""
     named = call.parameters.queue_name
     return () if named is None else (named,)
 
 
-async def queue_of_message(call: Call[Any, Any], /) -> Sequence[str]:
-    return await find_queues(call, [call.parameters.id])
-
-
-async def find_queues(call: Call[Any, Any], ids: Sequence[str]) -> Sequence[str]:
-    return [found.queue for found in await locate(call.broker, ids, look=False)]
+async def find_usable(call: Call[Any, Any], ids: Sequence[str]) -> Sequence[int]:
+    """Return the positions of the messages that the key may use; the others do not exist for it."""
+    if call.identity.pattern is None:
+        return range(len(ids))
+    found = await locate(call.broker, ids, look=False)
+    return sorted(each.position for each in found if call.identity.may_use(each.queue))
 
 
 async def choose_queues(call: Call[Any, Any], named: str | None) -> Sequence[str] | None:

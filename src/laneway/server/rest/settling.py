@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -12,17 +12,22 @@ from laneway.domain.messages import Nack, Outcome
 from laneway.server.answers import Answer, answer_json, encode
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
+from laneway.server.reach import looked_up
 from laneway.server.rest.holding import Problem, diagnose, find_receipts, locate, read_runs
+from laneway.server.rest.reach import find_usable
 from laneway.server.rest.refusals import record_refusals
 from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import Message, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.messages import Receipt
     from laneway.engine.columns import Runs
     from laneway.server.calls import Call
+
+Named = TypeVar("Named", bound="Ack | NackItem")
+R = TypeVar("R")
 
 IdText = Annotated[str, Meta(min_length=1, max_length=255)]
 TokenText = Annotated[str, Meta(max_length=255)]
@@ -95,7 +100,7 @@ NACKED = Answer(200, encode(Message(message="Message nacked successfully")))
 
 
 async def ack_message(call: Call[None, Ack]) -> Answer:
-    problem = (await _ack(call, [call.body]))[0]
+    problem = (await _settle_usable(call, [call.body], _ack))[0]
     if problem is None:
         return ACKNOWLEDGED
     if problem is Problem.LOCK_LOST:
@@ -105,7 +110,7 @@ async def ack_message(call: Call[None, Ack]) -> Answer:
 
 async def ack_messages(call: Call[None, Acks]) -> Answer:
     acks = call.body.acks
-    problems = await _ack(call, acks)
+    problems = await _settle_usable(call, acks, _ack)
     failed = _list_failures(acks, problems)
     done = [ack.id for ack, problem in zip(acks, problems, strict=True) if problem is None]
     return answer_json(200, Acked(f"{len(done)}/{len(acks)} messages acknowledged", done, failed))
@@ -113,7 +118,7 @@ async def ack_messages(call: Call[None, Acks]) -> Answer:
 
 async def nack_message(call: Call[ById, NackOne]) -> Answer:
     item = NackItem(call.parameters.id, call.body.lock_token, call.body.error_reason)
-    result = (await _nack(call, [item]))[0]
+    result = (await _settle_usable(call, [item], _nack))[0]
     if not isinstance(result, Problem):
         return NACKED
     return _refuse(409 if result is Problem.LOCK_LOST else 404, result)
@@ -121,7 +126,7 @@ async def nack_message(call: Call[ById, NackOne]) -> Answer:
 
 async def nack_messages(call: Call[None, Nacks]) -> Answer:
     nacks = call.body.nacks
-    results = await _nack(call, nacks)
+    results = await _settle_usable(call, nacks, _nack)
     problems = [result if isinstance(result, Problem) else None for result in results]
     requeued = _pick(nacks, results, Outcome.REQUEUED)
     dead = _pick(nacks, results, Outcome.DEAD)
@@ -134,6 +139,8 @@ async def nack_messages(call: Call[None, Nacks]) -> Answer:
 
 async def touch_message(call: Call[ById, Touch]) -> Answer:
     item = Ack(call.parameters.id, call.body.lock_token)
+    if not await find_usable(call, [item.id]):
+        return _refuse_touch(Problem.NOT_FOUND)
     receipt = (await find_receipts(call.broker, [item]))[0]
     if isinstance(receipt, Problem):
         return _refuse_touch(receipt)
@@ -147,6 +154,22 @@ async def touch_message(call: Call[ById, Touch]) -> Answer:
     return answer_json(
         200, Touched("Lock extended successfully", to_unix(until), call.body.lock_token)
     )
+
+
+async def _settle_usable(
+    call: Call[Any, Any],
+    items: Sequence[Named],
+    settle: Callable[[Call[Any, Any], Sequence[Named]], Awaitable[list[R]]],
+) -> Sequence[R | Problem]:
+    """Settle the messages of queues that the key may use; the others are not found."""
+    if call.identity.pattern is None:
+        return await settle(call, items)
+    usable = await find_usable(call, [item.id for item in items])
+    results: list[R | Problem] = [Problem.NOT_FOUND] * len(items)
+    settled = await settle(call, [items[position] for position in usable]) if usable else []
+    for position, result in zip(usable, settled, strict=True):
+        results[position] = result
+    return results
 
 
 async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
@@ -262,20 +285,6 @@ def _refuse_touch(problem: Problem) -> Answer:
     return _refuse(409, Problem.LOCK_LOST)
 
 
-async def _queues_of_body(call: Call[Any, Any], /) -> Sequence[str]:
-    body = call.body
-    items = [body] if isinstance(body, Ack) else body.acks if isinstance(body, Acks) else body.nacks
-    return await _queues_of([item.id for item in items], call)
-
-
-async def _queue_of_path(call: Call[Any, Any], /) -> Sequence[str]:
-    return await _queues_of([call.parameters.id], call)
-
-
-async def _queues_of(ids: Sequence[str], call: Call[Any, Any]) -> Sequence[str]:
-    return [found.queue for found in await locate(call.broker, ids, look=False)]
-
-
 # In the reference's examples.
 _TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - of a message, and made up
 
@@ -289,7 +298,7 @@ OPERATIONS = (
         example={"id": "2-1-1", "lock_token": _TOKEN},
         answers={200: Message, 400: Message, 409: Message},
         role=Role.WRITE,
-        reach=_queues_of_body,
+        reach=looked_up,
     ),
     Operation(
         method="POST",
@@ -300,7 +309,7 @@ OPERATIONS = (
         example={"acks": [{"id": "2-1-1", "lock_token": _TOKEN}]},
         answers={200: Acked},
         role=Role.WRITE,
-        reach=_queues_of_body,
+        reach=looked_up,
     ),
     Operation(
         method="POST",
@@ -311,7 +320,7 @@ OPERATIONS = (
         example={"nacks": [{"id": "2-1-1", "lock_token": _TOKEN, "error": "no such address"}]},
         answers={200: Nacked},
         role=Role.WRITE,
-        reach=_queues_of_body,
+        reach=looked_up,
     ),
     Operation(
         method="POST",
@@ -324,7 +333,7 @@ OPERATIONS = (
         body_optional=True,
         answers={200: Message, 404: Message, 409: Message},
         role=Role.WRITE,
-        reach=_queue_of_path,
+        reach=looked_up,
     ),
     Operation(
         method="PUT",
@@ -336,6 +345,6 @@ OPERATIONS = (
         example={"lock_token": _TOKEN, "extend_seconds": 60},
         answers={200: Touched, 404: Message, 409: Message},
         role=Role.WRITE,
-        reach=_queue_of_path,
+        reach=looked_up,
     ),
 )

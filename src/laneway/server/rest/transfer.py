@@ -12,9 +12,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from laneway.server.answers import Answer, Stream, answer_json, encode
 from laneway.server.decoding import read_issue
-from laneway.server.errors import Forbidden, InvalidInput, MalformedBody
+from laneway.server.errors import InvalidInput, MalformedBody
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Media, Operation, Role, no_queue
+from laneway.server.operations import Media, Operation, Role
+from laneway.server.reach import named_in_body, require_queues
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.producing import NewMessage, read_message
@@ -91,8 +92,7 @@ async def import_messages(call: Call[None, None]) -> Answer:
     items = []
     for index, message in enumerate(messages):
         queue = message.queue or message.queue_name or default
-        if not call.identity.may_use(queue):
-            raise Forbidden(f'the key "{call.identity.name}" may not use queue "{queue}"')
+        require_queues(call.identity, (queue,))
         items.append((queue, read_message(_merge(message), call.settings, (index,))))
     pushed = await call.broker.push_each(items)
     call.service.metrics.count_messages(Traffic.PUSHED, len(pushed))
@@ -171,6 +171,6 @@ OPERATIONS = (
         body=FORM,
         answers={200: Imported, 404: Message},
         role=Role.WRITE,
-        reach=no_queue,
+        reach=named_in_body,
     ),
 )

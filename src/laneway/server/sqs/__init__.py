@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from laneway.server.operations import Media, Operation, Surface, no_queue
+from laneway.server.operations import Media, Operation, Surface
+from laneway.server.reach import by_action
 from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain
 
 # The forms of a queue's URL; an account is always twelve digits, which tells these from other paths.
@@ -22,7 +23,7 @@ def make_surface() -> Surface:
                 summary="An action of Amazon SQS, in its JSON or its query protocol",
                 # Callers are let in by the signature over the whole request, in the handler.
                 role=None,
-                reach=no_queue,
+                reach=by_action,
                 parameters=None if path == "/" else QueuePath,
                 body=Media("application/x-amz-json-1.0"),
                 answers={200: Media("application/x-amz-json-1.0")},

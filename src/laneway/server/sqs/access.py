@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.server.authentication import read_key
+from laneway.server.reach import Kind
+from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.signatures import Signable, read_header, read_presigned, split_query, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from laneway.server.calls import Call, Identity
     from laneway.server.sqs.actions import Action
+    from laneway.server.sqs.exchange import Exchange
 
 
 async def identify(call: Call[Any, Any], body: bytes) -> Identity:
@@ -43,6 +48,40 @@ async def identify(call: Call[Any, Any], body: bytes) -> Identity:
     request = Signable(scope["method"], scope["raw_path"].decode("ascii"), query, named, body)
     verify(signed, request, secret=found.secret, now=datetime.now(UTC))
     return found.identity
+
+
+class Reach(NamedTuple):
+    """How a key that is limited to some queues is kept from the others, before the action runs."""
+
+    kind: Kind
+    queues: Callable[[Exchange, Any], Sequence[str]] | None = None
+
+
+def _read_url(exchange: Exchange, request: Any) -> Sequence[str]:
+    return (exchange.name_queue(request),)
+
+
+def _read_name(_: Exchange, request: Any) -> Sequence[str]:
+    return (request.queue_name,) if request.queue_name else ()
+
+
+def _read_arns(_: Exchange, request: Any) -> Sequence[str]:
+    fields = {"source_arn": "SourceArn", "destination_arn": "DestinationArn"}
+    given = {name: getattr(request, field, None) for field, name in fields.items()}
+    return [read_arn(arn, parameter) for parameter, arn in given.items() if arn]
+
+
+by_url = Reach(Kind.NAMED, _read_url)
+by_name = Reach(Kind.NAMED, _read_name)
+by_arns = Reach(Kind.NAMED, _read_arns)
+filtered = Reach(Kind.FILTERED)
+looked_up = Reach(Kind.LOOKED_UP)
+
+
+def require_reach(exchange: Exchange, action: Action, request: Any) -> None:
+    if exchange.identity.pattern is not None and action.reach.queues is not None:
+        for queue in action.reach.queues(exchange, request):
+            exchange.require_queue(queue)
 
 
 def require_role(identity: Identity, action: Action) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
-from laneway.server.sqs.access import identify, require_role
+from laneway.server.sqs.access import identify, require_reach, require_role
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.attempts import Attempts
 from laneway.server.sqs.errors import to_fault
@@ -55,6 +55,7 @@ class Endpoint:
             require_role(identity, action)
             credential = call.request.headers.get(b"authorization")
             exchange = self._meet(call, identity, credential)
+            require_reach(exchange, action, request)
             return self._json.write(await action.run(exchange, request), request_id)
         except LanewayError as error:
             return self._json.explain(_name_fault(error, call), request_id)
@@ -70,6 +71,7 @@ class Endpoint:
             action, request = self._query.read(form)
             require_role(identity, action)
             exchange = self._meet(call, identity, _find_credential(call, form))
+            require_reach(exchange, action, request)
             return self._query.write(action, await action.run(exchange, request), request_id)
         except LanewayError as error:
             return self._query.explain(_name_fault(error, call), request_id)

@@ -66,8 +66,6 @@ class Exchange:
         name = read_url(request.queue_url) if request.queue_url else self.path
         if not name:
             raise missing("QueueUrl")
-        if self.identity.pattern is not None:
-            self.require_queue(name)
         return name
 
     async def find_queue(self, request: Addressed) -> Queue:

@@ -113,6 +113,9 @@ async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Can
     if not request.task_handle:
         raise missing("TaskHandle")
     task, arn = _read_handle(request.task_handle)
+    if not exchange.identity.may_use(read_arn(arn, "SourceArn")):
+        # A handle of another queue's task is answered as one of a queue that does not exist.
+        raise _no_resource("SourceArn")
     source = await _find(exchange, arn, "SourceArn")
     # A handle can be made up: it ends no task of another queue.
     moved = await exchange.broker.cancel_move(task, queue_id=source.queue_id)
@@ -133,15 +136,17 @@ async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks
 async def _find(exchange: Exchange, arn: str, parameter: str) -> Queue:
     if not arn:
         raise missing(parameter)
-    name = read_arn(arn, parameter)
-    exchange.require_queue(name)
     try:
-        return await exchange.broker.get_queue(name)
+        return await exchange.broker.get_queue(read_arn(arn, parameter))
     except QueueNotFound:
-        raise Fault(
-            "ResourceNotFoundException",
-            f"The resource that you specified for the {parameter} parameter doesn't exist.",
-        ) from None
+        raise _no_resource(parameter) from None
+
+
+def _no_resource(parameter: str) -> Fault:
+    return Fault(
+        "ResourceNotFoundException",
+        f"The resource that you specified for the {parameter} parameter doesn't exist.",
+    )
 
 
 def _show(exchange: Exchange, task: MoveTask, arn: str) -> TaskInfo:
@@ -153,7 +158,9 @@ def _show(exchange: Exchange, task: MoveTask, arn: str) -> TaskInfo:
         approximate_number_of_messages_moved=task.moved,
         approximate_number_of_messages_to_move=task.total,
         task_handle=_write_handle(task.task_id, arn) if running else None,
-        destination_arn=None if task.target is None else exchange.write_arn(task.target),
+        destination_arn=exchange.write_arn(task.target)
+        if task.target is not None and exchange.identity.may_use(task.target)
+        else None,
         max_number_of_messages_per_second=task.rate,
         failure_reason=task.reason,
     )

@@ -78,7 +78,6 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     """Make a queue; one that is there with the same attributes is left as it is."""
     name = request.queue_name
     fifo = _check_name(name, request.attributes)
-    exchange.require_queue(name)
     attributes = read_values(request.attributes, fifo=fifo, new=True)
     check_throughput(attributes)
     check_tags(request.tags)
@@ -101,7 +100,6 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
 async def get_queue_url(exchange: Exchange, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
         raise missing("QueueName")
-    exchange.require_queue(request.queue_name)
     queue = await exchange.broker.find_queue(request.queue_name)
     return QueueUrl(queue_url=exchange.write_url(queue.name))
 

@@ -12,7 +12,7 @@ begin
   if not found then
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
-  if v_run.status = any (p_from) and (p_driver is null or p_driver = v_run.driver) then
+  if v_run.status = any (p_from) and (p_driver is null or p_driver = v_run.driver and p_driver not like '/%') then
     update laneway.workflow w set status = p_to, result = p_result, error = p_error, finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end,
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;

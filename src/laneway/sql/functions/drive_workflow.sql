@@ -1,6 +1,7 @@
 -- Makes p_driver ("token/id" of the run's message) the one who drives a run, if it is running; if it is not, the message is let go, and
--- resuming the run pushes another. Answers its status and its arguments; 'superseded' where another message drives it, or, with
--- p_again, for a driver who asks once more, another driver: then nothing changed. Locks: the run's row. Errors: LW404 no such run.
+-- resuming the run pushes another. Answers its status and its arguments; 'superseded' where the token does not hold the run's message in
+-- time, another message drives the run, or, with p_again, for a driver who asks once more, another driver: then nothing changed.
+-- Locks: the run's row. Errors: LW404 no such run.
 create or replace function laneway.drive_workflow(p_run_id text, p_driver text, p_again boolean default false) returns table (status text, input json)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -11,7 +12,10 @@ begin
   if not found then
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
-  if p_again and v_driver is distinct from p_driver
+  if not laneway.holds_run(p_run_id, p_driver) then
+    status := 'superseded';
+    input := 'null';
+  elsif p_again and v_driver is distinct from p_driver
      or not p_again and split_part(v_driver, '/', 2) <> split_part(p_driver, '/', 2) and laneway.is_driven(v_driver) then
     status := 'superseded';
   else

@@ -1,6 +1,6 @@
 -- Pushes the message of a periodic job, known by its name and queue, for one of its times, unless that time or a later one was fired
 -- already: of many who call, one pushes. Answers whether this call did. A job of that name on a queue that is gone is forgotten. Locks: the schedule's row, then those of push_many.
--- Errors: LW404 unknown queue; those of push_many.
+-- Errors: LW404 unknown queue, LW422 a time that is still to come, which would keep the job from firing until then; those of push_many.
 create or replace function laneway.fire_schedule(
   p_name text, p_expression text, p_due timestamptz, p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_headers json default null)
 returns boolean
@@ -10,6 +10,9 @@ declare
 begin
   if v_queue is null then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
+  end if;
+  if p_due > clock_timestamp() + interval '1 min' then
+    raise exception 'job "%" of queue "%" is not due until %', p_name, p_queue, p_due using errcode = 'LW422', hint = 'Fire it when that time has come.';
   end if;
   insert into laneway.schedule (name, expression, queue_id, fired_for) values (p_name, p_expression, v_queue, p_due)
   on conflict (name, queue_id) do update set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = clock_timestamp()

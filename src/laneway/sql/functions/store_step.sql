@@ -1,5 +1,5 @@
 -- Keeps a step's result, what it failed with, or a timer's due time, once: where one is kept already, that stays, but for a failure that was tried again. Answers what is kept, the
--- run's status ('superseded' for a driver who is it no more: then nothing of his is kept), and of a timer
+-- run's status ('superseded' for a driver who is it no more, or never was: then nothing of his is kept or told), and of a timer
 -- how long it still has to go. Locks: the run's row, shared; the step's. Errors: LW404 no such run.
 create or replace function laneway.store_step(p_run_id text, p_driver text, p_step text, p_result json default null, p_timer interval default null, p_failure json default null)
 returns table (status text, result json, remaining interval, failure json)
@@ -12,12 +12,14 @@ begin
   if not found then
     raise exception 'workflow run "%" does not exist', p_run_id using errcode = 'LW404', hint = 'It was never started, or it was purged.';
   end if;
-  if v_driver is distinct from p_driver then
+  -- Before the run's message is handed out, its driver is "/id": nobody's.
+  if v_driver is distinct from p_driver or p_driver like '/%' then
     status := 'superseded';
-  else
-    insert into laneway.workflow_step as s (run_id, step, result, due_at, failure) values (p_run_id, p_step, p_result, clock_timestamp() + p_timer, p_failure)
-        on conflict (run_id, step) do update set result = excluded.result, failure = excluded.failure, finished_at = excluded.finished_at where s.failure is not null;
+    return next;
+    return;
   end if;
+  insert into laneway.workflow_step as s (run_id, step, result, due_at, failure) values (p_run_id, p_step, p_result, clock_timestamp() + p_timer, p_failure)
+    on conflict (run_id, step) do update set result = excluded.result, failure = excluded.failure, finished_at = excluded.finished_at where s.failure is not null;
   select s.result, case when s.due_at is not null then greatest(s.due_at - clock_timestamp(), interval '0') end, s.failure into result, remaining, failure from laneway.workflow_step s where s.run_id = p_run_id and s.step = p_step;
   return next;
 end $$;

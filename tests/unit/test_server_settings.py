@@ -69,6 +69,8 @@ def test_every_setting_changes_something(file: Path) -> None:
             value = not plain[setting.name]
         elif setting.choices:
             value = setting.choices[0]
+        elif setting.name == "allowed_origins":
+            value = "https://elsewhere"
         elif setting.name == "database_url":
             value = "postgresql://elsewhere/x"
         elif setting.name == "postgres_ssl":

@@ -34,7 +34,7 @@ _PIPELINED = 16
 def _compose(status: int, message: str) -> bytes:
     """Return an answer to what never became a request."""
     body = b'{"message":"%b"}' % message.encode()
-    head = b"content-type: application/json\r\naccess-control-allow-origin: *\r\n"
+    head = b"content-type: application/json\r\n"
     head += b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return STATUS_LINE[status] + head + body
 

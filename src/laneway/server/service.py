@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from laneway.server.rooms import Rooms
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,8 +43,9 @@ class Service:
         self.waits: dict[Wait, None] = {}
         # Set by the application, which knows them.
         self.routes: tuple[Route, ...] = ()
-        # Requests under way in this process.
+        # Requests under way in this process, of all kinds.
         self.busy = 0
+        self.rooms = Rooms(settings.limits)
         self._own: dict[Callable[[], Any], Any] = {}
 
     def own(self, kind: Callable[[], T]) -> T:

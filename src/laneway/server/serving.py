@@ -90,6 +90,8 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         await ensure_queue(broker, settings)
+        # Whether a key is asked for decides about every request, from the first one on.
+        await service.keyring.refresh()
         server = _Server(
             uvicorn.Config(
                 Application(service, make_surfaces(settings)),

@@ -53,6 +53,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={200: Health, 503: Health},
         role=None,
         reach=no_queue,
+        kind="health",
         tag="monitoring",
     ),
 )

@@ -37,7 +37,8 @@ _POLICY = (
     b"content-security-policy",
     (
         b"default-src 'self'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'"
+        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
+        b"frame-ancestors 'none'"
     ),
 )
 
@@ -81,6 +82,7 @@ OPERATIONS = (
             answers={200: Media("application/json")},
             role=None,
             reach=no_queue,
+            kind="document",
             hidden=path != "/doc",
             compress=True,
             tag="documents",
@@ -95,6 +97,7 @@ OPERATIONS = (
         answers={200: Media("text/html")},
         role=None,
         reach=no_queue,
+        kind="document",
         tag="documents",
     ),
     Operation(
@@ -105,6 +108,7 @@ OPERATIONS = (
         answers={200: Media("text/javascript")},
         role=None,
         reach=no_queue,
+        kind="document",
         hidden=True,
         tag="documents",
     ),

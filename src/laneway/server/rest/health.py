@@ -100,6 +100,7 @@ OPERATIONS = (
         answers={200: Health, 503: Health},
         role=None,
         reach=no_queue,
+        kind="health",
         tag="monitoring",
     ),
     Operation(
@@ -110,6 +111,7 @@ OPERATIONS = (
         answers={200: Liveness},
         role=None,
         reach=no_queue,
+        kind="health",
         tag="monitoring",
     ),
     Operation(
@@ -120,6 +122,7 @@ OPERATIONS = (
         answers={200: Health, 503: Health},
         role=None,
         reach=no_queue,
+        kind="health",
         tag="monitoring",
     ),
     Operation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laneway.server.operations import Media, Operation, Surface, no_queue
-from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain
+from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain, tell
 
 # The forms of a queue's URL; an account is always twelve digits, which tells these from other paths.
 _PATHS = ("/", "/{account}/{queue}", "/queue/{region}/{account}/{queue}")
@@ -35,6 +35,7 @@ def make_surface() -> Surface:
             for path in _PATHS
         ),
         explain=explain,
+        tell=tell,
     )
 
 

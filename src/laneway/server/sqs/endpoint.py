@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from laneway.server.answers import Answer
-    from laneway.server.calls import Call, Identity
+    from laneway.server.calls import Call, Identity, Request
     from laneway.server.sqs.errors import Fault
 
 logger = logging.getLogger(__name__)
@@ -94,6 +94,13 @@ class Endpoint:
 def explain(error: LanewayError) -> Answer:
     """Word an error of a request that did not get as far as its protocol."""
     return JsonCodec({}).explain(to_fault(error), b"-")
+
+
+def tell(error: LanewayError, request: Request) -> Answer:
+    """Word it for the client's protocol: forms name no target, and are answered in XML."""
+    if b"x-amz-target" in request.headers:
+        return JsonCodec({}).explain(to_fault(error), request.request_id)
+    return QueryCodec({}).explain(to_fault(error), request.request_id)
 
 
 def _find_credential(call: Call[Any, None], form: Mapping[str, str]) -> bytes | None:

@@ -118,7 +118,11 @@ async def serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
-        watches = [asyncio.ensure_future(guard.run()), asyncio.ensure_future(_publish(service))]
+        watches = [
+            asyncio.ensure_future(guard.run()),
+            asyncio.ensure_future(service.keyring.follow()),
+            asyncio.ensure_future(_publish(service)),
+        ]
         _spare_collections()
         try:
             await server.serve(sockets=list(listeners))

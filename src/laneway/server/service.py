@@ -9,6 +9,7 @@ from laneway.server.rooms import Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from laneway.activity import Monitor
     from laneway.engine import Broker
@@ -46,6 +47,7 @@ class Service:
         # Requests under way in this process, of all kinds.
         self.busy = 0
         self.rooms = Rooms(settings.limits)
+        self._ping: asyncio.Future[datetime] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
 
     def own(self, kind: Callable[[], T]) -> T:
@@ -54,6 +56,18 @@ class Service:
         if thing is None:
             thing = self._own[kind] = kind()
         return thing
+
+    async def ping(self) -> None:
+        """Return once the database has answered; who asks at the same time asks once."""
+        if self._ping is None:
+            self._ping = asyncio.ensure_future(self.broker.ping())
+            self._ping.add_done_callback(self._pinged)
+        await asyncio.shield(self._ping)
+
+    def _pinged(self, ping: asyncio.Future[datetime]) -> None:
+        self._ping = None
+        if not ping.cancelled():
+            ping.exception()  # whoever still waits is told; nobody need be
 
     def stop(self) -> None:
         """Begin to stop: who waits is answered."""

@@ -67,12 +67,14 @@ class Impatient:
 
 
 @asynccontextmanager
-async def run_impatient(dsn: str) -> AsyncIterator[Impatient]:
+async def run_impatient(
+    dsn: str, limits: Limits = LIMITS, *, secret: str | None = None
+) -> AsyncIterator[Impatient]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
     with listener, Sheet.make(workers=1) as sheet:
         orders = Orders(
             dsn=dsn,
-            settings=ServerSettings(limits=LIMITS),
+            settings=ServerSettings(limits=limits, secret_key=secret),
             listeners=(listener.fileno(),),
             sheet=sheet.file.fileno(),
             worker=0,

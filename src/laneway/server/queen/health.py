@@ -30,7 +30,7 @@ async def show_health(call: Call[None, None]) -> Answer:
     well = True
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.broker.ping()
+            await call.service.ping()
     except (LanewayError, TimeoutError):
         well = False
     return answer_json(

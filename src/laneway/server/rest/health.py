@@ -78,7 +78,7 @@ async def _look(call: Call[None, None]) -> PostgresHealth:
     began = perf_counter()
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
-            await call.broker.ping()
+            await call.service.ping()
     except (LanewayError, TimeoutError) as error:
         # Who asks may be anybody: what is wrong in detail is in the log.
         away = isinstance(error, Unavailable | TimeoutError)

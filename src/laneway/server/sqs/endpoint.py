@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
-from laneway.server.sqs.access import identify, require_role
+from laneway.server.sqs.access import confirm, identify, require_role
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.attempts import Attempts
 from laneway.server.sqs.errors import to_fault
@@ -49,8 +49,9 @@ class Endpoint:
             return await self._answer_query(call)
         request_id = call.request.request_id
         try:
+            caller = await identify(call)
             body = await call.read()
-            identity = await identify(call, body)
+            identity = confirm(caller, body)
             action, request = self._json.read(target, body)
             require_role(identity, action)
             credential = call.request.headers.get(b"authorization")
@@ -62,11 +63,12 @@ class Endpoint:
     async def _answer_query(self, call: Call[Any, None]) -> Answer:
         request_id = call.request.request_id
         try:
+            caller = await identify(call)
             body = await call.request.read(LARGEST_FORM)
             form = read_form(call.request.scope["query_string"], body)
             if "Action" not in form:
                 return UNKNOWN
-            identity = await identify(call, body)
+            identity = confirm(caller, body)
             action, request = self._query.read(form)
             require_role(identity, action)
             exchange = self._meet(call, identity, _find_credential(call, form))

@@ -80,7 +80,11 @@ class Subscription:
 
 
 def _measure(update: Update) -> int:
-    return sum(len(facts.body) for facts in update.messages if facts.body is not None)
+    return sum(facts.size for facts in update.messages if facts.body is not None)
+
+
+def show_all(update: Update) -> Update:
+    return update
 
 
 class Feed:
@@ -95,7 +99,7 @@ class Feed:
 
     @asynccontextmanager
     async def subscribe(
-        self, show: Callable[[Update], Update | None]
+        self, show: Callable[[Update], Update | None] = show_all
     ) -> AsyncIterator[Subscription]:
         """Bring what happens from now on and may be shown, as long as the context lasts."""
         settings = self._settings

@@ -338,11 +338,10 @@ async def test_streams_have_limits_of_their_own(database: str) -> None:
             # Who goes makes room.
             async with asyncio.timeout(30):
                 while True:
-                    async with client.stream("GET", "/queue/events") as answer:
-                        if answer.status_code == 200:
-                            break
+                    answer = await stack.enter_async_context(client.stream("GET", "/queue/events"))
+                    if answer.status_code == 200:
+                        break
                     await asyncio.sleep(0.05)
-            await stack.enter_async_context(watch(client))
 
 
 async def test_hints_can_be_switched_off(database: str) -> None:

@@ -304,6 +304,9 @@ async def test_with_a_key_any_page_may_call_unless_some_are_listed(
     assert (status, headers["access-control-allow-origin"]) == (200, "*")
     status, headers, _ = await ask(locked, "GET", "/api/queues", **sent)
     assert (status, headers["access-control-allow-origin"]) == (401, "*")
+    asked = {"origin": "null", "access_control_request_method": "DELETE"}
+    status, headers, _ = await ask(locked, "OPTIONS", "/api/queue/clear", **asked)
+    assert (status, headers["access-control-allow-origin"]) == (204, "*")
     flags = ("--allowed-origins", "https://app.example/")
     async with run_laneway(database, *flags, SECRET_KEY=SECRET) as strict:
         status, headers, _ = await ask(strict, "GET", "/api/queues", x_api_key=SECRET, **sent)

@@ -10,7 +10,7 @@ import pytest
 from laneway.activity import ActivitySettings, Detector, Finding, Occasion, Registry
 from laneway.activity.builtin import DETECTORS, make_registry
 from laneway.activity.examination import Examiner
-from laneway.activity.feed import Subscription
+from laneway.activity.feed import Subscription, show_all
 from laneway.activity.updates import MOST_IDS, MOST_UPDATES, Change, refresh, summarize
 from laneway.domain.activity import Event, Kind, Severity
 from laneway.domain.errors import InvalidSetting
@@ -399,7 +399,7 @@ def test_other_groups_are_not_told_of() -> None:
 
 
 async def test_slow_client_is_told_only_to_refresh() -> None:
-    subscription = Subscription(limit=3)
+    subscription = Subscription(limit=3, limit_bytes=1000, show=show_all)
     updates = [refresh(Change.ENQUEUE, "jobs", NOW, n) for n in range(5)]
     for update in updates:
         subscription.put(update)

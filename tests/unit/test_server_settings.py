@@ -72,6 +72,8 @@ def test_every_setting_changes_something(file: Path) -> None:
             value = not plain[setting.name]
         elif setting.choices:
             value = setting.choices[0]
+        elif setting.name == "allowed_origins":
+            value = "https://elsewhere"
         elif setting.name in {"database_url", "database_direct_url"}:
             value = "postgresql://elsewhere/x"
         elif setting.name == "postgres_ssl":
@@ -185,6 +187,30 @@ def test_what_cannot_be_is_named(
     with pytest.raises(SettingInvalid) as raised:
         read_settings(flags, variables, file)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("ALLOWED_HOSTS", "http://mq.example", "has 'http://mq.example': list host names like"),
+        ("ALLOWED_HOSTS", "mq.example:3001", "without scheme or port"),
+        ("ALLOWED_HOSTS", "a,*", "has '*'"),
+        ("ALLOWED_ORIGINS", "app.example", "list origins like https://app.example.com:8443, or *"),
+        ("ALLOWED_ORIGINS", "https://app.example/page", "has 'https://app.example/page'"),
+        ("ALLOWED_ORIGINS", "null", "has 'null'"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(file: Path, name: str, value: str, words: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"the environment variable {name}") as raised:
+        make_server_settings(read_settings({}, {name: value}, file))
+    assert words in str(raised.value)
+
+
+def test_lists_are_read_as_they_are_meant(file: Path) -> None:
+    variables = {"ALLOWED_HOSTS": " MQ.example,b ,", "ALLOWED_ORIGINS": "https://App.example/, *"}
+    made = make_server_settings(read_settings({}, variables, file))
+    assert made.allowed_hosts == ("mq.example", "b")
+    assert made.allowed_origins == ("https://app.example", "*")
 
 
 @pytest.mark.parametrize(

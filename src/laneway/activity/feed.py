@@ -14,7 +14,7 @@ from laneway.activity.updates import Change, refresh, summarize
 from laneway.domain.errors import LanewayError, Retryable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from datetime import timedelta
 
     from laneway.activity.settings import ActivitySettings
@@ -31,28 +31,60 @@ LARGEST_BODY = 16 * 1024
 
 
 class Subscription:
-    """The updates that one client has not read yet; beyond `limit`, only that there were some."""
+    """The updates that one client has not read yet; beyond the limits, only that there were some.
 
-    def __init__(self, limit: int) -> None:
+    limit: updates; limit_bytes: of the messages in them. show: what the client is told of an update,
+    None where it is not to know of it.
+    """
+
+    def __init__(
+        self, limit: int, limit_bytes: int, show: Callable[[Update], Update | None]
+    ) -> None:
         self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._show = show
         self._updates: deque[Update] = deque()
+        self._bytes = 0
         self._stirred = asyncio.Event()
+        self.ended = False
 
     def put(self, update: Update) -> None:
-        if len(self._updates) >= self._limit:
+        shown = self._show(update)
+        if shown is None:
+            return
+        self._bytes += _measure(shown)
+        if len(self._updates) >= self._limit or self._bytes > self._limit_bytes:
             self._updates.clear()
-            update = refresh(update.change, None, update.at)
-        self._updates.append(update)
+            self._bytes = 0
+            shown = refresh(shown.change, None, shown.at)
+        self._updates.append(shown)
+        self._stirred.set()
+
+    def end(self) -> None:
+        """Bring nothing more."""
+        self.ended = True
         self._stirred.set()
 
     async def take(self, timeout: timedelta) -> Update | None:
-        """Return the next update, None if none came in time."""
-        if not self._updates:
+        """Return the next update, None if none came in time, or if it has ended."""
+        if not self._updates and not self.ended:
             self._stirred.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout.total_seconds()):
                     await self._stirred.wait()
-        return self._updates.popleft() if self._updates else None
+        if self.ended or not self._updates:
+            return None
+        update = self._updates.popleft()
+        self._bytes -= _measure(update)
+        return update
+
+
+def _measure(update: Update) -> int:
+    return sum(facts.size for facts in update.messages if facts.body is not None)
+
+
+def show_all(update: Update) -> Update:
+    return update
 
 
 class Feed:
@@ -66,9 +98,12 @@ class Feed:
         self._seen: Snapshot | None = None
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[Subscription]:
-        """Bring all that happens from now on, as long as the context lasts."""
-        subscription = Subscription(self._settings.buffer)
+    async def subscribe(
+        self, show: Callable[[Update], Update | None] = show_all
+    ) -> AsyncIterator[Subscription]:
+        """Bring what happens from now on and may be shown, as long as the context lasts."""
+        settings = self._settings
+        subscription = Subscription(settings.buffer, settings.buffer_bytes, show)
         self._subscriptions.add(subscription)
         try:
             if self._seen is None and self._settings.enabled:

@@ -15,7 +15,7 @@ class ActivitySettings:
     look: how often to look for those who watch while things happen, and record: for the detectors;
     patience: how long to wait to be told of something before looking anyway. look_events bounds one
     look, so that detectors lag under load rather than add to it; kept_per_minute, what is kept of one type of
-    anomaly and queue; buffer, the updates that one slow client may leave unread.
+    anomaly and queue; buffer and buffer_bytes, the updates, and the messages in them, that one slow client may leave unread.
     """
 
     enabled: bool = True
@@ -34,4 +34,5 @@ class ActivitySettings:
     look_events: int = 1000
     kept_per_minute: int = 200
     buffer: int = 256
+    buffer_bytes: int = 1024 * 1024
     ping: timedelta = timedelta(seconds=15)

@@ -31,6 +31,8 @@ def make_server_settings(settings: Settings) -> ServerSettings:
         port=settings["port"],
         workers=settings["workers"],
         insecure=settings["insecure"],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
         secret_key=settings["secret_key"],
         encryption_key=settings["queen_encryption_key"],
         tokens=TokenSettings(
@@ -48,7 +50,12 @@ def make_server_settings(settings: Settings) -> ServerSettings:
         actor=settings["relay_actor"],
         manual_actor=settings["manual_operation_actor"],
         shutdown=timedelta(seconds=settings["shutdown_seconds"]),
-        limits=Limits(body=settings["max_body_bytes"]),
+        limits=Limits(
+            body=settings["max_body_bytes"],
+            long_polls=settings["max_long_polls"],
+            event_streams=settings["max_event_streams"],
+            anonymous_event_streams=settings["max_anonymous_event_streams"],
+        ),
         sqs=SqsSettings(
             port=settings["sqs_port"],
             host=settings["sqs_host"],

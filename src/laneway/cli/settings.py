@@ -8,6 +8,7 @@ between a server, a database and the embedded one, which several settings make t
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,9 @@ Source: TypeAlias = Literal["flag", "environment", "file", "default"]
 _SOURCES: tuple[Source, ...] = ("flag", "environment", "file", "default")
 
 DEFAULT_FILE = Path("laneway.toml")
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/\s@?#]+")
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
@@ -76,6 +80,20 @@ SETTINGS = (
         bool,
         default=False,
         meaning="Listen on any address without a key, and let everybody in while none is in force.",
+    ),
+    Setting(
+        "allowed_hosts",
+        str,
+        None,
+        "Host names, with commas between, that a server without keys answers to beside localhost "
+        "and IP addresses; each with its subdomains.",
+    ),
+    Setting(
+        "allowed_origins",
+        str,
+        "*",
+        "Origins of web pages that may call the server, with commas between. *: any page, once a "
+        "key is needed; without keys only the server's own pages and those listed.",
     ),
     Setting("secret_key", str, None, "A key that may do everything, as X-API-KEY.", secret=True),
     Setting(
@@ -191,6 +209,16 @@ SETTINGS = (
     Setting("sqs_recreate_seconds", float, 60, "How long a deleted queue's name rests.", 0, 86_400),
     Setting("sqs_purge_seconds", float, 60, "How long a queue rests after a purge.", 0, 86_400),
     Setting("max_body_bytes", int, 16 * 1024 * 1024, "The largest body of a request.", 1024),
+    Setting("max_long_polls", int, 10_000, "Consumers that may wait at a time, per process.", 1),
+    Setting("max_event_streams", int, 1000, "Event streams at a time, per process.", 1),
+    Setting(
+        "max_anonymous_event_streams",
+        int,
+        100,
+        "Event streams at a time without a key, per process, where one is needed: they tell only "
+        "that something changed. 0: none.",
+        0,
+    ),
     Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
 )
 
@@ -249,6 +277,16 @@ class Settings:
     @property
     def data_dir(self) -> Path:
         return Path(self["data_dir"])
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        wanted = "list host names like mq.example.com, without scheme or port"
+        return self._read_list("allowed_hosts", _HOST_NAME, wanted)
+
+    @property
+    def allowed_origins(self) -> tuple[str, ...]:
+        wanted = "list origins like https://app.example.com:8443, or *"
+        return self._read_list("allowed_origins", _ORIGIN, wanted)
 
     @property
     def server_url(self) -> str | None:
@@ -317,6 +355,14 @@ class Settings:
         if fault is not None:
             raise self._refuse("database_direct_url", f"cannot be used: {fault}")
         return replace(environment, pooled=True, direct_url=direct)
+
+    def _read_list(self, name: str, form: re.Pattern[str], wanted: str) -> tuple[str, ...]:
+        items = tuple(filter(None, (item.strip() for item in (self[name] or "").split(","))))
+        items = tuple(item.removesuffix("/").lower() for item in items)
+        for item in items:
+            if not form.fullmatch(item):
+                raise self._refuse(name, f"has {item!r}: {wanted}")
+        return items
 
     def _rank(self, *names: str) -> int:
         """Return how near the nearest of them comes from; a flag is 0."""

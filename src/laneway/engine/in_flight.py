@@ -17,6 +17,7 @@ _LONGEST = 5.0
 _NARROW = 10_000
 # A count is believed for so many times as long as it took: counting cannot take all the time.
 _SPARING = 2.0
+_MOST_KNOWN = 10_000
 
 
 class _Known:
@@ -52,6 +53,9 @@ class InFlight:
         """
         known = self._known.get(queue.queue_id)
         if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                # Queues come and go; what is forgotten is counted anew.
+                self._known.clear()
             known = self._known[queue.queue_id] = _Known()
         if not known.is_fresh(limit):
             await self._recount(queue, known)

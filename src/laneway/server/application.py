@@ -16,7 +16,8 @@ from laneway.server.authentication import read_key
 from laneway.server.calls import Call, Request
 from laneway.server.compression import compress, takes_gzip
 from laneway.server.connections import WHOLE
-from laneway.server.errors import ClientGone, Forbidden, ServerBusy
+from laneway.server.errors import ClientGone, Forbidden
+from laneway.server.origins import Origins
 from laneway.server.routing import Router
 
 if TYPE_CHECKING:
@@ -33,10 +34,9 @@ logger = logging.getLogger(__name__)
 access = logging.getLogger("laneway.access")
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-_CORS = (b"access-control-allow-origin", b"*")
 _EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After, Content-Disposition")
 _LINE = b"%b: %b\r\n"
-_HEAD = _LINE % _CORS + b"x-request-id: %b\r\n"
+_HEAD = b"x-request-id: %b\r\n"
 _CONTENT = b"content-type: %b\r\ncontent-length: %d\r\n"
 NO_ANSWER = 0
 _NO_CONTENT = 204
@@ -51,6 +51,9 @@ class Application:
         service.routes = tuple(self._router.routes)
         self._metrics.name_routes(service.routes)
         self._limits = service.settings.limits
+        self._origins = Origins(service.settings)
+        rooms = service.rooms
+        self._rooms = {"request": rooms.requests, "document": rooms.documents, "health": None}
         # Request ids of this process: its own beginning and a number.
         self._id_prefix = uuid4().hex[:12].encode() + b"-"
         self._id_number = 0
@@ -71,6 +74,7 @@ class Application:
             pass
         finally:
             self._service.busy -= 1
+            request.vacate()
             seconds = perf_counter() - request.began
             self._metrics.count_request(request.route, status, seconds)
             if access.isEnabledFor(logging.DEBUG):
@@ -91,12 +95,15 @@ class Application:
         """Return what the operation answers, or what went wrong in the words of its protocol."""
         scope = request.scope
         try:
-            if self._service.busy > self._limits.requests:
-                return self._explain(_too_busy(self._service.busy), request)
             if scope["method"] == "OPTIONS":
+                self._admit(request, safe=False)
                 return self._answer_preflight(scope)
             route, path = self._router.find(scope["method"], scope["path"], scope["query_string"])
             request.route = route
+            self._admit(request, safe=route.safe)
+            room = self._rooms[route.operation.kind]
+            if room is not None:
+                request.occupy(room)
             call = await self._prepare(request, route, path)
             return await route.operation.handler(call)
         except LanewayError as error:
@@ -109,6 +116,12 @@ class Application:
                 extra={"request_id": request.request_id.decode()},
             )
             return self._explain(InternalError(type(error).__name__), request)
+
+    def _admit(self, request: Request, *, safe: bool) -> None:
+        """Refuse what a browser sends for a page that may not call."""
+        keyless = not self._service.keyring.required
+        method = request.scope["method"]
+        self._origins.admit(method, request.headers, safe=safe, keyless=keyless)
 
     async def _prepare(
         self, request: Request, route: Route, path: Mapping[str, str]
@@ -151,6 +164,8 @@ class Application:
         head = _HEAD % request.request_id
         if answer.status != _NO_CONTENT:
             head += _CONTENT % (answer.content_type, len(body))
+        for header in self._write_cors(request):
+            head += _LINE % header
         for header in answer.headers:
             head += _LINE % header
         if b"origin" in request.headers:
@@ -164,8 +179,8 @@ class Application:
             async for chunk in stream.chunks:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-        start = [(b"content-type", stream.content_type), _CORS, _EXPOSED]
-        start += [(b"x-request-id", request.request_id), *stream.headers]
+        start = [(b"content-type", stream.content_type), (b"x-request-id", request.request_id)]
+        start += [*self._write_cors(request), _EXPOSED, *stream.headers]
         await send({"type": "http.response.start", "status": stream.status, "headers": start})
         if request.scope["method"] == "HEAD":
             if isinstance(stream.chunks, AsyncGenerator):
@@ -189,6 +204,10 @@ class Application:
                 await stream.chunks.aclose()
         await send({"type": "http.response.body", "body": b""})
 
+    def _write_cors(self, request: Request) -> tuple[tuple[bytes, bytes], ...]:
+        keyless = not self._service.keyring.required
+        return self._origins.write_headers(request.headers, keyless=keyless)
+
     def _answer_preflight(self, scope: Scope) -> Answer:
         wanted = b"Content-Type, X-API-KEY, X-Request-ID"
         for name, value in scope["headers"]:
@@ -210,15 +229,14 @@ class Application:
         route = request.route
         path = request.scope["path"]
         surface = route.surface if route is not None else self._router.find_surface(path)
-        answer = surface.explain(error)
+        if surface.tell is not None:
+            answer = surface.tell(error, request)
+        else:
+            answer = surface.explain(error)
         if answer.status == _SERVER_ERROR:
             extra = {"request_id": request.request_id.decode()}
             logger.error("%s %s: %s", request.scope["method"], path, error, extra=extra)
         return answer
-
-
-def _too_busy(busy: int) -> ServerBusy:
-    return ServerBusy(f"{busy} requests are under way: call again later")
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import secrets
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,11 +17,16 @@ from laneway.server.calls import Identity
 from laneway.server.errors import Unauthenticated
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Sized
     from datetime import timedelta
 
     from laneway.domain.keys import ApiKey
     from laneway.server.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+# The keys are looked up anew after this share of the time they are good for: no request waits for it.
+_EARLY = 2 / 3
 
 # What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
 PREFIX = "lw"
@@ -65,6 +72,14 @@ class Credential(NamedTuple):
     identity: Identity
 
 
+class Watch(NamedTuple):
+    """Who has a connection that lasts, by which key, and how it is ended."""
+
+    key: bytes | None
+    identity: Identity
+    end: Callable[[], None]
+
+
 class Keyring:
     """Knows the keys in force, as they were at most `age` ago.
 
@@ -94,6 +109,7 @@ class Keyring:
         self._loading: asyncio.Task[None] | None = None
         # Keys found good already, by what the client sent, until the next look at the database.
         self._accepted: dict[bytes, Identity] = {}
+        self._watches: dict[int, Watch] = {}
         self._anyone = Identity("anyone", Role.ADMIN)
         self._owner = Identity("SECRET_KEY", Role.ADMIN)
         self.nobody = Identity("nobody", Role.READ)
@@ -122,12 +138,18 @@ class Keyring:
             return self._anyone
         if not key:
             raise Unauthenticated("Missing X-API-KEY header")
+        identity = self._find(key)
+        if self._tokens is None or key.count(b".") != TOKEN_DOTS:
+            self._accepted[key] = identity
+        return identity
+
+    def _find(self, key: bytes) -> Identity:
+        """Return who has the key, by what was looked up last."""
         if self._tokens is not None and key.count(b".") == TOKEN_DOTS:
-            return self._tokens.verify(key)
+            return self._tokens.recall(key) or self._tokens.verify(key)
         identity = self._verify(key)
         if identity is None:
             raise Unauthenticated("Invalid API key")
-        self._accepted[key] = identity
         return identity
 
     def find_secret(self, access_key: str) -> Credential | None:
@@ -142,6 +164,42 @@ class Keyring:
             return None
         identity = Identity(stored.name, stored.role, stored.pattern)
         return Credential(stored.digest.hex(), identity)
+
+    @contextmanager
+    def watch(
+        self, key: bytes | None, identity: Identity, end: Callable[[], None]
+    ) -> Iterator[None]:
+        """Call `end` once the key does not mean the same any more, as seen by `follow`."""
+        watch = Watch(key, identity, end)
+        self._watches[id(watch)] = watch
+        try:
+            yield
+        finally:
+            del self._watches[id(watch)]
+
+    async def follow(self) -> None:
+        """Look the keys up before they are too old, and end what those that are gone have open."""
+        while True:
+            await asyncio.sleep(self._age * _EARLY)
+            try:
+                await self.refresh()
+            except LanewayError as error:
+                logger.debug("the keys could not be looked up: %s", error)
+            for watch in list(self._watches.values()):
+                if not self._is_valid(watch):
+                    watch.end()
+
+    def _is_valid(self, watch: Watch) -> bool:
+        if not self.required:
+            return True
+        if not watch.key:
+            return False
+        try:
+            found = self._find(watch.key)
+        except Unauthenticated:
+            return False
+        known = watch.identity
+        return (found.name, found.role, found.pattern) == (known.name, known.role, known.pattern)
 
     async def refresh_if_stale(self) -> None:
         if monotonic() > self._fresh_until:

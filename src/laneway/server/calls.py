@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias
 
-from laneway.server.errors import BodyTooLarge, ClientGone
+from laneway.server.errors import BodyTooLarge, ClientGone, ServerBusy
 from laneway.server.operations import B, P
 from laneway.server.waits import Reason, Wait
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from laneway.engine import Broker
     from laneway.server.operations import Role
+    from laneway.server.rooms import Room
     from laneway.server.routing import Route
     from laneway.server.service import Service
     from laneway.server.settings import ServerSettings
@@ -61,6 +62,11 @@ _WANTED = frozenset(
         b"host",
         b"x-amz-target",
         b"origin",
+        b"sec-fetch-site",
+        b"sec-fetch-mode",
+        b"sec-fetch-dest",
+        b"referer",
+        b"user-agent",
     }
 )
 
@@ -80,7 +86,16 @@ class Connection(Protocol):
 class Request:
     """A request as it came in, on its way to an operation."""
 
-    __slots__ = ("began", "connection", "headers", "receive", "request_id", "route", "scope")
+    __slots__ = (
+        "began",
+        "connection",
+        "headers",
+        "receive",
+        "request_id",
+        "room",
+        "route",
+        "scope",
+    )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.began = perf_counter()
@@ -90,6 +105,19 @@ class Request:
         self.headers = {name: value for name, value in scope["headers"] if name in _WANTED}
         self.request_id = b""
         self.route: Route | None = None
+        # Where it counts among those under way.
+        self.room: Room | None = None
+
+    def occupy(self, room: Room) -> None:
+        """Count as one of another kind from now on; raises ServerBusy where there are too many."""
+        room.enter()
+        self.vacate()
+        self.room = room
+
+    def vacate(self) -> None:
+        if self.room is not None:
+            self.room.leave()
+            self.room = None
 
     async def read(self, limit: int) -> bytes:
         """Return the whole body; how long that may take is up to the connection's guard."""
@@ -163,7 +191,8 @@ class Call(Generic[P, B]):
     async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
         """Return what a long wait brings, or `otherwise` once the server stops.
 
-        When the client goes, the work is cancelled, and ClientGone is raised.
+        When the client goes, the work is cancelled, and ClientGone is raised. Where too many wait,
+        ServerBusy is.
         """
         if self.is_gone():
             work.close()
@@ -171,6 +200,12 @@ class Call(Generic[P, B]):
         if self.service.stopping.is_set():
             work.close()
             return otherwise
+        place = self.request.room
+        try:
+            self.request.occupy(self.service.rooms.waits)
+        except ServerBusy:
+            work.close()
+            raise
         wait = Wait()
         self.request.connection.on_lost = wait.leave
         self.service.waits[wait] = None
@@ -186,3 +221,8 @@ class Call(Generic[P, B]):
             wait.close()
             self.request.connection.on_lost = None
             del self.service.waits[wait]
+            self.request.vacate()
+            if place is not None:
+                # It was let in before, and is about to be answered.
+                place.used += 1
+                self.request.room = place

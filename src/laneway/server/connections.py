@@ -27,6 +27,8 @@ _PERIOD = 1.0
 _VERSION = "1.1"
 _BODILESS = frozenset({204, 304})
 _CONTENT_TOO_LARGE = 413
+# An answer's body of more bytes is sent in pieces of so many.
+_LARGE = 64 * 1024
 # How many requests of one client may wait for the one before them.
 _PIPELINED = 16
 
@@ -34,7 +36,7 @@ _PIPELINED = 16
 def _compose(status: int, message: str) -> bytes:
     """Return an answer to what never became a request."""
     body = b'{"message":"%b"}' % message.encode()
-    head = b"content-type: application/json\r\naccess-control-allow-origin: *\r\n"
+    head = b"content-type: application/json\r\n"
     head += b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return STATUS_LINE[status] + head + body
 
@@ -61,7 +63,11 @@ class Cycle(RequestResponseCycle):
         if self.disconnected:
             return
         if message["type"] == WHOLE:
-            self._write_whole(message["status"], message["head"], message["body"])
+            body = message["body"]
+            if len(body) > _LARGE:
+                await self._send_large(message["status"], message["head"], body)
+            else:
+                self._write_whole(message["status"], message["head"], body)
             return
         if message["type"] == "http.response.start":
             self.start = message
@@ -80,16 +86,36 @@ class Cycle(RequestResponseCycle):
             self._finish()
 
     def _write_whole(self, status: int, head: bytes, body: bytes) -> None:
+        lines = self._list_lines(status, head)
+        if self.scope["method"] != "HEAD":
+            lines.append(body)
+        self.transport.write(b"".join(lines))
+        self._finish()
+
+    async def _send_large(self, status: int, head: bytes, body: bytes) -> None:
+        """Send the body piece by piece, as it is read, and without a copy: it may be shared.
+
+        The request counts as under way until then.
+        """
+        self.transport.write(b"".join(self._list_lines(status, head)))
+        if self.scope["method"] != "HEAD":
+            whole = memoryview(body)
+            for start in range(0, len(body), _LARGE):
+                self.transport.write(whole[start : start + _LARGE])
+                if self.flow.write_paused:
+                    await self.flow.drain()
+                if self.disconnected:
+                    return
+        self._finish()
+
+    def _list_lines(self, status: int, head: bytes) -> list[bytes]:
         self._begin(status)
         lines = [STATUS_LINE[status]]
         for name, value in self.default_headers:
             lines += (name, b": ", value, b"\r\n")
         lines.append(head)
         lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
-        if self.scope["method"] != "HEAD":
-            lines.append(body)
-        self.transport.write(b"".join(lines))
-        self._finish()
+        return lines
 
     def _begin(self, status: int) -> None:
         self.response_started = True

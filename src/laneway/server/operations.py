@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from laneway.domain.keys import Role
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.errors import LanewayError
     from laneway.server.answers import Answer, Stream
-    from laneway.server.calls import Call
+    from laneway.server.calls import Call, Request
     from laneway.server.reach import Reach
 
 # What a call's parameters (path and query together) and its body are decoded to.
@@ -27,6 +27,8 @@ class Media(NamedTuple):
     schema: Mapping[str, Any] | None = None
 
 
+Kind: TypeAlias = Literal["request", "document", "health"]
+
 # What an answer may carry: a type that msgspec knows, something else, or nothing.
 Content: TypeAlias = "type[Any] | Media | None"
 
@@ -36,7 +38,8 @@ class Operation(Generic[P, B]):
     """What can be asked of the server, and by whom.
 
     path: relative to its surface, with {names} that are fields of `parameters`. role None: open to
-    all. reach: which queues it touches. body_optional: an empty body stands for the body's
+    all. reach: which queues it touches. kind: which of the server's limits it counts against; health
+    against none. body_optional: an empty body stands for the body's
     defaults. example: a body, as the reference shows it. compress: its answers are large lists. hidden: not in the OpenAPI document. forms: what
     names in the path may look like, as regular expressions. query: only requests with that
     parameter are meant, before all others.
@@ -49,6 +52,7 @@ class Operation(Generic[P, B]):
     answers: Mapping[int, Content]
     role: Role | None
     reach: Reach
+    kind: Kind = "request"
     parameters: type[P] | None = None
     body: type[B] | Media | None = None
     body_optional: bool = False
@@ -70,7 +74,8 @@ class Operation(Generic[P, B]):
 class Surface:
     """One protocol: its operations under a prefix, and how it words what went wrong.
 
-    tags: what the reference says of each group of operations, in the order it shows them.
+    tags: what the reference says of each group of operations, in the order it shows them. tell: does
+    as explain where that depends on the request, of one that did not get as far as its operation.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Surface:
     explain: Callable[[LanewayError], Answer]
     errors: Mapping[int, Content] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    tell: Callable[[LanewayError, Request], Answer] | None = None
 
 
 __all__ = ["Content", "Media", "Operation", "Role", "Surface"]

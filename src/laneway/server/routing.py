@@ -24,12 +24,13 @@ _NOTHING: dict[str, str] = {}
 class Route:
     """An operation made ready: its decoders built, its place among the measurements known."""
 
-    __slots__ = ("body", "index", "operation", "parameters", "reads_body", "surface")
+    __slots__ = ("body", "index", "operation", "parameters", "reads_body", "safe", "surface")
 
     def __init__(self, operation: Operation[Any, Any], surface: Surface, index: int) -> None:
         self.operation = operation
         self.surface = surface
         self.index = index
+        self.safe = operation.safe
         self.reads_body = operation.body is not None and not isinstance(operation.body, Media)
         self.body: BodyDecoder[Any] | None = None
         if operation.body is not None and not isinstance(operation.body, Media):

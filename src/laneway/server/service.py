@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from laneway.server.rooms import Rooms
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from laneway.activity import Monitor
     from laneway.engine import Broker
@@ -41,8 +44,10 @@ class Service:
         self.waits: dict[Wait, None] = {}
         # Set by the application, which knows them.
         self.routes: tuple[Route, ...] = ()
-        # Requests under way in this process.
+        # Requests under way in this process, of all kinds.
         self.busy = 0
+        self.rooms = Rooms(settings.limits)
+        self._ping: asyncio.Future[datetime] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
 
     def own(self, kind: Callable[[], T]) -> T:
@@ -51,6 +56,18 @@ class Service:
         if thing is None:
             thing = self._own[kind] = kind()
         return thing
+
+    async def ping(self) -> None:
+        """Return once the database has answered; who asks at the same time asks once."""
+        if self._ping is None:
+            self._ping = asyncio.ensure_future(self.broker.ping())
+            self._ping.add_done_callback(self._pinged)
+        await asyncio.shield(self._ping)
+
+    def _pinged(self, ping: asyncio.Future[datetime]) -> None:
+        self._ping = None
+        if not ping.cancelled():
+            ping.exception()  # whoever still waits is told; nobody need be
 
     def stop(self) -> None:
         """Begin to stop: who waits is answered."""

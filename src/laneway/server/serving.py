@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -91,6 +91,9 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         has_queue = await _try_to_ensure_queue(broker, settings)
+        # Whether a key is required decides about every request, from the first one on.
+        with suppress(Retryable):
+            await service.keyring.refresh()
         server = _Server(
             uvicorn.Config(
                 Application(service, make_surfaces(settings)),
@@ -117,7 +120,11 @@ async def serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
-        watches = [asyncio.ensure_future(guard.run()), asyncio.ensure_future(_publish(service))]
+        watches = [
+            asyncio.ensure_future(guard.run()),
+            asyncio.ensure_future(service.keyring.follow()),
+            asyncio.ensure_future(_publish(service)),
+        ]
         if not has_queue:
             watches.append(asyncio.ensure_future(_ensure_queue_later(broker, settings)))
         _spare_collections()

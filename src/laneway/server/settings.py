@@ -20,6 +20,8 @@ _TOKENS = TokenSettings()
 class Limits:
     """What one client may cost: sizes in bytes, and how long it may take its time.
 
+    requests, long_polls, documents, event_streams and anonymous_event_streams: how many of each may
+    be under way in one process; none counts as another. documents are those read without a key.
     headers_within and body_within: from the first byte to the last. write_stall: how long a client
     may leave its answer unread. linger, linger_silent and linger_bytes: how long a client that was
     told to go is still read from, how long it may be silent meanwhile, and how much it may send,
@@ -30,6 +32,10 @@ class Limits:
     body: int = 16 * 1024 * 1024
     headers: int = 32 * 1024
     requests: int = 10_000
+    long_polls: int = 10_000
+    documents: int = 500
+    event_streams: int = 1_000
+    anonymous_event_streams: int = 100
     headers_within: timedelta = timedelta(seconds=10)
     body_within: timedelta = timedelta(seconds=60)
     write_stall: timedelta = timedelta(seconds=30)
@@ -67,6 +73,8 @@ _SQS = SqsSettings()
 class ServerSettings:
     """The server's settings.
 
+    allowed_hosts: names, each with those below it, that a server without keys answers to beside its
+    own; allowed_origins: of web pages that may call, "*" being any as long as a key is asked for.
     queue: the one meant when a request names none; made at the start if it is missing. ack_timeout
     and max_attempts: of queues that are made without their own. actor and manual_actor: who
     activity says acted, when the server did by itself and when a person did by hand. shutdown: how
@@ -77,6 +85,8 @@ class ServerSettings:
     port: int = 3001
     workers: int = 1
     insecure: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ("*",)
     secret_key: str | None = field(default=None, repr=False)
     encryption_key: str | None = field(default=None, repr=False)
     tokens: TokenSettings = _TOKENS

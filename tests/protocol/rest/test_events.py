@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import jwt
+import pytest
 
 from laneway.activity import ActivitySettings, Monitor
+from laneway.server.authentication import Keyring
 from laneway.server.calls import Identity
 from laneway.server.operations import Role
 from laneway.server.rest.events import tell_updates
 from tests.protocol.rest.calls import add, take
-from tests.protocol.servers import run_laneway
+from tests.protocol.rest.test_keys import make_keys, run_command
+from tests.protocol.servers import make_queue, run_laneway
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import httpx
 
+    from laneway.domain.keys import ApiKey
     from laneway.engine import Broker
 
 SECRET = "open sesame"  # noqa: S105 - of a server that lives as long as its test
+
+SIGNING = "what tokens are signed with, at least 32 bytes"
 
 
 @asynccontextmanager
@@ -163,10 +174,202 @@ async def test_stop_ends_the_stream(database: str) -> None:
         assert await answer.aread() == b""
 
 
+class Event(NamedTuple):
+    name: str
+    data: str
+
+
+async def parse(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+    """Read a stream as browsers do: a line ends with CR, LF or both, an event with an empty line."""
+    rest, name, data = "", "message", list[str]()
+    async for chunk in chunks:
+        rest += chunk.decode()
+        # The second half of a CR LF may be still to come.
+        whole, rest = (rest, "") if not rest.endswith("\r") else (rest[:-1], "\r")
+        *lines, tail = re.split("\r\n|\r|\n", whole)
+        rest = tail + rest
+        for line in lines:
+            field, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if not line and data:
+                yield Event(name, "\n".join(data))
+            if not line:
+                name, data = "message", []
+            elif field == "event":
+                name = value
+            elif field == "data":
+                data.append(value)
+
+
+@pytest.mark.parametrize("gap", ["\n", "\r", "\r\n", "\n\n", "\r\r", "\n\n \t\r\n"])
+async def test_line_breaks_in_a_payload_break_no_event(
+    api: httpx.AsyncClient, queue: str, gap: str
+) -> None:
+    """JSON may have them between its parts; numbers and texts arrive as they were written."""
+    numbers = "[1.00, 1e2, 12345678901234567890.5, 0.1]".replace(",", f"{gap},{gap}")
+    payload = f'{{{gap}"a"{gap}:{gap}"x\\n\\r\\u2028",{gap}"b":{numbers}{gap}}}'
+    body = f'{{"type":"job","queue":"{queue}","payload":{payload}}}'
+    async with api.stream("GET", "/queue/events") as answer:
+        events = parse(answer.aiter_raw())
+        for _ in range(2):
+            added = await api.post("/queue/message", content=body)
+            assert added.status_code == 201, added.text
+        told: list[Any] = []
+        async for event in events:
+            assert event.name in {"queue-update", "ping"}
+            data = json.loads(event.data, parse_float=str)
+            if data.get("queue") != queue:
+                continue
+            assert "\n" not in event.data
+            told += [message["payload"] for message in data["payload"]["messages"]]
+            if len(told) == 2:
+                break
+    written = {"a": "x\n\r\u2028", "b": ["1.00", "1e2", "12345678901234567890.5", "0.1"]}
+    assert told == [written, written]
+
+
+async def expect_end(answer: httpx.Response) -> str:
+    """Return the rest of a stream that the server ends."""
+    async with asyncio.timeout(30):
+        return "".join([text async for text in answer.aiter_text()])
+
+
+async def test_stream_ends_with_its_key(database: str) -> None:
+    keys = await make_keys(database)
+    async with (
+        run_laneway(database) as server,
+        server.client() as stranger,
+        stranger.stream("GET", "/queue/events", headers={"X-API-KEY": keys["read"]}) as header,
+        stranger.stream("GET", "/queue/events", params={"apiKey": keys["read"]}) as query,
+        server.client(**{"X-API-KEY": keys["admin"]}) as admin,
+        watch(admin) as other,
+    ):
+        await asyncio.to_thread(run_command, database, "key", "revoke", keys["read"][3:11])
+        for answer in (header, query):
+            assert answer.status_code == 200
+            assert "no longer valid" in await expect_end(answer)
+        message_id = await add(admin, "default", {"secret": True})
+        assert (await of_queue(other, "default"))["data"]["payload"]["ids"] == [message_id]
+
+
+async def test_stream_ends_with_its_token(database: str) -> None:
+    """Clocks may differ by 30 seconds: a token that has just run out is good that much longer."""
+    claims = {"sub": "somebody", "role": "read-only", "exp": int(time.time()) - 20}
+    token = jwt.encode(claims, SIGNING, algorithm="HS256")
+    async with (
+        run_laneway(database, JWT_SECRET=SIGNING, SECRET_KEY=SECRET) as server,
+        server.client(Authorization=f"Bearer {token}") as api,
+        api.stream("GET", "/queue/events") as answer,
+    ):
+        assert "no longer valid" in await expect_end(answer)
+
+
+async def test_streams_of_everybody_end_with_the_first_key(database: str) -> None:
+    async with (
+        run_laneway(database) as server,
+        server.client() as api,
+        api.stream("GET", "/queue/events") as answer,
+    ):
+        keys = await make_keys(database)
+        assert "no longer valid" in await expect_end(answer)
+        # Who comes back without a key is told as little as any stranger.
+        async with watch(api) as events:
+            async with server.client(**{"X-API-KEY": keys["admin"]}) as admin:
+                await add(admin, "default")
+            assert "queue" not in (await anext(events))["data"]
+
+
+async def test_limited_key_is_told_of_its_queues_alone(database: str) -> None:
+    for name in ("mail-1", "fax"):
+        await make_queue(database, name)
+    keys = await make_keys(database)
+    async with (
+        run_laneway(database) as server,
+        server.client(**{"X-API-KEY": keys["admin"]}) as admin,
+        server.client(**{"X-API-KEY": keys["limited"]}) as limited,
+        server.client() as stranger,
+        watch(admin) as all_events,
+        watch(limited) as events,
+        stranger.stream("GET", "/queue/events") as bare,
+    ):
+        for number in range(3):
+            await add(admin, "fax", {"secret": number})
+            await of_queue(all_events, "fax")
+        message_id = await add(admin, "mail-1")
+        data = (await anext(events))["data"]
+        assert (data["queue"], data["payload"]["ids"]) == ("mail-1", [message_id])
+        chunks = bare.aiter_text()
+        text = ""
+        async with asyncio.timeout(30):
+            while text.count("\n\n") < 4:
+                text += await anext(chunks)
+        for secret in ("fax", "mail", "secret", "ids", "status", "messages", '"queue"'):
+            assert secret not in text
+        for event in text.strip().split("\n\n"):
+            name, place, line = event.split("\n")
+            data = json.loads(line.removeprefix("data: "))
+            assert name == "event: queue-update"
+            assert place == f"id: {data['timestamp']}"
+            assert data.keys() == {"type", "timestamp", "payload"}
+            assert data["payload"].keys() == {"count", "force_refresh"}
+
+
+async def test_streams_have_limits_of_their_own(database: str) -> None:
+    flags = ("--max-event-streams", "2", "--max-anonymous-event-streams", "1")
+    async with (
+        run_laneway(database, *flags, SECRET_KEY=SECRET) as server,
+        server.client() as stranger,
+        server.client(**{"X-API-KEY": SECRET}) as owner,
+        AsyncExitStack() as stack,
+    ):
+        for client, limit, setting in (
+            (stranger, 1, "MAX_ANONYMOUS_EVENT_STREAMS"),
+            (owner, 2, "MAX_EVENT_STREAMS"),
+        ):
+            async with AsyncExitStack() as few:
+                for _ in range(limit):
+                    await few.enter_async_context(watch(client))
+                refused = await client.get("/queue/events")
+                assert refused.status_code == 503
+                assert int(refused.headers["retry-after"]) >= 1
+                assert "retry later" in refused.json()["message"]
+                assert setting in refused.json()["message"]
+                assert (await client.get("/health")).status_code == 200
+            # Who goes makes room.
+            async with asyncio.timeout(30):
+                while True:
+                    answer = await stack.enter_async_context(client.stream("GET", "/queue/events"))
+                    if answer.status_code == 200:
+                        break
+                    await asyncio.sleep(0.05)
+
+
+async def test_hints_can_be_switched_off(database: str) -> None:
+    environment = {"SECRET_KEY": SECRET, "MAX_ANONYMOUS_EVENT_STREAMS": "0"}
+    async with (
+        run_laneway(database, **environment) as server,
+        server.client() as stranger,
+        server.client(**{"X-API-KEY": SECRET}) as owner,
+    ):
+        answer = await stranger.get("/queue/events")
+        assert answer.status_code == 401
+        assert answer.json() == {"error": "Unauthorized", "message": "Missing X-API-KEY header"}
+        answer = await stranger.get("/queue/events", params={"apiKey": "guessed"})
+        assert answer.json()["message"] == "Invalid API key"
+        async with watch(owner) as events:
+            await add(owner, "default")
+            assert (await of_queue(events, "default"))["data"]["type"] == "enqueue"
+
+
+async def load_no_keys() -> list[ApiKey]:
+    return []
+
+
 def call(monitor: Monitor, settings: ActivitySettings) -> Any:
     """Return as much of a call as a stream of updates looks at."""
+    keyring = Keyring(secret=None, load=load_no_keys, age=timedelta(seconds=3))
     return SimpleNamespace(
-        service=SimpleNamespace(activity=monitor),
+        service=SimpleNamespace(activity=monitor, keyring=keyring),
         settings=SimpleNamespace(activity=settings),
         request=SimpleNamespace(scope={"headers": []}),
     )
@@ -182,7 +385,7 @@ class Silence:
 async def test_ping_comes_while_nothing_happens() -> None:
     settings = replace(ActivitySettings(), ping=timedelta(milliseconds=1))
     monitor = Monitor(cast("Broker", Silence()), settings)
-    chunks = tell_updates(call(monitor, settings), Identity("anyone", Role.ADMIN))
+    chunks = tell_updates(call(monitor, settings), Identity("anyone", Role.ADMIN), None)
     assert await anext(chunks) == b""
     for _ in range(2):
         chunk = await anext(chunks)

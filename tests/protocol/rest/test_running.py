@@ -68,7 +68,9 @@ async def test_slow_and_silent_clients_do_not_hold_up_the_stop(database: str) ->
         place = urlsplit(server.url)
         _, silent = await asyncio.open_connection(place.hostname, place.port)
         _, slow = await asyncio.open_connection(place.hostname, place.port)
-        slow.write(b"POST /api/queue/message HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        slow.write(
+            b"POST /api/queue/message HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+        )
         await slow.drain()
         await asyncio.sleep(0.1)
         async with asyncio.timeout(20):

@@ -35,7 +35,7 @@ LIMITS = Limits(
     linger_bytes=1024 * 1024,
     keep_alive=timedelta(seconds=1),
 )
-POST = b"POST /api/queue/message HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+POST = b"POST /api/queue/message HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 
 
 class Impatient:
@@ -50,7 +50,7 @@ class Impatient:
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> bytes:
         reader, writer = await self.connect()
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         said = await reader.read()
         writer.close()
@@ -67,12 +67,14 @@ class Impatient:
 
 
 @asynccontextmanager
-async def run_impatient(dsn: str) -> AsyncIterator[Impatient]:
+async def run_impatient(
+    dsn: str, limits: Limits = LIMITS, *, secret: str | None = None
+) -> AsyncIterator[Impatient]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
     with listener, Sheet.make(workers=1) as sheet:
         orders = Orders(
             dsn=dsn,
-            settings=ServerSettings(limits=LIMITS),
+            settings=ServerSettings(limits=limits, secret_key=secret),
             listeners=(listener.fileno(),),
             sheet=sheet.file.fileno(),
             worker=0,
@@ -155,7 +157,7 @@ async def test_answer_nobody_reads_is_given_up(impatient: Impatient) -> None:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         await asyncio.to_thread(client.connect, impatient.address)
-        client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         clients.append(client)
     await impatient.wait_until_alone()
     for client in clients:
@@ -188,7 +190,7 @@ async def test_client_that_was_told_to_go_goes(impatient: Impatient) -> None:
 
 async def test_idle_connection_ends_and_others_are_served_meanwhile(impatient: Impatient) -> None:
     reader, writer = await impatient.connect()
-    writer.write(b"GET /api/health/live HTTP/1.1\r\nHost: x\r\n\r\nGET /api/hea")
+    writer.write(b"GET /api/health/live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/hea")
     async with asyncio.timeout(SOON):
         said = await reader.read()
     assert said.startswith(b"HTTP/1.1 200 ")
@@ -200,7 +202,7 @@ async def test_hundreds_who_wait_keep_nobody_from_being_served(impatient: Impati
     try:
         for _, writer in streams:
             path = b"/api/queue/message?timeout=30&type=never"
-            writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+            writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
         async with asyncio.timeout(SOON):
             assert b" 200 " in await impatient.ask("GET", "/api/health/live")
             body = b'{"type": "a", "payload": 1}'

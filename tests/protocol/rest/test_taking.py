@@ -169,14 +169,14 @@ async def test_message_taken_for_a_client_that_has_gone_comes_back_unspent(
 
 @pytest.mark.parametrize("pause", [0, 0.2])
 @pytest.mark.parametrize(
-    "behind", [b"GET /api/health HTTP/1.1\r\nHost: here\r\n\r\n", b"\0garbage\r\n"]
+    "behind", [b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\0garbage\r\n"]
 )
 async def test_client_that_sends_more_behind_a_long_poll_and_leaves_spends_no_attempt(
     api: httpx.AsyncClient, queue: str, shared: Shared, behind: bytes, pause: float
 ) -> None:
     place = urlsplit(shared.server.url)
     _, writer = await asyncio.open_connection(place.hostname, place.port)
-    poll = f"GET /api/queue/message?timeout=20&queue={queue} HTTP/1.1\r\nHost: here\r\n\r\n"
+    poll = f"GET /api/queue/message?timeout=20&queue={queue} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     writer.write(poll.encode())
     await asyncio.sleep(pause)
     writer.write(behind)
@@ -194,7 +194,7 @@ async def test_message_claimed_before_garbage_is_not_kept_from_others(
     message_id = await add(api, queue)
     place = urlsplit(shared.server.url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    claim = f"GET /api/queue/message?queue={queue} HTTP/1.1\r\nHost: here\r\n\r\n"
+    claim = f"GET /api/queue/message?queue={queue} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     writer.write(claim.encode() + b"\0garbage\r\n")
     assert await reader.read() == b""
     writer.close()

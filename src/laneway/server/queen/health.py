@@ -31,7 +31,7 @@ async def show_health(call: Call[None, None]) -> Answer:
     well = True
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.broker.ping()
+            await call.service.ping()
     except (LanewayError, TimeoutError):
         well = False
     return answer_json(
@@ -54,6 +54,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={200: Health, 503: Health},
         role=None,
         reach=nothing,
+        kind="health",
         tag="monitoring",
     ),
 )

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Token
 
-# Beyond so many messages the oldest leases are forgotten.
+# Beyond so many messages, or characters of their ids, the oldest leases are forgotten.
 LIMIT = 200_000
+LIMIT_CHARACTERS = 16 * 1024 * 1024
 
 
 class Run(NamedTuple):
@@ -59,10 +60,12 @@ class Lease(NamedTuple):
 class Leases:
     """Leases by their ids; a lane is what clients call its partitionId."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = LIMIT, limit_characters: int = LIMIT_CHARACTERS) -> None:
         self._limit = limit
+        self._limit_characters = limit_characters
         self._leases: OrderedDict[str, Lease] = OrderedDict()
         self._messages = 0
+        self._characters = 0
 
     def __len__(self) -> int:
         return self._messages
@@ -74,9 +77,13 @@ class Leases:
             return
         self._leases[lease_id] = lease
         self._messages += _size(lease)
-        while self._messages > self._limit and len(self._leases) > 1:
+        self._characters += _count_characters(lease)
+        while (
+            self._messages > self._limit or self._characters > self._limit_characters
+        ) and self._leases:
             _, oldest = self._leases.popitem(last=False)
             self._messages -= _size(oldest)
+            self._characters -= _count_characters(oldest)
 
     def find(self, lease_id: str) -> Lease | None:
         return self._leases.get(lease_id)
@@ -89,7 +96,8 @@ class Leases:
             return False
         before = len(run.seqs)
         for key in keys:
-            run.seqs.pop(key, None)
+            if run.seqs.pop(key, None) is not None:
+                self._characters -= len(key)
         self._messages -= before - len(run.seqs)
         if run.seqs:
             return False
@@ -103,7 +111,12 @@ class Leases:
         lease = self._leases.pop(lease_id, None)
         if lease is not None:
             self._messages -= _size(lease)
+            self._characters -= _count_characters(lease)
 
 
 def _size(lease: Lease) -> int:
     return sum(len(run.seqs) for run in lease.runs.values())
+
+
+def _count_characters(lease: Lease) -> int:
+    return sum(sum(map(len, run.seqs)) for run in lease.runs.values())

@@ -6,9 +6,9 @@ import gzip
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.server.answers import Answer, encode
+from laneway.server.answers import JSON, Answer, encode
 from laneway.server.compression import takes_gzip
 from laneway.server.openapi import make_document
 from laneway.server.operations import Media, Operation
@@ -38,13 +38,30 @@ _POLICY = (
     b"content-security-policy",
     (
         b"default-src 'self'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'"
+        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
+        b"frame-ancestors 'none'"
     ),
 )
 
 
+class Page(NamedTuple):
+    """A document in both forms that it is sent in: every answer shares them."""
+
+    plain: bytes
+    packed: bytes
+
+    def answer(
+        self, call: Call[None, None], content_type: bytes, *headers: tuple[bytes, bytes]
+    ) -> Answer:
+        headers = (*headers, (b"vary", b"Accept-Encoding"))
+        if not takes_gzip(call.request.headers):
+            return Answer(200, self.plain, content_type=content_type, headers=headers)
+        headers = (*headers, (b"content-encoding", b"gzip"))
+        return Answer(200, self.packed, content_type=content_type, headers=headers)
+
+
 async def show_openapi(call: Call[None, None]) -> Answer:
-    return Answer(200, _write_document(call.service.routes))
+    return _write_document(call.service.routes).answer(call, JSON)
 
 
 async def show_reference(_: Call[None, None]) -> Answer:
@@ -52,24 +69,20 @@ async def show_reference(_: Call[None, None]) -> Answer:
 
 
 async def show_script(call: Call[None, None]) -> Answer:
-    headers = [(b"cache-control", b"public, max-age=86400"), (b"vary", b"Accept-Encoding")]
-    packed = _read_script()
-    if takes_gzip(call.request.headers):
-        headers.append((b"content-encoding", b"gzip"))
-        body = packed
-    else:
-        body = gzip.decompress(packed)
-    return Answer(200, body, content_type=b"text/javascript; charset=utf-8", headers=headers)
+    lasts = (b"cache-control", b"public, max-age=86400")
+    return _read_script().answer(call, b"text/javascript; charset=utf-8", lasts)
 
 
 @cache
-def _write_document(routes: tuple[Route, ...]) -> bytes:
-    return encode(make_document(routes, version=version("laneway")))
+def _write_document(routes: tuple[Route, ...]) -> Page:
+    plain = encode(make_document(routes, version=version("laneway")))
+    return Page(plain, gzip.compress(plain, mtime=0))
 
 
 @cache
-def _read_script() -> bytes:
-    return files("laneway.server").joinpath("static/scalar.js.gz").read_bytes()
+def _read_script() -> Page:
+    packed = files("laneway.server").joinpath("static/scalar.js.gz").read_bytes()
+    return Page(gzip.decompress(packed), packed)
 
 
 OPERATIONS = (
@@ -82,8 +95,8 @@ OPERATIONS = (
             answers={200: Media("application/json")},
             role=None,
             reach=nothing,
+            kind="document",
             hidden=path != "/doc",
-            compress=True,
             tag="documents",
         )
         for path in ("/doc", "/docs")
@@ -96,6 +109,7 @@ OPERATIONS = (
         answers={200: Media("text/html")},
         role=None,
         reach=nothing,
+        kind="document",
         tag="documents",
     ),
     Operation(
@@ -106,6 +120,7 @@ OPERATIONS = (
         answers={200: Media("text/javascript")},
         role=None,
         reach=nothing,
+        kind="document",
         hidden=True,
         tag="documents",
     ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from laneway.activity.updates import Change, refresh
+from laneway.activity.updates import Change, Update, refresh
 from laneway.server.answers import Stream, encode
 from laneway.server.authentication import read_key
 from laneway.server.errors import Unauthenticated
@@ -19,7 +21,6 @@ from laneway.server.rest.times import to_unix
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from laneway.activity.updates import Update
     from laneway.domain.activity import Facts
     from laneway.server.calls import Call, Identity
 
@@ -79,7 +80,11 @@ class QueueHint(msgspec.Struct, kw_only=True):
 
 
 async def watch_events(call: Call[Watch, None]) -> Stream:
-    chunks = tell_updates(call, await _identify(call))
+    key = _read_key(call)
+    identity = await _identify(call, key)
+    rooms = call.service.rooms
+    call.request.occupy(rooms.hints if identity is None else rooms.events)
+    chunks = tell_updates(call, identity, key)
     # The first chunk is empty and proves that what happens from here on is told.
     await anext(chunks)
     return Stream(
@@ -92,39 +97,67 @@ async def watch_events(call: Call[Watch, None]) -> Stream:
 
 
 async def tell_updates(
-    call: Call[Watch, None], identity: Identity | None
+    call: Call[Watch, None], identity: Identity | None, key: bytes | None
 ) -> AsyncGenerator[bytes, None]:
-    """Return updates as they come, and a ping whenever none has for a while."""
-    async with call.service.activity.feed.subscribe() as subscription:
+    """Return updates as they come, and a ping whenever none has for a while.
+
+    It ends with the key that it was begun with: who had none while none was needed, once one is.
+    """
+    service = call.service
+    async with AsyncExitStack() as stack:
+        show = partial(_show_to, identity)
+        subscription = await stack.enter_async_context(service.activity.feed.subscribe(show))
+        if identity is not None:
+            stack.enter_context(service.keyring.watch(key, identity, subscription.end))
         if any(name == b"last-event-id" for name, _ in call.request.scope["headers"]):
             # It was here before and does not know what it missed.
             subscription.put(refresh(Change.ENQUEUE, None, datetime.now(UTC)))
         yield b""
         while True:
             update = await subscription.take(call.settings.activity.ping)
+            if subscription.ended:
+                yield b": the key of this stream is no longer valid\n\n"
+                return
             if update is None:
                 now = _to_ms(datetime.now(UTC))
                 yield b'event: ping\nid: %d\ndata: {"timestamp":%d}\n\n' % (now, now)
             elif identity is None:
                 yield _frame(update, _hint(update))
-            elif update.queue is None or identity.may_use(update.queue):
+            else:
                 yield _frame(update, _show(update))
 
 
-async def _identify(call: Call[Watch, None]) -> Identity | None:
-    """Return who watches, None for one without a valid key."""
-    keyring = call.service.keyring
+def _read_key(call: Call[Watch, None]) -> bytes | None:
     key = read_key(call.request.headers)
     if key is None and call.parameters.api_key is not None:
         key = call.parameters.api_key.encode()
+    return key
+
+
+async def _identify(call: Call[Watch, None], key: bytes | None) -> Identity | None:
+    """Return who watches, None for one without a valid key, unless nobody may watch so."""
+    keyring = call.service.keyring
     try:
         return keyring.recall(key) or await keyring.identify(key)
     except Unauthenticated:
+        if call.settings.limits.anonymous_event_streams == 0:
+            raise
         return None
 
 
+def _show_to(identity: Identity | None, update: Update) -> Update | None:
+    """Return what one may know of an update; who has no key, that something changed."""
+    if identity is None:
+        return Update(
+            update.change, None, update.at, update.total, force_refresh=update.force_refresh
+        )
+    return update if update.queue is None or identity.may_use(update.queue) else None
+
+
 def _frame(update: Update, value: msgspec.Struct) -> bytes:
-    return b"event: queue-update\nid: %d\ndata: %b\n\n" % (_to_ms(update.at), encode(value))
+    # An event's line ends at any of these. In JSON they can only be between tokens, as a space can.
+    data = encode(value).replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"event: queue-update\nid: %d\ndata: %b\n\n" % (_to_ms(update.at), data)
 
 
 def _show(update: Update) -> QueueUpdate:

@@ -79,7 +79,7 @@ async def _look(call: Call[None, None]) -> PostgresHealth:
     began = perf_counter()
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
-            await call.broker.ping()
+            await call.service.ping()
     except (LanewayError, TimeoutError) as error:
         # Who asks may be anybody: what is wrong in detail is in the log.
         away = isinstance(error, Unavailable | TimeoutError)
@@ -101,6 +101,7 @@ OPERATIONS = (
         answers={200: Health, 503: Health},
         role=None,
         reach=nothing,
+        kind="health",
         tag="monitoring",
     ),
     Operation(
@@ -111,6 +112,7 @@ OPERATIONS = (
         answers={200: Liveness},
         role=None,
         reach=nothing,
+        kind="health",
         tag="monitoring",
     ),
     Operation(
@@ -121,6 +123,7 @@ OPERATIONS = (
         answers={200: Health, 503: Health},
         role=None,
         reach=nothing,
+        kind="health",
         tag="monitoring",
     ),
     Operation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laneway.server.operations import Media, Operation, Surface
 from laneway.server.reach import by_action
-from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain
+from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain, tell
 
 # The forms of a queue's URL; an account is always twelve digits, which tells these from other paths.
 _PATHS = ("/", "/{account}/{queue}", "/queue/{region}/{account}/{queue}")
@@ -36,6 +36,7 @@ def make_surface() -> Surface:
             for path in _PATHS
         ),
         explain=explain,
+        tell=tell,
     )
 
 

@@ -9,7 +9,14 @@ from laneway.server.authentication import read_key
 from laneway.server.reach import Kind
 from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.errors import Fault
-from laneway.server.sqs.signatures import Signable, read_header, read_presigned, split_query, verify
+from laneway.server.sqs.signatures import (
+    Signable,
+    read_header,
+    read_presigned,
+    require_scope,
+    split_query,
+    verify,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,10 +24,32 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call, Identity
     from laneway.server.sqs.actions import Action
     from laneway.server.sqs.exchange import Exchange
+    from laneway.server.sqs.signatures import Signed
 
 
-async def identify(call: Call[Any, Any], body: bytes) -> Identity:
-    """Return who calls; without any key in force, that is anyone."""
+class Claim(NamedTuple):
+    """Who a caller says he is, until the body shows whether it was signed with that secret."""
+
+    identity: Identity
+    signed: Signed
+    request: Signable
+    secret: str
+
+    def confirm(self, body: bytes) -> Identity:
+        verify(self.signed, self.request._replace(body=body), secret=self.secret)
+        return self.identity
+
+
+def confirm(caller: Identity | Claim, body: bytes) -> Identity:
+    """Return who calls, now that all of the request is there."""
+    return caller.confirm(body) if isinstance(caller, Claim) else caller
+
+
+async def identify(call: Call[Any, Any]) -> Identity | Claim:
+    """Return who calls, before the body is read; without any key in force, that is anyone.
+
+    A signature is over the body too, so that of a key we know has to be confirmed with it.
+    """
     keyring = call.service.keyring
     headers = call.request.headers
     key = read_key(headers)
@@ -45,9 +74,9 @@ async def identify(call: Call[Any, Any], body: bytes) -> Identity:
         raise Fault(
             "UnrecognizedClientException", "The security token included in the request is invalid."
         )
-    request = Signable(scope["method"], scope["raw_path"].decode("ascii"), query, named, body)
-    verify(signed, request, secret=found.secret, now=datetime.now(UTC))
-    return found.identity
+    require_scope(signed, named, now=datetime.now(UTC))
+    request = Signable(scope["method"], scope["raw_path"].decode("ascii"), query, named, b"")
+    return Claim(found.identity, signed, request, found.secret)
 
 
 class Reach(NamedTuple):

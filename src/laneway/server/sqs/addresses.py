@@ -12,6 +12,9 @@ from laneway.server.sqs.errors import Fault, invalid, missing
 if TYPE_CHECKING:
     from laneway.server.settings import SqsSettings
 
+# Names have 255 characters at most, each up to twelve as it is encoded.
+_LONGEST = 4096
+
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _CREDENTIAL = re.compile(rb"Credential=([^/,\s]+)/[0-9]{8}/([^/]+)/")
 _ARN = re.compile(r"arn:[^:]+:sqs:[^:]*:[^:]*:([^:]+)")
@@ -53,9 +56,20 @@ def write_url(name: str, origin: Origin, settings: SqsSettings) -> str:
             return f"{base}/{account}/{name}"
 
 
-@lru_cache(maxsize=4096)
 def read_url(url: str) -> str:
     """Return the queue's name: the last part of a path of any form, or a bare name."""
+    # What is remembered below, and by the standard library, is of this length at most.
+    if len(url) > _LONGEST:
+        raise Fault(
+            "InvalidAddress",
+            f"The address {url[:100]}… is not valid for this endpoint: it has more than {_LONGEST} "
+            "characters.",
+        )
+    return _read_url(url)
+
+
+@lru_cache(maxsize=1024)
+def _read_url(url: str) -> str:
     if not url:
         raise missing("QueueUrl")
     try:

@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
-from laneway.server.sqs.access import identify, require_reach, require_role
+from laneway.server.sqs.access import confirm, identify, require_reach, require_role
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.attempts import Attempts
 from laneway.server.sqs.errors import to_fault
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from laneway.server.answers import Answer
-    from laneway.server.calls import Call, Identity
+    from laneway.server.calls import Call, Identity, Request
     from laneway.server.sqs.errors import Fault
 
 logger = logging.getLogger(__name__)
@@ -49,8 +49,9 @@ class Endpoint:
             return await self._answer_query(call)
         request_id = call.request.request_id
         try:
+            caller = await identify(call)
             body = await call.read()
-            identity = await identify(call, body)
+            identity = confirm(caller, body)
             action, request = self._json.read(target, body)
             require_role(identity, action)
             credential = call.request.headers.get(b"authorization")
@@ -63,11 +64,12 @@ class Endpoint:
     async def _answer_query(self, call: Call[Any, None]) -> Answer:
         request_id = call.request.request_id
         try:
+            caller = await identify(call)
             body = await call.request.read(LARGEST_FORM)
             form = read_form(call.request.scope["query_string"], body)
             if "Action" not in form:
                 return UNKNOWN
-            identity = await identify(call, body)
+            identity = confirm(caller, body)
             action, request = self._query.read(form)
             require_role(identity, action)
             exchange = self._meet(call, identity, _find_credential(call, form))
@@ -96,6 +98,13 @@ class Endpoint:
 def explain(error: LanewayError) -> Answer:
     """Word an error of a request that did not get as far as its protocol."""
     return JsonCodec({}).explain(to_fault(error), b"-")
+
+
+def tell(error: LanewayError, request: Request) -> Answer:
+    """Word it for the client's protocol: forms name no target, and are answered in XML."""
+    if b"x-amz-target" in request.headers:
+        return JsonCodec({}).explain(to_fault(error), request.request_id)
+    return QueryCodec({}).explain(to_fault(error), request.request_id)
 
 
 def _find_credential(call: Call[Any, None], form: Mapping[str, str]) -> bytes | None:

@@ -20,6 +20,9 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=15)
 LONGEST_PRESIGNED = timedelta(days=7)
 
+# Keys are derived from it and remembered.
+_LONGEST_SCOPE = 200
+
 _TIME = "%Y%m%dT%H%M%SZ"
 _PART = re.compile(r"(Credential|SignedHeaders|Signature)=([^,\s]+)")
 _SPACES = re.compile(r" +")
@@ -92,8 +95,8 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
     )
 
 
-def verify(signed: Signed, request: Signable, *, secret: str, now: datetime) -> None:
-    """Refuse a request that was not signed so with that secret, or too long ago."""
+def require_scope(signed: Signed, headers: Mapping[str, str], *, now: datetime) -> None:
+    """Refuse a request that was signed too long ago, or in part: the body is not looked at."""
     late = signed.at + (signed.lasts or SKEW)
     if now > late or signed.at > now + SKEW:
         if signed.lasts is not None:
@@ -102,8 +105,12 @@ def verify(signed: Signed, request: Signable, *, secret: str, now: datetime) -> 
     if "host" not in signed.signed_headers:
         raise _mismatch("'Host' must be a 'SignedHeader' in the AWS Authorization.")
     # It says what is to be done. Others that nobody signed may have been added on the way.
-    if "x-amz-target" in request.headers and "x-amz-target" not in signed.signed_headers:
+    if "x-amz-target" in headers and "x-amz-target" not in signed.signed_headers:
         raise _mismatch("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
+
+
+def verify(signed: Signed, request: Signable, *, secret: str) -> None:
+    """Refuse a request that was not signed so with that secret."""
     expected = sign(signed, request, secret)
     if not hmac.compare_digest(expected.encode(), signed.signature.encode()):
         raise _mismatch(
@@ -144,7 +151,12 @@ def _read(
     except ValueError:
         raise _mismatch("The request has no X-Amz-Date of the form 20300131T235959Z.") from None
     parts = scope.split("/")
-    if len(parts) != 4 or parts[0] != at[:8] or parts[2:] != ["sqs", "aws4_request"]:  # noqa: PLR2004 - date, region, service, end
+    if (
+        len(scope) > _LONGEST_SCOPE
+        or len(parts) != 4  # noqa: PLR2004 - date, region, service, end
+        or parts[0] != at[:8]
+        or parts[2:] != ["sqs", "aws4_request"]
+    ):
         raise _mismatch(f"Credential should be scoped to {at[:8]}/region/sqs/aws4_request.")
     return Signed(access_key, scope, headers.split(";"), signature, moment, lasts)
 

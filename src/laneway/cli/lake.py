@@ -35,7 +35,27 @@ lake = typer.Typer(
     rich_markup_mode=None,
 )
 
-Folder = Annotated[Path, typer.Option("--lake", help="The lake's directory.")]
+
+def _parse_folder(place: str | Path) -> Path:
+    """Refuse a lake that cannot be before anything is started."""
+    from laneway.lake.errors import OptionInvalid
+    from laneway.lake.place import find_folder
+
+    try:
+        return find_folder(place)
+    except OptionInvalid as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--lake",
+        parser=_parse_folder,
+        metavar="DIRECTORY",
+        help="The lake's directory: a path or a file:// URL.",
+    ),
+]
 Master = Annotated[str, typer.Option(help="The Spark master: local[*], spark://…, yarn, k8s://…")]
 Conf = Annotated[
     list[str] | None, typer.Option(help="A setting of Spark, as name=value; may be repeated.")

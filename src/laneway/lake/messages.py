@@ -5,7 +5,6 @@ A lane's seqs are dense and follow commit order, so what is visible up to a seq 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -229,27 +228,7 @@ def _complete(batch: pa.RecordBatch, runs: Sequence[Run], schema: pa.Schema) -> 
             case "max_attempts" | "lease" as name:
                 of_lane = pa.array([getattr(lane, name) for lane in lanes.values()], column.type)
                 values = pc.coalesce(pc.cast(batch.column(name), column.type), of_lane.take(place))
-            case "headers":
-                values = _parse_headers(batch.column("headers"), column.type)
             case name:
                 values = batch.column(name)
         columns.append(values if values.type == column.type else pc.cast(values, column.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _parse_headers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    if texts.null_count == len(texts):
-        return pa.nulls(len(texts), kind)
-    return pa.array([_parse_header(text) for text in texts.to_pylist()], kind)
-
-
-def _parse_header(text: str | None) -> list[tuple[str, str | None]] | None:
-    if text is None:
-        return None
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        return [("", text)]
-    return [
-        (name, value if value is None or isinstance(value, str) else json.dumps(value))
-        for name, value in found.items()
-    ]

@@ -183,9 +183,16 @@ def offload_segments(
             from laneway.lake.tiering import offload
 
             done = offload(spark, opened, dsn, older_than=length, tell=_tell)
+        failed = [each for each in done if each.failure is not None]
         for each in done:
+            if each.failure is not None:
+                tell(f"laneway: segment {each.segment} stays in PostgreSQL: {each.failure}")
+                continue
             fate = "dropped" if each.dropped else "in the lake, and dropped once it is settled"
             typer.echo(f"segment {each.segment}: {each.messages} messages equal, {fate}")
+        if failed:
+            tell(f"laneway: {len(failed)} of {len(done)} segments could not be offloaded")
+            raise typer.Exit(1)
         if not done:
             typer.echo("no closed segment is that old")
 

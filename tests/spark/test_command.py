@@ -124,10 +124,10 @@ def test_a_lake_is_replayed_asked_and_found_broken(
         assert error.startswith(f"laneway: {corrupted}")
         assert error.endswith(".parquet is corrupt: restore it")
     code, text = call("offload", "--older-than", "0m")
-    *_, first, last = text.splitlines()
+    *_, reason, last = text.splitlines()
     assert (code, last) == (1, "laneway: 1 of 1 segments could not be offloaded")
     assert re.fullmatch(
-        rf"laneway: segment \d+ stays in PostgreSQL: {re.escape(corrupted)}.*", first
+        rf"laneway: segment \d+ stays in PostgreSQL: {re.escape(corrupted)}.*", reason
     )
 
 

@@ -89,7 +89,7 @@ def test_every_command_refuses_before_it_starts_anything(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=500,
         env={**os.environ, **environment},
         cwd=tmp_path,
     )

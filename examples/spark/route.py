@@ -1,4 +1,4 @@
-"""Copies what a condition picks from one queue to another, once: `python route.py DSN FROM TO RUN`."""
+"""Copies urgent messages from one queue to another, once: `python route.py DSN FROM TO RUN`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ dsn, source, target, run_id = sys.argv[1:]
 spark = open_session("local[2]")
 (
     spark.read.format("laneway")
-    .options(dsn=dsn, queue=source)
+    .options(dsn=dsn, queue=source, priority="1-32767")
     .load()
-    .where("priority > 0")
     .select("partition", "priority", "headers", "body")
     .write.format("laneway")
     .mode("append")

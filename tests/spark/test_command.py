@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,16 +113,22 @@ def test_a_lake_is_replayed_asked_and_found_broken(
     assert call("report", "--output", str(tmp_path / "x.html"))[0] == 0
     corrupt(folder)
     rotate(database)
+    corrupted = f"the lake's file {folder}/messages/day="
     for command in (
         ("replay", "--queue", "mail", "--to", "again"),
-        ("offload", "--older-than", "0m"),
         ("sql", "select sum(length(body)) from messages"),
     ):
         code, text = call(*command)
         error = text.splitlines()[-1]
         assert code == 1
-        assert error.startswith(f"laneway: the lake's file {folder}/messages/day=")
+        assert error.startswith(f"laneway: {corrupted}")
         assert error.endswith(".parquet is corrupt: restore it")
+    code, text = call("offload", "--older-than", "0m")
+    *_, reason, last = text.splitlines()
+    assert (code, last) == (1, "laneway: 1 of 1 segments could not be offloaded")
+    assert re.fullmatch(
+        rf"laneway: segment \d+ stays in PostgreSQL: {re.escape(corrupted)}.*", reason
+    )
 
 
 def corrupt(folder: Path) -> None:

@@ -12,6 +12,8 @@ from pyspark.errors import PySparkException
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -45,7 +47,7 @@ def test_round_trip(spark: SparkSession, database: str) -> None:
         assert row.created_at == message["created_at"].replace(tzinfo=None)
         assert row.max_attempts == 3
         assert row.lease == 30
-    assert rows["3"].headers == {"n": "1", "to": "Ä"}
+    assert rows["3"].headers == '{"n": 1, "to": "\\u00c4"}'
     assert rows["3"].key == "k"
     assert rows["1"].headers is None
 
@@ -104,41 +106,55 @@ def test_only_the_columns_of_the_schema_are_asked_for(spark: SparkSession, datab
         spark.read.format("laneway").schema("nothing int").option("dsn", database).load().count()
 
 
-def test_filters_reach_the_database(spark: SparkSession, database: str) -> None:
+def test_options_choose_what_the_database_reads(spark: SparkSession, database: str) -> None:
     queue = create_queue(database, "mail")
-    push(database, create_queue(database, "other"), [0])
-    push(database, queue, ["it's 100%", "b", "c", "d"], partition="p")
+    push(database, create_queue(database, "other"), [0], partition="p")
+    push(database, queue, ["a", "b", "c", "d"], partition="p")
+    push(database, queue, ["e"], partition="q,[1]", priority=7)
+    push(database, queue, ["f"], priority=5)
     name = run(database, "select current_database() as name")[0]["name"]
     run(database, f"alter database {name} set log_min_duration_statement = 0")
     directory = Path(run(database, "show data_directory")[0]["data_directory"])
     log = directory.parent / "postgres.log"
     before = log.stat().st_size
-    frame = read(spark, database).where(
-        "queue = 'mail' and seq >= 2 and seq < 4 and created_at > '2020-01-01' and body like '%c%'"
+    lane = run(
+        database,
+        "select l.lane_id from laneway.lane l join laneway.queue q using (queue_id)"
+        " where q.name = 'mail' and l.partition = 'p'",
+    )[0]["lane_id"]
+    part = read(
+        spark,
+        database,
+        queue="mail",
+        partition="p",
+        startingOffsets=json.dumps({lane: 1}),
+        endingOffsets=json.dumps({lane: 3}),
     )
-    assert bodies(frame) == ["c"]
+    assert bodies(part) == ["b", "c"]
     statements = [
         line
         for line in log.read_bytes()[before:].decode().splitlines()
         if "COPY (select" in line and "m.body" in line
     ]
-    lane = run(database, "select lane_id from laneway.lane where partition = 'p'")[0]["lane_id"]
-    place = f"m.lane_id = {lane} and m.seq between 1 and 4"
     assert statements
-    for condition in (
-        place,
-        "m.seq >= 2",
-        "m.seq < 4",
-        "m.created_at > '2020-01-01T",
-        "like '%c%'",
-    ):
-        assert all(condition in statement for statement in statements)
-    # Spark filters nothing itself any more: what it pushed is all there was.
-    plan = frame._jdf.queryExecution().executedPlan().toString()
-    assert "Filter (" not in plan
-    assert bodies(read(spark, database).where("body like '%''s 100\\%%'")) == ["it's 100%"]
-    assert bodies(read(spark, database).where("partition in ('x', '') and priority <> 1")) == [0]
-    assert bodies(read(spark, database).where("not (seq = 1)")) == ["b", "c", "d"]
+    assert all(f"m.lane_id = {lane} and m.seq between 2 and 3" in each for each in statements)
+
+    def choose(**options: Any) -> list[Any]:
+        return bodies(read(spark, database, queue="mail", **options))
+
+    assert choose(partition="") == ["f"]
+    assert choose(partition="q*") == ["e"]
+    assert choose(partition="q?[[]1]") == ["e"]
+    assert choose(partition="p,") == ["a", "b", "c", "d", "f"]
+    assert choose(partition="none") == []
+    assert choose(priority="0") == ["a", "b", "c", "d"]
+    assert choose(priority="5, 7") == ["e", "f"]
+    assert choose(priority="1-6") == ["f"]
+    assert choose(priority="1-9", partition="q*,none") == ["e"]
+    moment = run(database, "select clock_timestamp() as now")[0]["now"].isoformat()
+    push(database, queue, ["g"], partition="p")
+    assert choose(startingOffsets=moment) == ["g"]
+    assert choose(endingOffsets=moment, priority="5-32767") == ["e", "f"]
 
 
 def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: str) -> None:
@@ -165,6 +181,11 @@ def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: st
         ({"startingOffsets": '{"1": true}'}, "write lanes and their seqs"),
         ({"startingOffsets": '{"999": 1}'}, "names lane 999, which there never was"),
         ({"startingOffsets": '{"xid": 1}'}, "messages have offsets by lane"),
+        ({"priority": "high"}, "set numbers from 0 to 32767, such as 5, or 0,5, or 1-9"),
+        ({"priority": "9-1"}, "set numbers from 0 to 32767"),
+        ({"priority": "32768"}, "set numbers from 0 to 32767"),
+        ({"priority": ""}, "set numbers from 0 to 32767"),
+        ({"table": "events", "partition": "a"}, "the option partition is for messages"),
         ({"foo": "1"}, "there is no option 'foo' for reading"),
         ({"runId": "1"}, "there is no option 'runid' for reading"),
         ({"path": "mail"}, "name it by the option queue"),
@@ -200,3 +221,67 @@ def test_events(spark: SparkSession, database: str) -> None:
     filtered = read(spark, database, table="events", rowsPerPartition=1).where("kind = 'claimed'")
     assert [row.attempt for row in filtered.collect()] == [1]
     assert read(spark, database, table="events", queue="mail").count() == 3
+
+
+@pytest.fixture(params=[False, True], ids=["pushdown off", "pushdown on"])
+def pushing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Set whether Spark pushes filters into Python sources, which it may share between queries."""
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(setting, "false")
+    spark.conf.set(setting, str(request.param).lower())
+    yield request.param
+    spark.conf.set(setting, str(before))
+
+
+@pytest.mark.usefixtures("pushing")
+def test_a_dataframe_is_reused(spark: SparkSession, database: str) -> None:
+    """Filters of one query leave no trace in the next, nor in another branch of the same."""
+    queue = create_queue(database, "mail")
+    push(database, queue, list(range(50)), partition="a")
+    push(database, queue, list(range(50, 100)), partition="b", priority=2)
+    frame = read(spark, database, queue="mail")
+    assert frame.count() == 100
+    some = frame.where("partition = 'a'")
+    few = frame.where("partition = 'b' and seq <= 10 and body like '5%'")
+    assert (some.count(), frame.count(), few.count(), frame.count()) == (50, 100, 10, 100)
+    assert bodies(some.union(few)) == list(range(60))
+    assert bodies(frame.union(some)) == sorted([*range(100), *range(50)])
+    pairs = some.alias("l").join(frame.where("priority = 2").alias("r"), "seq")
+    assert sorted(
+        (json.loads(row[0]), json.loads(row[1]))
+        for row in pairs.select("l.body", "r.body").collect()
+    ) == [(number, number + 50) for number in range(50)]
+    assert frame.alias("l").join(frame.alias("r"), "id").count() == 100
+    frame.createOrReplaceTempView("reused")
+    found = spark.sql(
+        "select (select count(*) from reused where partition = 'a') as some,"
+        " (select count(*) from reused) as whole,"
+        " (select max(seq) from reused where partition = 'b' and seq < 7) as newest,"
+        " count(*) as few from reused where seq in"
+        " (select seq from reused where seq <= 3) and partition = 'b'"
+    )
+    assert tuple(found.collect()[0]) == (50, 100, 6, 3)
+    few.cache()
+    assert (few.count(), frame.count(), some.count()) == (10, 100, 50)
+    few.unpersist()
+    assert frame.limit(5).count() == 5
+    assert frame.count() == 100
+    settle_events(database)
+    events = read(spark, database, table="events")
+    counts = [
+        events.where("kind = 'pushed'").count(),
+        events.count(),
+        events.where("lane is null").count(),
+    ]
+    assert counts == [2, 3, 1]
+
+
+def test_a_dataframe_reads_one_snapshot(spark: SparkSession, database: str) -> None:
+    """That of its first action; what is loaded again has what was pushed meanwhile."""
+    queue = create_queue(database, "mail")
+    push(database, queue, [1, 2])
+    frame = read(spark, database, queue="mail")
+    assert frame.count() == 2
+    push(database, queue, [3])
+    assert (frame.where("seq > 1").count(), frame.count()) == (1, 2)
+    assert read(spark, database, queue="mail").count() == 3

@@ -17,7 +17,7 @@ from tests.spark.broker import create_queue, push, rotate, run, settle_events
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -114,6 +114,59 @@ def test_a_stream_starts_where_it_is_told(
     push(database, queue, [4], partition="new")
     landing.run(startingOffsets="latest")
     assert landing.bodies == [3, 4]
+
+
+@pytest.mark.parametrize("pushing", ["false", "true"])
+def test_streams_of_one_dataframe_do_not_share_filters(
+    spark: SparkSession, database: str, tmp_path: Path, pushing: str
+) -> None:
+    queue = create_queue(database, "mail")
+    push(database, queue, [1, 2], partition="a")
+    push(database, queue, [3], partition="b", priority=4)
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(setting, "false")
+    spark.conf.set(setting, pushing)
+    try:
+        frame = spark.readStream.format("laneway").options(dsn=database, queue="mail").load()
+        parts = {
+            "a": frame.where("partition = 'a'"),
+            "all": frame,
+            "b": frame.where("partition = 'b'"),
+            "both": frame.where("seq = 1").union(frame.where("priority = 4")),
+        }
+        found = {name: land(spark, part, tmp_path / name) for name, part in parts.items()}
+    finally:
+        spark.conf.set(setting, str(before))
+    assert found == {"a": [1, 2], "all": [1, 2, 3], "b": [3], "both": [1, 3, 3]}
+
+
+def land(spark: SparkSession, frame: DataFrame, folder: Path) -> list[Any]:
+    query = (
+        frame.select("body")
+        .writeStream.format("parquet")
+        .option("path", str(folder / "data"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sorted(
+        json.loads(row.body) for row in spark.read.parquet(str(folder / "data")).collect()
+    )
+
+
+def test_a_stream_is_limited_by_options(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    queue = create_queue(database, "mail")
+    push(database, queue, [1], partition="a", priority=3)
+    push(database, queue, [0], partition="a")
+    push(database, queue, [0], partition="b", priority=3)
+    landing = Landing(spark, database, tmp_path)
+    landing.run(partition="a*", priority="1-5")
+    push(database, queue, [2], partition="a", priority=3)
+    push(database, queue, [3], partition="a-new", priority=5)
+    push(database, queue, [0], partition="c", priority=3)
+    landing.run(partition="a*", priority="1-5")
+    assert landing.bodies == [1, 2, 3]
 
 
 def test_a_stream_stops_where_messages_were_lost(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,14 @@ import pytest
 from laneway.lake.asking import ask_lake
 from laneway.lake.errors import (
     DatabaseFailed,
+    LakeBroken,
     LakeForeign,
     OptionInvalid,
     QueueMissing,
     VerificationFailed,
     WriteRefused,
 )
+from laneway.lake.landing import land_messages
 from laneway.lake.report import make_report
 from laneway.lake.running import run_once
 from laneway.lake.tables import open_lake
@@ -89,10 +92,9 @@ def test_what_is_unsettled_or_not_compared_stays(
     ack(database, claim(database, "mail", 10))
     # A change in the log after it was landed is found, by content and by number.
     run(database, "update laneway.message set body = '9' where seq = 2")
-    with pytest.raises(
-        VerificationFailed, match=r"lane .* differ from the log's; nothing was dropped"
-    ):
-        offload(spark, lake, database, older_than=NOW)
+    (done,) = offload(spark, lake, database, older_than=NOW)
+    assert isinstance(done.failure, VerificationFailed)
+    assert re.search(r"lane .* differ from the log's; nothing was dropped", str(done.failure))
     run(database, "update laneway.message set body = '2' where seq = 2")
     segment = run(database, "select min(segment) as s from laneway.message")[0]["s"]
     with pytest.raises(Exception, match="compared were those up to 1"):
@@ -104,9 +106,47 @@ def test_what_is_unsettled_or_not_compared_stays(
     assert list_bodies(database, "mail") == [1, 2]
     for path in (lake.folder / "messages").glob("day=*/queue=*/*.parquet"):
         path.unlink()
-    with pytest.raises(Exception, match="is missing"):
-        offload(spark, lake, database, older_than=NOW)
+    (done,) = offload(spark, lake, database, older_than=NOW)
+    assert isinstance(done.failure, LakeBroken)
     assert list_bodies(database, "mail") == [1, 2]
+
+
+def test_a_segment_that_fails_does_not_stop_the_others(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """Neither one that the lake has otherwise, nor one that the database refuses to drop."""
+    for number in range(4):
+        queue = create_queue(database, f"mail-{number}")
+        push(database, queue, [number], headers=[{"sqs": {"attributes": {"n": number}}}])
+        ack(database, claim(database, f"mail-{number}", 1))
+        rotate(database)
+    segments = [
+        row["segment"]
+        for row in run(database, "select distinct segment from laneway.message order by segment")
+    ]
+    lake = open_lake(spark, tmp_path / "lake")
+    land_messages(spark, lake, database, at_once=100, accept_loss=False, tell=lambda _: None)
+    run(
+        database,
+        """update laneway.message set headers = '{"sqs":{"attributes":{"n":0}}}' where segment = $1""",
+        segments[0],
+    )
+    run(
+        database,
+        f"alter table laneway.offloaded add constraint stays check (segment <> {segments[2]})",
+    )
+    done = offload(spark, lake, database, older_than=NOW)
+    assert [each.segment for each in done] == segments
+    assert [each.dropped for each in done] == [False, True, False, True]
+    assert [type(each.failure) for each in done] == [
+        VerificationFailed,
+        type(None),
+        DatabaseFailed,
+        type(None),
+    ]
+    assert 'violates check constraint "stays"' in str(done[2].failure)
+    left = run(database, "select body from laneway.message order by segment")
+    assert [row["body"] for row in left] == ["0", "2"]
 
 
 def test_the_log_waits_for_the_lake_where_it_is_told_to(

@@ -35,7 +35,27 @@ lake = typer.Typer(
     rich_markup_mode=None,
 )
 
-Folder = Annotated[Path, typer.Option("--lake", help="The lake's directory.")]
+
+def _parse_folder(place: str | Path) -> Path:
+    """Refuse a lake that cannot be before anything is started."""
+    from laneway.lake.errors import OptionInvalid
+    from laneway.lake.place import find_folder
+
+    try:
+        return find_folder(place)
+    except OptionInvalid as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--lake",
+        parser=_parse_folder,
+        metavar="DIRECTORY",
+        help="The lake's directory: a path or a file:// URL.",
+    ),
+]
 Master = Annotated[str, typer.Option(help="The Spark master: local[*], spark://…, yarn, k8s://…")]
 Conf = Annotated[
     list[str] | None, typer.Option(help="A setting of Spark, as name=value; may be repeated.")
@@ -163,9 +183,16 @@ def offload_segments(
             from laneway.lake.tiering import offload
 
             done = offload(spark, opened, dsn, older_than=length, tell=_tell)
+        failed = [each for each in done if each.failure is not None]
         for each in done:
+            if each.failure is not None:
+                tell(f"laneway: segment {each.segment} stays in PostgreSQL: {each.failure}")
+                continue
             fate = "dropped" if each.dropped else "in the lake, and dropped once it is settled"
             typer.echo(f"segment {each.segment}: {each.messages} messages equal, {fate}")
+        if failed:
+            tell(f"laneway: {len(failed)} of {len(done)} segments could not be offloaded")
+            raise typer.Exit(1)
         if not done:
             typer.echo("no closed segment is that old")
 

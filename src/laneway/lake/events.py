@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,14 +22,12 @@ from pyspark.sql.streaming.datasource import (
 
 from laneway.lake.database import open_database, quote
 from laneway.lake.errors import DataLost, OptionInvalid
-from laneway.lake.filters import write_condition
 from laneway.lake.pace import Pace
 from laneway.lake.schemas import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
 XID = "xid"
 
 _EXPRESSIONS = {name: f'e."{name}"' for name in COLUMNS["events"]} | {XID: "e.xid::text::bigint"}
-_FILTERED = {
-    name: text for name, text in _EXPRESSIONS.items() if name not in {XID, "token", "detail"}
-}
 # An event of several lanes or claims is a row for each.
 _ROWS = "coalesce(cardinality(e.part_first), 1)"
 _ROWS_SO_FAR = f"sum({_ROWS}) over (order by e.xid rows unbounded preceding)::bigint"
@@ -50,7 +44,10 @@ _HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
 
 
 class EventSlice(InputPartition):
-    """The events of transactions start..end, the end not included. rows: at least so many, if known."""
+    """The events of transactions start..end, end excluded.
+
+    rows: at least this many, if known. conditions: which queues they are about.
+    """
 
     def __init__(self, start: int, end: int, *, rows: int, conditions: Sequence[str]) -> None:
         self.start = start
@@ -84,9 +81,7 @@ class EventSliceReader:
                 pace.rest()
             self._check_kept(database, partition.start)
 
-    def _plan(
-        self, database: Database, start: int, end: int, conditions: Sequence[str]
-    ) -> list[EventSlice]:
+    def _plan(self, database: Database, start: int, end: int) -> list[EventSlice]:
         self._check_kept(database, start)
         size = self._options.rows_per_partition
         rows = database.fetch(
@@ -96,7 +91,7 @@ class EventSliceReader:
         )
         # A transaction's events stay together.
         bounds = sorted({start, end, *(row["xid"] for row in rows)})
-        conditions = [*self._choose_queues(database), *conditions]
+        conditions = self._choose_queues(database)
         full = self._options.rows_per_partition
         return [
             EventSlice(low, high, rows=0 if high == end else full, conditions=conditions)
@@ -114,12 +109,13 @@ class EventSliceReader:
             )
 
     def _choose_queues(self, database: Database) -> list[str]:
-        if not self._options.queues:
+        choice = self._options.choice
+        if choice.queues is None:
             return []
         ids = [
             str(row["queue_id"])
             for row in database.fetch("select q.queue_id, q.name from laneway.queue q")
-            if any(fnmatchcase(row["name"], queue) for queue in self._options.queues)
+            if choice.covers_queue(row["name"])
         ]
         return [f"e.queue_id in ({', '.join(ids)})" if ids else "false"]
 
@@ -144,27 +140,11 @@ class EventSliceReader:
 class EventReader(EventSliceReader, DataSourceReader):
     """A batch: from one position to another."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        super().__init__(options, schema)
-        self._conditions: list[str] = []
-
     def partitions(self) -> Sequence[InputPartition]:
         with open_database(self._options.dsn) as database:
             start = self._resolve(database, self._options.starting)
             end = min(self._resolve(database, self._options.ending), find_horizon(database))
-            return list(self._plan(database, start, end, self._conditions)) if start < end else []
-
-
-class PushingEventReader(EventReader):
-    """The same where Spark pushes filters down, which it does only where it is set to."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        for condition in filters:
-            written = write_condition(condition, _FILTERED)
-            if written is None:
-                yield condition
-            else:
-                self._conditions.append(f"({written})")
+            return list(self._plan(database, start, end)) if start < end else []
 
 
 class EventStreamReader(EventSliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -203,7 +183,7 @@ class EventStreamReader(EventSliceReader, DataSourceStreamReader, SupportsTrigge
         if first >= last:
             return []
         with open_database(self._options.dsn) as database:
-            return self._plan(database, first, last, ())
+            return self._plan(database, first, last)
 
 
 def find_horizon(database: Database) -> int:

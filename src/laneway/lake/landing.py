@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from laneway.lake import events as log_of_events
+from laneway.lake.choice import EVERYTHING
 from laneway.lake.database import open_database
 from laneway.lake.lanes import find_ends, list_lanes, parse, render, resolve, share_limit
 from laneway.lake.pipelines.bronze import make_events, make_extents, make_messages
@@ -91,14 +92,14 @@ def land_events(
 
 def _find_goal(dsn: str) -> dict[int, int]:
     with open_database(dsn) as database:
-        return resolve(database, list_lanes(database, ()), "latest")
+        return resolve(database, list_lanes(database, EVERYTHING), "latest")
 
 
 def _choose_end(
     dsn: str, start: Offset | None, goal: dict[int, int], at_once: int
 ) -> tuple[Offset, int]:
     with open_database(dsn) as database:
-        lanes = [lane for lane in list_lanes(database, ()) if lane.lane in goal]
+        lanes = [lane for lane in list_lanes(database, EVERYTHING) if lane.lane in goal]
         before = parse(start) if start is not None else resolve(database, lanes, "earliest")
         ends = find_ends(database, lanes, before)
     available = {

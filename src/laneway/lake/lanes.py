@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
@@ -15,10 +14,9 @@ from laneway.lake.errors import DataLost, OptionInvalid, QueueMissing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from laneway.lake.choice import Choice
     from laneway.lake.database import Database
     from laneway.lake.options import Offset, Position
-
-_WILD = ("*", "?", "[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +31,6 @@ class Lane:
     logged: bool
     max_attempts: int | None
     lease: float
-
-    @property
-    def constants(self) -> dict[str, Any]:
-        return {
-            "queue": self.queue,
-            "partition": self.partition,
-            "priority": self.priority,
-            "lane": self.lane,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +48,19 @@ class Run:
 
 
 class Slice(InputPartition):
-    """What one task reads. conditions: the filters it puts into its statement."""
+    """What one task reads."""
 
-    def __init__(self, runs: Sequence[Run], conditions: Sequence[str] = ()) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
-        self.conditions = tuple(conditions)
 
 
-def list_lanes(database: Database, queues: Sequence[str]) -> list[Lane]:
-    """Return the lanes of the queues that names or patterns mean, none for all."""
+def list_lanes(database: Database, choice: Choice) -> list[Lane]:
+    """Return the chosen lanes; raise QueueMissing for a queue named without a pattern."""
     names = [row["name"] for row in database.fetch("select q.name from laneway.queue q")]
-    for queue in queues:
-        if queue not in names and not any(sign in queue for sign in _WILD):
-            raise QueueMissing(f"there is no queue {queue!r}: there are {', '.join(names) or '-'}")
-    chosen = [
-        name
-        for name in names
-        if not queues or any(name == queue or fnmatchcase(name, queue) for queue in queues)
-    ]
+    missing = choice.list_missing(names)
+    if missing:
+        raise QueueMissing(f"there is no queue {missing[0]!r}: there are {', '.join(names) or '-'}")
+    chosen = [name for name in names if choice.covers_queue(name)]
     if not chosen:
         return []
     rows = database.fetch(
@@ -86,7 +70,8 @@ def list_lanes(database: Database, queues: Sequence[str]) -> list[Lane]:
         " from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id"
         f" where q.name = any ({format_array(chosen, 'text')}) order by l.lane_id"
     )
-    return [Lane(**row) for row in rows]
+    lanes = [Lane(**row) for row in rows]
+    return [lane for lane in lanes if choice.covers_lane(lane.partition, lane.priority)]
 
 
 def find_runs(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> list[Run]:
@@ -182,9 +167,7 @@ def check_complete(
             )
 
 
-def make_slices(
-    runs: Iterable[Run], rows_per_partition: int, conditions: Sequence[str] = ()
-) -> list[Slice]:
+def make_slices(runs: Iterable[Run], rows_per_partition: int) -> list[Slice]:
     """Split what is long and gather what is short, so that tasks are alike."""
     slices: list[Slice] = []
     gathered: list[Run] = []
@@ -197,10 +180,10 @@ def make_slices(
             rows += last - first + 1
             first = last + 1
             if rows >= rows_per_partition:
-                slices.append(Slice(gathered, conditions))
+                slices.append(Slice(gathered))
                 gathered, rows = [], 0
     if gathered:
-        slices.append(Slice(gathered, conditions))
+        slices.append(Slice(gathered))
     return slices
 
 

@@ -5,7 +5,6 @@ A lane's seqs are dense and follow commit order, so what is visible up to a seq 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,9 +17,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from laneway.lake.choice import EVERYTHING
 from laneway.lake.database import open_database
 from laneway.lake.errors import DataLost
-from laneway.lake.filters import decide, name_column, write_condition
 from laneway.lake.lanes import (
     Slice,
     check_complete,
@@ -37,9 +36,9 @@ from laneway.lake.lanes import (
 from laneway.lake.pace import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
@@ -58,8 +57,6 @@ _EXPRESSIONS = {
     "headers": "m.headers::text",
     "body": "m.body::text",
 }
-_FILTERED = ("seq", "created_at", "deliver_at", "key", "body")
-_OF_LANE = ("queue", "partition", "priority", "lane")
 
 
 class SliceReader:
@@ -78,27 +75,23 @@ class SliceReader:
             pace.rest()
             for segment in sorted({run.segment for run in partition.runs}):
                 runs = [run for run in partition.runs if run.segment == segment]
-                for batch in self._read_segment(database, runs, partition.conditions):
+                for batch in self._read_segment(database, runs):
                     yield batch
                     pace.rest()
 
-    def _read_segment(
-        self, database: Database, runs: Sequence[Run], conditions: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
+    def _read_segment(self, database: Database, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        statement = write_statement(runs, self._schema.names, conditions)
+        statement = write_statement(runs, self._schema.names)
         rows = 0
         for batch in database.stream(statement):
             rows += batch.num_rows
             yield _complete(batch, runs, schema)
-        if self._options.fail_on_data_loss:
-            self._check_kept(database, runs, None if conditions else rows)
+        if self._options.fail_on_data_loss and rows != sum(run.rows for run in runs):
+            self._check_kept(database, runs)
 
-    def _check_kept(self, database: Database, runs: Sequence[Run], rows: int | None) -> None:
-        """Tell by the rows where all were asked for, else by how far the lanes are still kept."""
-        if rows is not None and rows == sum(run.rows for run in runs):
-            return
-        kept = {lane.lane: lane.base for lane in list_lanes(database, ())}
+    def _check_kept(self, database: Database, runs: Sequence[Run]) -> None:
+        """Raise where the log was trimmed meanwhile; a crash may leave holes in UNLOGGED queues."""
+        kept = {lane.lane: lane.base for lane in list_lanes(database, EVERYTHING)}
         for run in runs:
             if kept.get(run.lane.lane, run.last) >= run.first:
                 raise DataLost(
@@ -110,17 +103,10 @@ class SliceReader:
 class MessageReader(SliceReader, DataSourceReader):
     """A batch: from one position to another."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        super().__init__(options, schema)
-        self._filters: list[Filter] = []
-        self._conditions: list[str] = []
-
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with open_database(options.dsn) as database:
-            lanes = list_lanes(database, options.queues)
-            for condition in self._filters:
-                lanes = [lane for lane in lanes if decide(condition, lane.constants)]
+            lanes = list_lanes(database, options.choice)
             start = resolve(database, lanes, options.starting)
             runs = find_runs(database, lanes, start)
             named = {run.lane.lane: run.last for run in runs}
@@ -130,23 +116,7 @@ class MessageReader(SliceReader, DataSourceReader):
             cut = cut_runs(runs, start=start, end=end)
             if options.fail_on_data_loss:
                 check_complete(cut, start=start, end=end)
-        return list(make_slices(cut, options.rows_per_partition, self._conditions))
-
-
-class PushingMessageReader(MessageReader):
-    """The same where Spark pushes filters down, which it does only where it is set to."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        expressions = {name: _EXPRESSIONS[name] for name in _FILTERED}
-        for condition in filters:
-            if name_column(condition) in _OF_LANE:
-                self._filters.append(condition)
-                continue
-            written = write_condition(condition, expressions)
-            if written is None:
-                yield condition
-            else:
-                self._conditions.append(written)
+        return list(make_slices(cut, options.rows_per_partition))
 
 
 class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -158,7 +128,7 @@ class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAv
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         with open_database(self._options.dsn) as database:
-            lanes = list_lanes(database, self._options.queues)
+            lanes = list_lanes(database, self._options.choice)
             return render(resolve(database, lanes, self._options.starting))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -171,7 +141,7 @@ class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAv
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         before = parse(start)
         with open_database(self._options.dsn) as database:
-            lanes = list_lanes(database, self._options.queues)
+            lanes = list_lanes(database, self._options.choice)
             ends = find_ends(database, lanes, before)
             known = {lane.lane for lane in lanes}
         if self._target is not None:
@@ -195,20 +165,20 @@ class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAv
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
         with open_database(self._options.dsn) as database:
-            lanes = list_lanes(database, self._options.queues)
+            lanes = list_lanes(database, self._options.choice)
             return render(resolve(database, lanes, "latest"))
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         first, last = parse(start), parse(end)
         with open_database(self._options.dsn) as database:
-            lanes = [lane for lane in list_lanes(database, ()) if lane.lane in last]
+            lanes = [lane for lane in list_lanes(database, EVERYTHING) if lane.lane in last]
             runs = cut_runs(find_runs(database, lanes, first), start=first, end=last)
         if self._options.fail_on_data_loss:
             check_complete(runs, start=first, end=last)
         return make_slices(runs, self._options.rows_per_partition)
 
 
-def write_statement(runs: Sequence[Run], columns: Sequence[str], conditions: Sequence[str]) -> str:
+def write_statement(runs: Sequence[Run], columns: Sequence[str]) -> str:
     """Return the statement for runs of one segment; many short runs are one statement too."""
     wanted = [f"{_EXPRESSIONS[name]} as {name}" for name in columns if name in _EXPRESSIONS]
     if "id" in columns and "seq" not in columns:
@@ -232,8 +202,7 @@ def write_statement(runs: Sequence[Run], columns: Sequence[str], conditions: Seq
         place = "true"
     # A row must have a column for its rows to be counted.
     wanted.append("m.lane_id as lane")
-    where = " and ".join([place, *(f"({condition})" for condition in conditions)])
-    return f"select {', '.join(wanted)} from {source} where {where}"
+    return f"select {', '.join(wanted)} from {source} where {place}"
 
 
 def _complete(batch: pa.RecordBatch, runs: Sequence[Run], schema: pa.Schema) -> pa.RecordBatch:
@@ -259,27 +228,7 @@ def _complete(batch: pa.RecordBatch, runs: Sequence[Run], schema: pa.Schema) -> 
             case "max_attempts" | "lease" as name:
                 of_lane = pa.array([getattr(lane, name) for lane in lanes.values()], column.type)
                 values = pc.coalesce(pc.cast(batch.column(name), column.type), of_lane.take(place))
-            case "headers":
-                values = _parse_headers(batch.column("headers"), column.type)
             case name:
                 values = batch.column(name)
         columns.append(values if values.type == column.type else pc.cast(values, column.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _parse_headers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    if texts.null_count == len(texts):
-        return pa.nulls(len(texts), kind)
-    return pa.array([_parse_header(text) for text in texts.to_pylist()], kind)
-
-
-def _parse_header(text: str | None) -> list[tuple[str, str | None]] | None:
-    if text is None:
-        return None
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        return [("", text)]
-    return [
-        (name, value if value is None or isinstance(value, str) else json.dumps(value))
-        for name, value in found.items()
-    ]

@@ -9,11 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from laneway.domain.dsn import find_fault
+from laneway.domain.messages import LARGEST_PRIORITY
+from laneway.lake.choice import EVERYTHING, Choice
 from laneway.lake.errors import OptionInvalid
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ ROWS_PER_PARTITION = 200_000
 _READ = (
     "dsn",
     "queue",
+    "partition",
+    "priority",
     "table",
     "startingOffsets",
     "endingOffsets",
@@ -39,15 +44,16 @@ _WRITE = ("dsn", "queue", "runId")
 # Spark passes it to the sink along with ours.
 _OF_SPARK = {"checkpointlocation"}
 _ALIKE = 0.8
+_PRIORITIES = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """queues: names and patterns, none for all. limit: messages, or events, in one micro-batch."""
+    """limit: messages, or events, in one micro-batch."""
 
     # May hold a password, so never printed.
     dsn: str = field(repr=False)
-    queues: tuple[str, ...] = ()
+    choice: Choice = EVERYTHING
     table: Table = "messages"
     starting: Position = "earliest"
     ending: Position = "latest"
@@ -83,7 +89,7 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
     table = read_table(options)
     return ReadOptions(
         dsn=_find_dsn(options),
-        queues=tuple(name.strip() for name in options.get("queue", "").split(",") if name.strip()),
+        choice=_parse_choice(options, table),
         table=table,
         starting=_parse_position(options, "startingOffsets", table, "earliest"),
         ending=_parse_position(options, "endingOffsets", table, "latest"),
@@ -136,6 +142,38 @@ def _find_dsn(options: Mapping[str, str]) -> str:
         given = "the option dsn" if options.get("dsn") else "the environment variable DATABASE_URL"
         raise OptionInvalid(f"{given} cannot be used: {fault}")
     return dsn
+
+
+def _parse_choice(options: Mapping[str, str], table: Table) -> Choice:
+    if table == "events":
+        for name in ("partition", "priority"):
+            if name in options:
+                raise OptionInvalid(
+                    f"the option {name} is for messages: filter the events that were read by where()"
+                )
+    queues = [name.strip() for name in options.get("queue", "").split(",") if name.strip()]
+    # The default partition has no name, so an option without a text means that one.
+    partitions = options.get("partition")
+    priorities = options.get("priority")
+    return Choice(
+        queues=tuple(queues) or None,
+        partitions=None if partitions is None else tuple(partitions.split(",")),
+        priorities=None if priorities is None else _parse_priorities(priorities),
+    )
+
+
+def _parse_priorities(text: str) -> tuple[tuple[int, int], ...]:
+    ranges = []
+    for part in text.split(","):
+        match = _PRIORITIES.fullmatch(part.strip())
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not low <= high <= LARGEST_PRIORITY:
+            raise OptionInvalid(
+                f"the option priority is {text!r}: set numbers from 0 to {LARGEST_PRIORITY}, such as"
+                " 5, or 0,5, or 1-9"
+            )
+        ranges.append((low, high))
+    return tuple(ranges)
 
 
 def _parse_position(

@@ -8,7 +8,6 @@ from pyspark.sql.types import (
     DoubleType,
     IntegerType,
     LongType,
-    MapType,
     StringType,
     StructField,
     StructType,
@@ -28,6 +27,7 @@ _LONG = LongType()
 _TIME = TimestampType()
 
 # max_attempts and lease are those in force: the message's own, else its queue's. lease: seconds.
+# headers, body: the JSON text as it was sent, byte for byte.
 _MESSAGES: dict[str, DataType] = {
     "id": _STRING,
     "queue": _STRING,
@@ -41,7 +41,7 @@ _MESSAGES: dict[str, DataType] = {
     "key": _STRING,
     "max_attempts": _INT,
     "lease": DoubleType(),
-    "headers": MapType(_STRING, _STRING),
+    "headers": _STRING,
     "body": _STRING,
 }
 _EVENTS: dict[str, DataType] = {

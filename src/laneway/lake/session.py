@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Filters reach PostgreSQL only where this is on; times are kept and compared in UTC; a queue called
-# "7" is not a number; the lake's files are known and need no listing by tasks.
+# Times are stored and compared in UTC; a queue named "7" is not a number; the lake's record lists its
+# files, so tasks need not.
 SETTINGS = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
 from laneway.lake.errors import WriteRefused
-from laneway.lake.events import EventReader, EventStreamReader, PushingEventReader
-from laneway.lake.messages import MessageReader, MessageStreamReader, PushingMessageReader
+from laneway.lake.events import EventReader, EventStreamReader
+from laneway.lake.messages import MessageReader, MessageStreamReader
 from laneway.lake.options import parse_read_options, parse_write_options, read_table
 from laneway.lake.rows import check_columns
 from laneway.lake.schemas import check_schema, make_schema
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-# Spark refuses a reader that takes filters unless it is set to push them down, and tells readers of
-# that only by the process it makes them in.
-_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
-
 
 class LanewaySource(DataSource):
-    """`spark.read.format("laneway")`, and the same for streams and for writing."""
+    """`spark.read.format("laneway")`, and the same for streams and for writing.
+
+    Readers have no `pushFilters`: Spark keeps what one query pushes down for the next query of the
+    same DataFrame, and that one would miss rows. Options choose what is read.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -42,10 +41,8 @@ class LanewaySource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = parse_read_options(self.options, streaming=False)
         check_schema(options.table, schema)
-        pushing = _PUSHING in sys.modules
-        if options.table == "events":
-            return (PushingEventReader if pushing else EventReader)(options, schema)
-        return (PushingMessageReader if pushing else MessageReader)(options, schema)
+        reader = EventReader if options.table == "events" else MessageReader
+        return reader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         options = parse_read_options(self.options, streaming=True)

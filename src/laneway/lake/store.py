@@ -17,18 +17,21 @@ import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from laneway.lake.errors import LakeBroken, LakeBusy
+from laneway.lake.forms import EARLIEST, FORM, bring_up, find_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 PARTITIONS = ("day", "queue")
@@ -43,7 +46,10 @@ _KEPT_RECORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """landed: the version of the table that its rows came with, also after they were compacted."""
+    """landed: the version of the table that its rows came with, also after they were compacted.
+
+    form: how its rows are laid out, as in `forms`.
+    """
 
     path: str
     day: str
@@ -51,6 +57,7 @@ class File:
     rows: int
     bytes: int
     landed: int
+    form: int = EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +104,22 @@ class Table:
             return self._spark.createDataFrame([], self._schema)
         for file in files:
             self._check(file)
-        paths = [str(self._folder / file.path) for file in files]
-        return (
-            self._spark.read.schema(self._schema)
+        forms = sorted({file.form for file in files})
+        return reduce(
+            DataFrame.unionByName,
+            [self._open([file for file in files if file.form == form], form) for form in forms],
+        )
+
+    def _open(self, files: Sequence[File], form: int) -> DataFrame:
+        frame = (
+            self._spark.read.schema(find_schema(self._schema, form))
             .option("basePath", str(self._folder))
             # A directory may be called [a] or {b}: these are names and no patterns.
             .option("__globPaths__", "false")
             .option("parquet.page.verify-checksum.enabled", "true")
-            .parquet(*paths)
+            .parquet(*[str(self._folder / file.path) for file in files])
         )
+        return bring_up(frame, form)
 
     def append(self, frame: DataFrame, state: dict[str, Any]) -> Record:
         return self._change(frame, state, drop=lambda _: False)
@@ -128,7 +142,8 @@ class Table:
         before = self.load()
         groups: dict[tuple[str, str], list[File]] = {}
         for file in before.files:
-            if file.landed <= landed_until:
+            # Those of an earlier form stay what they are: what they lack is known by that.
+            if file.landed <= landed_until and file.form == FORM:
                 groups.setdefault((file.day, file.queue), []).append(file)
         small = {key: files for key, files in groups.items() if len(files) > files_at_most}
         if not small:
@@ -171,7 +186,7 @@ class Table:
             rows = pq.read_metadata(place).num_rows
             day, queue = (_unescape(part.partition("=")[2]) for part in folder.parts)
             name = str(place.relative_to(self._folder))
-            files.append(File(name, day, queue, rows, place.stat().st_size, landed))
+            files.append(File(name, day, queue, rows, place.stat().st_size, landed, FORM))
         shutil.rmtree(staging)
         return files
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from laneway.lake.errors import LakeMissing
+from laneway.lake.place import find_folder
 from laneway.lake.schemas import make_schema
 from laneway.lake.store import Table
 
@@ -88,15 +89,17 @@ class Lake:
         return iter(getattr(self, name) for name in _SCHEMAS)
 
 
-def check_lake(folder: Path) -> None:
+def check_lake(place: str | Path) -> None:
     """Raise where nothing was ever landed: a directory that is mistyped is no empty lake."""
+    folder = find_folder(place)
     if not any(folder.glob("*/_record/[0-9]*.json")):
         raise LakeMissing(
             f"there is no lake in {folder}: name its directory, or make it with `laneway lake run`"
         )
 
 
-def open_lake(spark: SparkSession, folder: Path) -> Lake:
-    place = folder.resolve()
-    tables = {name: Table(spark, place / name, schema) for name, schema in _SCHEMAS.items()}
-    return Lake(folder=place, **tables)
+def open_lake(spark: SparkSession, place: str | Path) -> Lake:
+    """place: a path or a file:// URL; raise OptionInvalid for any other."""
+    folder = find_folder(place).resolve()
+    tables = {name: Table(spark, folder / name, schema) for name, schema in _SCHEMAS.items()}
+    return Lake(folder=folder, **tables)

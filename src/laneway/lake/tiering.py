@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from laneway.domain.errors import LanewayError
 from laneway.lake.database import format_array, open_database
 from laneway.lake.errors import OptionInvalid, QueueMissing, VerificationFailed
+from laneway.lake.forms import FORM
 from laneway.lake.landing import land_messages
 from laneway.lake.options import WriteOptions, check_run_id
 from laneway.lake.origin import check_origin
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offloaded:
-    """A segment that is in the lake. dropped: and no longer in PostgreSQL."""
+    """What became of a segment.
+
+    dropped: no longer in PostgreSQL; else in the lake, and dropped once every group has settled it.
+    failure: why it was kept in PostgreSQL, None where the lake has all of it.
+    """
 
     segment: int
-    messages: int
-    dropped: bool
+    messages: int = 0
+    dropped: bool = False
+    failure: LanewayError | None = None
 
 
 @translating_spark()
@@ -45,7 +52,10 @@ def offload(
     older_than: timedelta,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Offloaded]:
-    """Land the closed segments, compare them lane by lane, and let those go that are equal."""
+    """Land the closed segments, compare each with the lake, and drop those that are equal.
+
+    A segment that fails does not stop the others: look at each one's `failure`.
+    """
     with open_database(dsn) as database:
         rows = database.fetch(
             "select s.segment from laneway.segment s where s.closed_at <= clock_timestamp()"
@@ -61,17 +71,30 @@ def offload(
     done = []
     for segment in segments:
         tell(f"comparing segment {segment}")
-        done.append(_let_go(lake, dsn, segment))
+        try:
+            done.append(_drop(lake, dsn, segment))
+        except LanewayError as error:
+            done.append(Offloaded(segment, failure=error))
     return done
 
 
-def _let_go(lake: Lake, dsn: str, segment: int) -> Offloaded:
+@translating_spark()
+def _drop(lake: Lake, dsn: str, segment: int) -> Offloaded:
+    """Compare a segment lane by lane, and drop it from PostgreSQL where it is settled."""
     with open_database(dsn) as database:
         held = database.fetch(
             "select d.lane_id, d.first_seq, d.last_seq, d.messages, d.checksum::text as checksum"
             f" from laneway.segment_digest({segment}) d order by d.lane_id"
         )
-    verify(lake.messages.read(), segment, held)
+    try:
+        verify(lake.messages.read(), segment, held)
+    except VerificationFailed as error:
+        if all(file.form == FORM for file in lake.messages.load().files):
+            raise
+        raise VerificationFailed(
+            f"{error}. The lake has messages that an earlier version landed, which did not keep headers"
+            " as they were sent: land what PostgreSQL still has into a new directory, and offload there"
+        ) from error
     lanes = format_array([row["lane_id"] for row in held], "int")
     last = format_array([row["last_seq"] for row in held], "bigint")
     with open_database(dsn) as database:
@@ -114,20 +137,12 @@ def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> Non
 
 def digest() -> Column:
     """Return what laneway.segment_digest sums up, of a message in the lake."""
-    entries = F.array_sort(F.map_entries("headers"))
-    headers = F.array_join(
-        F.transform(
-            entries,
-            lambda each: F.concat(each["key"], F.lit("="), F.coalesce(each["value"], F.lit(""))),
-        ),
-        ",",
-    )
     text = F.concat_ws(
         "|",
         F.col("seq").cast("string"),
         F.unix_micros("created_at").cast("string"),
         F.coalesce("key", F.lit("")),
-        headers,
+        F.coalesce("headers", F.lit("")),
         F.col("body"),
     )
     return F.conv(F.substring(F.md5(text), 1, 15), 16, 10).cast("decimal(38,0)")

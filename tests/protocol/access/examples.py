@@ -469,7 +469,7 @@ plain("streams GET /resources/queues/{queue}/depth", lambda t: Ask(path={"queue"
 plain("streams GET /resources/queues/{queue}", lambda t: Ask(path={"queue": t.name}))
 plain("streams DELETE /resources/queues/{queue}", lambda t: Ask(path={"queue": t.name}))
 plain("streams DELETE /queues/{queue}/clear", lambda t: Ask(path={"queue": t.name}))
-plain("streams GET /resources/partitions", lambda t: Ask(query={"queue": t.name}))
+plain("streams GET /resources/partitions", lambda t: Ask(query={"queue": t.name, "limit": "1000"}))
 plain("streams GET /resources/namespaces", lambda _: Ask())
 plain("streams GET /resources/tasks", lambda _: Ask())
 plain("streams GET /resources/overview", lambda _: Ask())

@@ -34,7 +34,7 @@ class HttpConnection:
     async def post(self, path: str, body: str) -> Answer:
         content = body.encode()
         self.writer.write(
-            f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(content)}\r\n\r\n".encode()
             + content
         )
@@ -42,7 +42,7 @@ class HttpConnection:
 
     def ask(self, path: str) -> None:
         """Send the request and leave its answer to be read."""
-        self.writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+        self.writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     async def read(self) -> Answer:
         head = await self.reader.readuntil(b"\r\n\r\n")

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sql.calls import create_group, create_queue, keep_nothing, retain, rotate
+from tests.sql.calls import (
+    claim,
+    create_group,
+    create_queue,
+    keep_nothing,
+    purge,
+    push,
+    release,
+    retain,
+    rotate,
+)
 
 if TYPE_CHECKING:
     from tests.sql.calls import Queue, Session
@@ -92,6 +102,46 @@ async def read_all(session: Session, queue: Queue, *, but: str | None = None) ->
         queue.queue_id,
         but,
     )
+
+
+SETTLEMENTS = {
+    "ack": "laneway.ack_many($1, $2, $3, $3, true)",
+    "ack beside another claim": (
+        "laneway.ack_many($1::uuid[] || gen_random_uuid(), $2::int[] || 1, $3::bigint[] || 1::bigint,"
+        " $3::bigint[] || 1::bigint, false)"
+    ),
+    "extend": "laneway.extend_many($1, $2, $3, array_fill(interval '1 min', array[cardinality($1::uuid[])]))",
+    "release": "laneway.release_many($1, $2, $3)",
+    "nack": "laneway.nack_many($1, $2, $3)",
+}
+
+
+@pytest.mark.parametrize("way", SETTLEMENTS)
+async def test_a_message_of_a_claim_of_many_lanes_costs_no_more_than_of_few(
+    session: Session, way: str
+) -> None:
+    queue = await create_queue(session)
+    costs = {}
+    for lanes in (40, 40, 400):
+        partitions = [f"partition {n}" for n in range(lanes)]
+        # Redelivered, each is a part of the claim.
+        await push(session, queue, ["1"] * lanes, partitions=partitions)
+        await release(session, await claim(session, queue, lanes))
+        claimed = await claim(session, queue, lanes)
+        assert len({each.token for each in claimed}) == 1
+        await session.execute("analyze laneway.claim")
+        columns = (
+            [each.token for each in claimed],
+            [each.lane_id for each in claimed],
+            [each.seq for each in claimed],
+        )
+        plan = await session.fetchval(
+            f"explain (analyze, buffers, format json) select * from {SETTLEMENTS[way]}", *columns
+        )
+        top = json.loads(plan)[0]["Plan"]
+        costs[lanes] = (top["Shared Hit Blocks"] + top["Shared Read Blocks"]) / lanes
+        await purge(session, queue)
+    assert costs[400] < 2 * costs[40]
 
 
 async def fill(session: Session, queue: Queue, messages: int) -> None:

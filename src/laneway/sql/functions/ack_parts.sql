@@ -28,9 +28,9 @@ begin
     for v_claim in select c.* from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true order by c.part for update loop
       continue when not v_claim.pending && v_missed;
       if v_claim.pending <@ v_missed then
-        delete from laneway.claim where token = v_claim.token and part = v_claim.part;
+        delete from laneway.claim where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
       else
-        update laneway.claim set pending = v_claim.pending - v_missed where token = v_claim.token and part = v_claim.part;
+        update laneway.claim set pending = v_claim.pending - v_missed where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
       end if;
       v_claim.pending := v_claim.pending * v_missed;
       v_missed := v_missed - v_claim.pending;

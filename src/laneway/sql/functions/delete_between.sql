@@ -54,8 +54,8 @@ begin
       perform from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all order by c.token, c.part for update;
       with taken as (delete from laneway.claim where reader_id = v_reader.reader_id and pending <@ v_all returning pending)
       select v_aside + coalesce(range_agg(t.pending), '{}') into v_aside from taken t;
-      for v_claim in select c.token, c.part, c.pending * v_all as hit from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all loop
-        update laneway.claim set pending = pending - v_all where token = v_claim.token and part = v_claim.part;
+      for v_claim in select c.token, c.lane_id, c.part, c.pending * v_all as hit from laneway.claim c where c.reader_id = v_reader.reader_id and c.pending && v_all loop
+        update laneway.claim set pending = pending - v_all where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
         v_aside := v_aside + v_claim.hit;
       end loop;
       exit when not exists (select from laneway.parked k where k.reader_id = v_reader.reader_id and v_all @> k.seq)

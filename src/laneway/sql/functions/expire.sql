@@ -12,8 +12,8 @@ declare
   v_due record;                               -- arrays
   v_messages int[] := '{}';
 begin
-  select array_agg(c.token) as tokens, array_agg(c.part) as parts, array_agg(c.pending) as pending, array_agg(c.group_id) as groups, array_agg(g.queue_id) as queues into v_due
-    from (select c.token, c.part, c.pending, c.group_id from laneway.claim c
+  select array_agg(c.token) as tokens, array_agg(c.lane_id) as lanes, array_agg(c.part) as parts, array_agg(c.pending) as pending, array_agg(c.group_id) as groups, array_agg(g.queue_id) as queues into v_due
+    from (select c.token, c.lane_id, c.part, c.pending, c.group_id from laneway.claim c
            where c.until <= v_now and c.until > coalesce(p_since, '-infinity')
              -- an ordered claim ends as a whole
              and not ((select g.ordered from laneway.consumer_group g where g.group_id = c.group_id) is true
@@ -22,13 +22,13 @@ begin
     left join lateral (select o.queue_id from laneway.consumer_group o where o.group_id = c.group_id) g on true;
   begin
     for i in 1..coalesce(cardinality(v_due.tokens), 0) loop
-      v_messages[i] := (select count(*) from laneway.give_back(v_due.tokens[i], v_due.parts[i], v_due.pending[i], 'retry', null, null, null, 'expired'));
+      v_messages[i] := (select count(*) from laneway.give_back(v_due.tokens[i], v_due.lanes[i], v_due.parts[i], v_due.pending[i], 'retry', null, null, null, 'expired'));
     end loop;
   exception
     when others then
       for i in 1..cardinality(v_due.tokens) loop
         begin
-          v_messages[i] := (select count(*) from laneway.give_back(v_due.tokens[i], v_due.parts[i], v_due.pending[i], 'retry', null, null, null, 'expired'));
+          v_messages[i] := (select count(*) from laneway.give_back(v_due.tokens[i], v_due.lanes[i], v_due.parts[i], v_due.pending[i], 'retry', null, null, null, 'expired'));
         exception
           when others then
             v_messages[i] := 0;

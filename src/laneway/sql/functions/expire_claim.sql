@@ -7,8 +7,8 @@ declare
   v_claim record;
   v_count int := 0;
 begin
-  for v_claim in select c.part, c.pending from laneway.claim c where c.token = p_token and (c.until <= clock_timestamp()) is true loop
-    v_count := v_count + (select count(*) from laneway.give_back(p_token, v_claim.part, v_claim.pending, 'retry', null, null, null, 'expired'));
+  for v_claim in select c.lane_id, c.part, c.pending from laneway.claim c where c.token = p_token and (c.until <= clock_timestamp()) is true loop
+    v_count := v_count + (select count(*) from laneway.give_back(p_token, v_claim.lane_id, v_claim.part, v_claim.pending, 'retry', null, null, null, 'expired'));
   end loop;
   return v_count;
 end $$;

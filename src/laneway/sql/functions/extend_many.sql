@@ -36,12 +36,12 @@ begin
     loop
       until := v_now + v_item.lease;
       if v_item.seq is null or v_claim.pending = int8multirange(int8range(v_item.seq, v_item.seq, '[]')) then
-        update laneway.claim set until = v_now + v_item.lease where token = v_claim.token and part = v_claim.part;
+        update laneway.claim set until = v_now + v_item.lease where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
       else
-        update laneway.claim set pending = pending - int8multirange(int8range(v_item.seq, v_item.seq, '[]')) where token = v_claim.token and part = v_claim.part;
+        update laneway.claim set pending = pending - int8multirange(int8range(v_item.seq, v_item.seq, '[]')) where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
         loop
           v_claim.part := nextval('laneway.claim_part');
-          exit when not exists (select from laneway.claim c where c.token = v_claim.token and c.part = v_claim.part);
+          exit when not exists (select from laneway.claim c where c.token = v_claim.token and c.lane_id = v_claim.lane_id and c.part = v_claim.part);
         end loop;
         v_claim.pending := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
         v_claim.first_seq := v_item.seq; v_claim.last_seq := v_item.seq; v_claim.until := until;

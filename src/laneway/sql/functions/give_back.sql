@@ -11,7 +11,7 @@
 -- Answers each message's outcome, 'requeued' or 'dead'. Locks: the reader's advisory lock (ordered groups), then
 -- the claim's rows; p_action 'expired' waits for neither and leaves what is held for the next time. Errors: none.
 create or replace function laneway.give_back(
-  p_token uuid, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
+  p_token uuid, p_lane_id int, p_part smallint, p_seqs int8multirange, p_fate text, p_delay interval, p_reason text, p_dead_reason text, p_action text)
 returns table (seq bigint, outcome text)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -38,14 +38,14 @@ declare
   v_dead_reason text := case when p_action = 'expired' then 'Timeout after max attempts' when p_fate = 'dead' then nullif(p_reason, '') else coalesce(nullif(p_dead_reason, ''), nullif(p_reason, '')) end;
   v_why text;                            -- of those that died, where nobody said
 begin
-  select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part;
+  select c.* into v_claim from laneway.claim c where c.token = p_token and c.lane_id = p_lane_id and c.part = p_part;
   if not found then
     return;
   end if;
   select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 as rests into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id;
   if not found then
-    delete from laneway.claim where token = p_token and part = p_part;
+    delete from laneway.claim where token = p_token and lane_id = p_lane_id and part = p_part;
     return;
   end if;
   v_in_line := v_queue.ordered and not v_claim.aside;
@@ -75,9 +75,9 @@ begin
       v_seqs := v_claim.pending;
     end if;
   elsif p_action <> 'expired' then
-    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part for update;
+    select c.* into v_claim from laneway.claim c where c.token = p_token and c.lane_id = p_lane_id and c.part = p_part for update;
   else
-    select c.* into v_claim from laneway.claim c where c.token = p_token and c.part = p_part and (c.until <= v_now) is true for update skip locked;
+    select c.* into v_claim from laneway.claim c where c.token = p_token and c.lane_id = p_lane_id and c.part = p_part and (c.until <= v_now) is true for update skip locked;
   end if;
   if not found then
     return;
@@ -156,15 +156,15 @@ begin
       cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),
                          ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), coalesce(v_dead_reason, v_why))) e (action, seqs, reason)
       cross join lateral unnest(e.seqs * c.pending) r (range)
-     where c.token = p_token and (v_in_line or c.part = p_part);
+     where c.token = p_token and (v_in_line or (c.lane_id = p_lane_id and c.part = p_part));
   end if;
 
   if v_in_line then
     delete from laneway.claim where token = p_token and pending <@ v_hit;
     update laneway.claim set pending = pending - v_hit where token = p_token and pending && v_hit;
   elsif v_claim.pending <@ v_hit then
-    delete from laneway.claim where token = p_token and part = p_part;
+    delete from laneway.claim where token = p_token and lane_id = p_lane_id and part = p_part;
   else
-    update laneway.claim set pending = v_claim.pending - v_hit where token = p_token and part = p_part;
+    update laneway.claim set pending = v_claim.pending - v_hit where token = p_token and lane_id = p_lane_id and part = p_part;
   end if;
 end $$;

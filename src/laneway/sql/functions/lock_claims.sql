@@ -9,6 +9,6 @@ begin
   perform from unnest(p_lanes, p_seqs) u (lane_id, seq)
      join laneway.reader r on r.group_id = p_group_id and r.lane_id = u.lane_id
      cross join lateral laneway.claim_of(r.reader_id, u.seq) h
-     join laneway.claim c on c.token = h.token and c.part = h.part
+     join laneway.claim c on c.token = h.token and c.lane_id = h.lane_id and c.part = h.part
     order by c.lane_id, c.token, c.part for update of c;
 end $$;

@@ -60,14 +60,14 @@ begin
       end if;
     elsif p_from = 'processing' then
       v_claim := laneway.claim_of(v_reader, v_item.seq);
-      select c.* into v_claim from laneway.claim c where c.token = v_claim.token and c.part = v_claim.part and c.pending @> v_item.seq for update;
+      select c.* into v_claim from laneway.claim c where c.token = v_claim.token and c.lane_id = v_claim.lane_id and c.part = v_claim.part and c.pending @> v_item.seq for update;
       continue when not found;
       v_attempt := v_claim.attempt;
       if v_queue.ordered and not v_claim.aside then
         v_attempt := least(coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1, 32767);
       end if;
       if p_to = 'queued' then
-        perform laneway.give_back(v_claim.token, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
+        perform laneway.give_back(v_claim.token, v_claim.lane_id, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
         if not v_queue.ordered or v_claim.aside then
           update laneway.parked set attempt = v_attempt where reader_id = v_reader and seq = v_item.seq;
         end if;
@@ -76,9 +76,9 @@ begin
         continue;
       end if;
       if v_claim.pending = v_one then
-        delete from laneway.claim where token = v_claim.token and part = v_claim.part;
+        delete from laneway.claim where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
       else
-        update laneway.claim set pending = pending - v_one where token = v_claim.token and part = v_claim.part;
+        update laneway.claim set pending = pending - v_one where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
       end if;
     elsif p_from = 'dead' then
       select d.reason, case when p_to = 'archived' then d.attempt else 0 end into v_error, v_attempt from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;

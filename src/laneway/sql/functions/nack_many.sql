@@ -33,7 +33,7 @@ begin
                 where k.token = v_item.token and k.pending @> v_item.seq and (k.until > v_now) is true limit 1);
     if v_part is not null then
       select g.outcome into outcome
-        from laneway.give_back(v_item.token, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case v_item.dead when true then 'dead' when false then 'again' else 'retry' end,
+        from laneway.give_back(v_item.token, v_item.lane_id, v_part, int8multirange(int8range(v_item.seq, v_item.seq, '[]')), case v_item.dead when true then 'dead' when false then 'again' else 'retry' end,
                                v_item.delay, v_item.reason, null, 'nacked') g where g.seq = v_item.seq;
       outcome := coalesce(outcome, 'lost');
     end if;

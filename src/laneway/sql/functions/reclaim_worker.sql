@@ -14,11 +14,11 @@ begin
     raise exception 'worker "%" does not exist', p_worker_id using errcode = 'LW404', hint = 'It was never registered, or it was purged.';
   end if;
   for v_claim in
-    select c.token, c.part, c.pending, g.queue_id from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id
-     where c.consumer = p_worker_id order by c.lane_id, c.token
+    select c.token, c.lane_id, c.part, c.pending, g.queue_id from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id
+     where c.consumer = p_worker_id order by c.lane_id, c.token, c.part
   loop
     v_counts := v_counts || jsonb_build_object(v_claim.queue_id::text, coalesce((v_counts ->> v_claim.queue_id::text)::int, 0) + (
-      select count(*)::int from laneway.give_back(v_claim.token, v_claim.part, v_claim.pending, case when p_release then 'release' else 'retry' end, null,
+      select count(*)::int from laneway.give_back(v_claim.token, v_claim.lane_id, v_claim.part, v_claim.pending, case when p_release then 'release' else 'retry' end, null,
         case when not p_release then v_reason end, v_reason || ', out of attempts', case when p_release then 'released' else 'nacked' end)));
   end loop;
   update laneway.worker w set state = 'stopped', asked = case when p_release or w.asked = 'stopped' then 'stopped' end, stopped_at = coalesce(w.stopped_at, clock_timestamp()) where w.worker_id = p_worker_id;

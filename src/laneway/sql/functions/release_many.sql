@@ -23,9 +23,9 @@ begin
       from unnest(p_tokens, p_lanes, p_seqs) u (token, lane_id, seq) group by u.token, u.lane_id order by u.lane_id, u.token
   loop
     v_missed := v_item.seqs;
-    for v_part in select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true and c.pending && v_item.seqs loop
+    for v_part in select c.part from laneway.claim c where c.token = v_item.token and c.lane_id = v_item.lane_id and (c.until > v_now) is true and c.pending && v_item.seqs order by c.part loop
       v_missed := v_missed - coalesce((select range_agg(int8range(g.seq, g.seq, '[]'))
-        from laneway.give_back(v_item.token, v_part, v_item.seqs, 'release', p_delay, null, null, 'released') g), '{}');
+        from laneway.give_back(v_item.token, v_item.lane_id, v_part, v_item.seqs, 'release', p_delay, null, null, 'released') g), '{}');
     end loop;
     return query select u.n::int - 1 from unnest(p_tokens, p_lanes, p_seqs) with ordinality u (token, lane_id, seq, n)
       where u.token = v_item.token and u.lane_id = v_item.lane_id and v_missed @> u.seq;

@@ -27,7 +27,7 @@ PARAMETERS = {
     "jit": "off",
     # Each statement of a function must see what the locks before it waited for.
     "default_transaction_isolation": "read committed",
-    # What nobody waits for any more ends, and its locks with it.
+    # End statements whose client disconnected, and release their locks.
     "client_connection_check_interval": "2s",
     # Calls have a time limit here, and those that may take long have none.
     "statement_timeout": "0",

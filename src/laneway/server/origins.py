@@ -142,7 +142,7 @@ def _refuse_page(which: str, origin: str) -> Forbidden:
 
 
 def _is_link(headers: Headers) -> bool:
-    """Tell whether a person went to the address, and no page shows the answer as a part of it."""
+    """Return whether the request is a top-level navigation."""
     return (
         headers.get(b"sec-fetch-mode") == b"navigate"
         and headers.get(b"sec-fetch-dest") == b"document"

@@ -101,7 +101,7 @@ async def tell_updates(
 ) -> AsyncGenerator[bytes, None]:
     """Return updates as they come, and a ping whenever none has for a while.
 
-    It ends with the key that it was begun with: who had none while none was needed, once one is.
+    It ends when its key does. A stream opened without a key ends when the first key is created.
     """
     service = call.service
     async with AsyncExitStack() as stack:

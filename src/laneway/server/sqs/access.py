@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """Who a caller says he is, until the body shows whether it was signed with that secret."""
+    """The claimed identity of a signed request, to be verified once the body is read."""
 
     identity: Identity
     signed: Signed

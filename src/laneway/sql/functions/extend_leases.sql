@@ -1,5 +1,5 @@
--- Has all that leases hold last for p_durations[i] from now. Answers for each lease its new deadline and of how many lanes
--- it holds something; null and 0 where nothing is held in time. Locks: the claims' rows, in order of lane and token. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
+-- Extend each lease to p_durations[i] from now. Return its expiry time and the number of lanes that it still covers; null and
+-- 0 if it has ended. Locks: the claims' rows, in order of lane, token and part. Errors: LW422 arrays that do not fit, a time below zero, or of more than 1000 years.
 create or replace function laneway.extend_leases(p_leases uuid[], p_durations interval[]) returns table (idx int, until timestamptz, renewed int)
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column

@@ -1,5 +1,5 @@
--- Has all that a worker has in hand of its queues stay locked for at least p_lease from now: also what it took and has not seen yet,
--- while it cannot look. Locks: the claims' rows, in order of lane and token. Errors: none.
+-- Extend the leases of all messages that a worker has in flight in its queues to at least p_lease from now, also of messages
+-- that it claimed but has not received yet. Locks: the claims' rows, in order of lane and token. Errors: none.
 create or replace function laneway.hold_for_worker(p_worker_id text, p_lease interval) returns void
 language sql set search_path = '' as $$
   with held as (

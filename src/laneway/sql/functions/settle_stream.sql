@@ -3,8 +3,8 @@
 -- 'dead'. Answers each item's outcome: 'completed', 'requeued', 'dead'; 'noop' (an ack of what the group has passed
 -- already), 'committed' (anything else of it); 'unresolved' (there is no such message), 'unleased' (nobody holds it, and no
 -- lease was named), 'lease' (the lease does not hold it in time). One item that its lease does not hold has all items of
--- that lease refused. What is refused changes nothing. In ordered groups, with a message that is given back goes what the
--- claim holds behind it, its attempt unspent. released: the lease's claim holds nothing of the lane any more.
+-- that lease refused. What is refused changes nothing. In ordered groups, nacking a message also releases the messages behind
+-- it in the claim; their attempts do not count. released: the lease's claim holds nothing of the lane any more.
 -- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action, arrays that do not fit.
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[])

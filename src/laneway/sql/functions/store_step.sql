@@ -1,6 +1,6 @@
--- Keeps a step's result, what it failed with, or a timer's due time, once: where one is kept already, that stays, but for a failure that was tried again. Answers what is kept, the
--- run's status ('superseded' for a driver who is it no more, or never was: then nothing of his is kept or told), and of a timer
--- how long it still has to go. Locks: the run's row, shared; the step's. Errors: LW404 no such run.
+-- Store a step's result, its failure, or a timer's due time, once. A stored one stays, except a failure that was retried.
+-- Return what is stored, the run's status, and how long a timer still has to run. Status 'superseded': the caller does not
+-- drive the run, and nothing is stored or returned. Locks: the run's row, shared; the step's. Errors: LW404 no such run.
 create or replace function laneway.store_step(p_run_id text, p_driver text, p_step text, p_result json default null, p_timer interval default null, p_failure json default null)
 returns table (status text, result json, remaining interval, failure json)
 language plpgsql set search_path = '' as $$

@@ -68,7 +68,11 @@ class Origins:
         origin = headers.get(b"origin")
         if origin is not None:
             if not self.allows(origin, headers, keyless=keyless):
-                raise _refuse_page(f'from a page of "{_show(origin)}"', _show(origin))
+                # A sandboxed frame or a local file sends null, which no setting can name.
+                named = (
+                    _show(origin) if b"://" in origin else "the origin of a page served over HTTP"
+                )
+                raise _refuse_page(f'from a page of "{_show(origin)}"', named)
         elif keyless:
             site = headers.get(b"sec-fetch-site")
             if site is not None:
@@ -130,14 +134,14 @@ def _refuse_host(host: bytes) -> Forbidden:
     return Forbidden(
         f'request for host "{name}" refused: without keys this server answers only to localhost, IP '
         f'addresses and the names in ALLOWED_HOSTS. Add "{name}" to ALLOWED_HOSTS, or create a key '
-        "with: laneway key create"
+        "with: laneway key create --role admin"
     )
 
 
 def _refuse_page(which: str, origin: str) -> Forbidden:
     return Forbidden(
         f"request {which} refused: it is not in ALLOWED_ORIGINS. Add {origin} to ALLOWED_ORIGINS, "
-        "or, where no key is asked for, create one with: laneway key create"
+        "or, where no key is required, create one with: laneway key create --role admin"
     )
 
 

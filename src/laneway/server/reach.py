@@ -99,5 +99,5 @@ def require_queues(identity: Identity, queues: Sequence[str]) -> None:
 def _refuse(identity: Identity, why: str) -> Forbidden:
     return Forbidden(
         f'the key "{identity.name}" is limited to queues like "{identity.pattern}": {why}. '
-        "Use a key for these queues: laneway key create"
+        "Use a key for these queues: laneway key create --role ROLE --queue PATTERN"
     )

@@ -83,10 +83,10 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# What a key of the role `write` may change of a queue that is there: consumers may choose a pop's lease
-# themselves, and the priority only says which queue goes first. Every other option can remove messages
-# that others pushed, or hide them: those take `admin`.
-HARMLESS = frozenset({"leaseTime", "priority"})
+# What a key with the role `write` may change of an existing queue: the priority only says which queue goes
+# first. Every other option can remove messages that others pushed, hide them, or spend their attempts (a lease
+# too short for any consumer does): those take `admin`.
+HARMLESS = frozenset({"priority"})
 
 
 def read_stored(queue: Queue) -> Stored:

@@ -30,9 +30,12 @@ _EARLY = 2 / 3
 
 # What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
 PREFIX = "lw"
+_MARK = f"{PREFIX}_".encode()
 
 # A signed token is three parts with dots between; a key has none.
 TOKEN_DOTS = 2
+# Seconds between two looks for a key that is not known: it may be new, or wrong.
+_SEARCH_PAUSE = 0.5
 # The id of the server's own secret where keys are called by ids.
 OWNER = "SECRET_KEY"
 
@@ -105,6 +108,7 @@ class Keyring:
         self._tokens = tokens
         self._locked = self._secret is not None or tokens is not None
         self._fresh_until = float("-inf")
+        self._next_search = float("-inf")
         self._known = False
         self._loading: asyncio.Task[None] | None = None
         # Keys found good already, by what the client sent, until the next look at the database.
@@ -138,10 +142,23 @@ class Keyring:
             return self._anyone
         if not key:
             raise Unauthenticated("Missing X-API-KEY header")
-        identity = self._find(key)
+        try:
+            identity = self._find(key)
+        except Unauthenticated:
+            if not self._may_be_new(key):
+                raise
+            await self.refresh()
+            identity = self._find(key)
         if self._tokens is None or key.count(b".") != TOKEN_DOTS:
             self._accepted[key] = identity
         return identity
+
+    def _may_be_new(self, key: bytes) -> bool:
+        """Return whether to look the keys up for one that is not known, which is done seldom."""
+        if not key.startswith(_MARK) or monotonic() < self._next_search:
+            return False
+        self._next_search = monotonic() + _SEARCH_PAUSE
+        return True
 
     def _find(self, key: bytes) -> Identity:
         """Return who has the key, by what was looked up last."""

@@ -248,6 +248,18 @@ async def test_revoked_key_stops_working(locked: Locked) -> None:
     assert key_id in run_command(locked.dsn, "key", "list", "--revoked").stdout
 
 
+async def test_new_key_works_at_once(server: str) -> None:
+    async with (
+        make_database(server, "new_keys") as dsn,
+        run_laneway(dsn, "--secret-key", SECRET) as running,
+    ):
+        async with running.client(**{"X-API-KEY": SECRET}) as api:
+            assert (await api.get("/queues")).status_code == 200
+        keys = await make_keys(dsn)
+        async with running.client(**{"X-API-KEY": keys["read"]}) as api:
+            assert (await api.get("/queues")).status_code == 200
+
+
 async def test_keys_are_kept_as_hashes(locked: Locked) -> None:
     connection = await asyncpg.connect(locked.dsn)
     try:

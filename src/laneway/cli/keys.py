@@ -42,6 +42,8 @@ def create(
     from laneway.server.authentication import PREFIX, make_key
 
     chosen = _read_role(role)
+    if queue == "":
+        raise typer.BadParameter("--queue is empty: name queues, as in 'mail-*', or leave it out")
     made = make_key()
 
     async def command() -> None:

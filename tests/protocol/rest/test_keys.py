@@ -61,7 +61,7 @@ async def make_keys(dsn: str) -> dict[str, str]:
     return keys
 
 
-def run_command(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_command(dsn: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [LANEWAY, *arguments],
         env={"PATH": "/usr/bin:/bin", "DATABASE_URL": dsn, "COLUMNS": "200"},
@@ -70,7 +70,7 @@ def run_command(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done
 
 
@@ -246,6 +246,11 @@ async def test_revoked_key_stops_working(locked: Locked) -> None:
         await until(api, 401)
     assert key_id not in run_command(locked.dsn, "key", "list").stdout
     assert key_id in run_command(locked.dsn, "key", "list", "--revoked").stdout
+
+
+async def test_key_for_no_queue_is_refused(locked: Locked) -> None:
+    made = run_command(locked.dsn, "key", "create", "--role", "read", "--queue", "", code=2)
+    assert "--queue is empty" in made.stderr
 
 
 async def test_new_key_works_at_once(server: str) -> None:

@@ -274,6 +274,55 @@ async def test_stopped_worker_is_not_handed_again_what_it_had(
     assert (again.waiter, again.body, again.attempt) == (1, "1", 1)
 
 
+@pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
+async def test_stopped_worker_of_other_queues_is_handed_what_comes_again(
+    session: Session, *, ordered: bool
+) -> None:
+    jobs = await create_queue(session, "jobs")
+    other = await create_queue(session, "other", ordered=ordered)
+    await register(session, "worker")
+    await push(session, jobs, ["0"])
+    await push(session, other, ["1"])
+    await claim(session, jobs, 5, consumers=["worker"])
+    await claim(session, other, 5, consumers=["worker"])
+    reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker', true)")
+    assert [row["messages"] for row in reclaimed] == [1]
+    await session.execute(
+        "select laneway.give_back(c.token, c.part, c.pending, 'release', null, null, null, 'released')"
+        " from laneway.claim c"
+    )
+    (again,) = await claim(session, other, 5, consumers=["worker"])
+    assert again.body == "1"
+    assert await claim(session, jobs, 5, consumers=["worker"]) == []
+
+
+async def test_worker_of_two_queues_is_reclaimed_in_both(session: Session) -> None:
+    queues = [await create_queue(session, name) for name in ("one", "two")]
+    await session.execute(
+        "select laneway.register_worker('worker', 'w', 'here', 1, '{one,two}', interval '1 hour')"
+    )
+    for queue in queues:
+        await push(session, queue, ["1"])
+        await claim(session, queue, 5, consumers=["worker"])
+    assert await session.fetchval("select laneway.held_by('worker')") == 2
+    reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker')")
+    assert [row["messages"] for row in reclaimed] == [1, 1]
+    assert await session.fetchval("select laneway.held_by('worker')") == 0
+    assert await session.fetchval("select count(*) from laneway.claim") == 0
+
+
+async def test_worker_of_a_renamed_queue_is_reclaimed(session: Session) -> None:
+    queue = await create_queue(session, "jobs")
+    await register(session, "worker")
+    await push(session, queue, ["1"])
+    await claim(session, queue, 5, consumers=["worker"])
+    await session.execute("select laneway.rename_queue('jobs', 'tasks')")
+    assert await session.fetchval("select laneway.held_by('worker')") == 1
+    reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker')")
+    assert [row["messages"] for row in reclaimed] == [1]
+    assert await claim(session, queue, 5, consumers=["worker"]) == []
+
+
 async def test_worker_stopped_during_its_claim_is_not_handed_again_what_it_had(
     session: Session, connect: Connect
 ) -> None:

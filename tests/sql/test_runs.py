@@ -49,6 +49,25 @@ async def test_a_run_is_driven_only_under_the_lease_of_its_message(session: Sess
     assert (await session.fetch(STORE.replace("me/1", driver), "step", "7", None))[0][0] == "7"
 
 
+async def test_a_run_is_driven_in_a_lane_with_a_large_id(session: Session) -> None:
+    await create_queue(session)
+    await session.execute(
+        "select setval(pg_get_serial_sequence('laneway.lane', 'lane_id'), 2000000000)"
+    )
+    await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[7]')")
+    driver = await session.fetchval("select driver from laneway.workflow")
+    assert await session.fetchval("select laneway.is_driven($1)", driver)
+    [held] = await session.fetch("select id, token from laneway.pop('work', 1, '1 min')")
+    driver = f"{held['token']}/{held['id']}"
+    assert await session.fetchval("select laneway.holds_run('run', $1)", driver)
+    assert await session.fetchval("select laneway.is_driven($1)", driver)
+    # Not a lane's id at all, and no error either.
+    for lane in ("9999999999", "99999999999"):
+        forged = f"{held['token']}/1-{lane}-1"
+        assert not await session.fetchval("select laneway.holds_run('run', $1)", forged)
+        assert not await session.fetchval("select laneway.is_driven($1)", forged)
+
+
 async def test_nobody_drives_a_run_whose_message_was_not_handed_out(session: Session) -> None:
     await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -68,6 +69,25 @@ class QueueChanges(TypedDict, total=False):
     durable_claims: bool
     description: str | None
     options: Mapping[str, Any]
+
+
+def queues_in_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of the queues that a queue's options send its messages to.
+
+    Dead letters go to `dead_letter_queue`, and from there a move task without a destination sends
+    them to the queue that ends `arn`. PostgreSQL reads whatever is there as text.
+    """
+    section = options.get("sqs")
+    if not isinstance(section, Mapping):
+        return []
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name in ("dead_letter_queue", "arn")
+        if (value := section.get(name)) is not None
+    }
+    if "arn" in texts:
+        texts["arn"] = texts["arn"].rpartition(":")[2]
+    return list(texts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

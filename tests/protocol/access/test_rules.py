@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from queen import Queen
 
-from laneway.domain.messages import OutgoingMessage, Receipt
+from laneway.domain.messages import Nack, OutgoingMessage, Receipt
 from laneway.server.queen.options import DEFAULTS, HARMLESS
 from laneway.server.sqs.handles import _FORM
 from tests.protocol.access.world import OWN
@@ -266,17 +266,101 @@ async def test_worker_of_two_queues_is_no_limited_keys_own(world: World) -> None
 
 
 async def test_worker_holds_only_what_it_has_of_its_own_queues(world: World) -> None:
-    """A consumer's name is free: a worker that takes another's name holds nothing of it."""
+    """A worker registered under another consumer's name neither extends nor ends its leases."""
     target = await world.make()
+    held = await target.leased()
     consumer = f"consumer-of-{target.name}"
+    await world.broker.push(OWN, [OutgoingMessage("1", "held", 9)])
+    [own] = await world.broker.claim(OWN, consumer=consumer, partition="held")
     before = await target.look()
-    identity = [consumer, "name", "host", 1, [OWN], "PT1M"]
+    identity = [consumer, "name", "host", 1, [OWN], "PT0.001S"]
     await call(
         world, "limited-write", "POST", "/library/v1/register_worker", {"identity": identity}
     )
     body = {"worker_id": consumer, "lease": "P1000D"}
     await call(world, "limited-write", "POST", "/library/v1/hold_for_worker", body)
     assert await target.look() == before
+    workers = {each.worker_id: each for each in await world.broker.list_workers(OWN)}
+    assert workers[consumer].held == 1
+    # What maintenance does once the worker was not heard of for its timeout.
+    assert await world.broker.reclaim_worker(consumer) == 1
+    assert await target.look() == before
+    assert await world.broker.ack([own.receipt]) == [0]
+    # The worker is stopped now. Also where messages come again, its name still claims in the other queue.
+    await world.broker.nack([Nack(*held.receipt)])
+    [again] = await world.broker.claim(target.name, consumer=consumer, priority=9)
+    assert again.id == held.id
+    assert await world.broker.claim(OWN, consumer=consumer, partition="held") == []
+    [back] = await world.broker.claim(OWN, partition="held")
+    assert not await world.broker.ack([again.receipt, back.receipt])
+
+
+async def test_limited_key_registers_no_worker_without_queues(world: World) -> None:
+    worker_id = f"worker.{uuid4().hex[:8]}"
+    body = {"identity": [worker_id, "name", "host", 1, [], "PT1M"]}
+    answer = await request(world, "limited-write", "POST", "/library/v1/register_worker", body)
+    assert answer.status_code == 403
+    assert "names no queue" in answer.text
+    await call(world, "write", "POST", "/library/v1/register_worker", body)
+
+
+@pytest.mark.parametrize("option", ["dead_letter_queue", "arn"])
+async def test_options_of_a_queue_name_no_queue_of_others(world: World, option: str) -> None:
+    target = await world.make()
+    before = await target.look()
+    name = f"mine-{uuid4().hex[:8]}"
+
+    def options(queue: Any) -> dict[str, Any]:
+        return {"sqs": {option: arn(queue) if option == "arn" else queue, "most_receives": 1}}
+
+    create, update = "/library/v1/create_queue", "/library/v1/update_queue"
+    for queue in (target.name, "there-is-none"):
+        body = {"name": name, "settings": {"max_attempts": 1, "options": options(queue)}}
+        answer = await request(world, "limited-admin", "POST", create, body)
+        assert answer.status_code == 403, answer.text
+        assert queue in answer.json()["message"]
+    await call(
+        world,
+        "limited-admin",
+        "POST",
+        create,
+        {"name": name, "settings": {"max_attempts": 1, "options": options(OWN)}},
+    )
+    for queue in (target.name, "there-is-none"):
+        body = {"name": name, "changes": {"options": options(queue)}}
+        answer = await request(world, "limited-admin", "POST", update, body)
+        assert answer.status_code == 403, answer.text
+        assert queue in answer.json()["message"]
+    kept = {"name": name, "changes": {"options": options(OWN)}}
+    await call(world, "limited-admin", "POST", update, kept)
+    assert (await world.broker.get_queue(name)).settings.options == options(OWN)
+    for other in (5, [target.name], {"queue": target.name}):
+        body = {"name": name, "changes": {"options": {"sqs": {option: other}}}}
+        answer = await request(world, "limited-admin", "POST", update, body)
+        assert answer.status_code == 403, answer.text
+    for harmless in ({}, {"sqs": None}, {"sqs": {option: None}}):
+        body = {"name": name, "changes": {"options": harmless}}
+        await call(world, "limited-admin", "POST", update, body)
+    # A key of all queues names any.
+    body = {"name": name, "changes": {"options": options(target.name)}}
+    await call(world, "admin", "POST", update, body)
+    await world.broker.update_queue(name, {"options": {}})
+    assert await target.look() == before
+
+
+async def test_redrive_policy_names_no_queue_of_others(world: World) -> None:
+    target = await world.make()
+    name = f"mine-{uuid4().hex[:8]}"
+    for queue in (target.name, "there-is-none"):
+        policy = json.dumps({"deadLetterTargetArn": arn(queue), "maxReceiveCount": 1})
+        attributes = {"Attributes": {"RedrivePolicy": policy}}
+        fields = {"QueueName": name, **attributes}
+        answer = await act(world, "limited-admin", "CreateQueue", fields)
+        assert (answer.status_code, "AccessDenied" in answer.text) == (403, True), answer.text
+        fields = {"QueueUrl": OWN, **attributes}
+        answer = await act(world, "limited-admin", "SetQueueAttributes", fields)
+        assert (answer.status_code, "AccessDenied" in answer.text) == (403, True), answer.text
+    assert "sqs" not in (await world.broker.get_queue(OWN)).settings.options
 
 
 async def test_move_task_does_not_name_a_queue_of_others(world: World) -> None:

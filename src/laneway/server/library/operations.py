@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from laneway.client.wire import list_shapes
 from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
 from laneway.domain.runs import run_missing
+from laneway.domain.settings import queues_in_options
 from laneway.domain.workers import worker_missing
 from laneway.server.answers import answer_json
+from laneway.server.errors import Forbidden
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.reach import (
@@ -123,6 +125,18 @@ async def _name(call: Call[Any, Any], /) -> Sequence[str]:
 
 
 @named
+async def _new_queue(call: Call[Any, Any], /) -> Sequence[str]:
+    settings = call.body.settings
+    options = {} if settings is None else settings.options
+    return (call.body.name, *queues_in_options(options))
+
+
+@named
+async def _changed_queue(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.body.name, *queues_in_options(call.body.changes.get("options", {})))
+
+
+@named
 async def _queue_or_all(call: Call[Any, Any], /) -> Sequence[str] | None:
     return None if call.body.queue is None else (call.body.queue,)
 
@@ -149,8 +163,13 @@ async def _queues_of_new_worker(call: Call[Any, Any], /) -> Sequence[str]:
 
 
 async def _require_worker_free(call: Call[Any, Any], /) -> None:
-    """Refuse an id that a worker of other queues has: registering again would take it over."""
+    """Refuse an id that a worker of other queues has, and a worker that names no queue."""
     worker_id = call.body.identity.worker_id
+    if not call.body.identity.queues:
+        raise Forbidden(
+            f'worker "{worker_id}" names no queue, and the key "{call.identity.name}" is limited to '
+            f'queues like "{call.identity.pattern}": register the worker for one of them'
+        )
     if await _owns_worker(call, worker_id) is False:
         raise Conflict(f'worker id "{worker_id}" is taken: give the worker another id')
 
@@ -195,8 +214,8 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "extend_any": (Role.WRITE, _queue),
     "archive_held": (Role.WRITE, _queue),
     "find_result": (Role.READ, looked_up),
-    "create_queue": (Role.ADMIN, _name),
-    "update_queue": (Role.ADMIN, _name),
+    "create_queue": (Role.ADMIN, _new_queue),
+    "update_queue": (Role.ADMIN, _changed_queue),
     "delete_queue": (Role.ADMIN, _name),
     "get_queue": (Role.READ, _name),
     "list_queues": (Role.READ, every_queue),

@@ -28,7 +28,7 @@ declare
   v_seen int[] := '{}';
   v_readers int[]; v_lanes int[]; v_from bigint[]; v_upto bigint[]; v_segments int[]; v_ctids tid[]; v_until bigint[];
 begin
-  p_wants := laneway.wants_of_running(p_wants, p_consumers);
+  p_wants := laneway.wants_of_running(p_group_id, p_wants, p_consumers);
   select g.queue_id, q.lease, q.record_events into v_group
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
   v_has_parked := exists (select from laneway.parked k where k.group_id = p_group_id);
@@ -134,7 +134,7 @@ begin
     end if;
   end loop;
   -- As in claim_shared.
-  if v_served > 0 and laneway.wants_of_running(p_wants, p_consumers) <> p_wants then
+  if v_served > 0 and laneway.wants_of_running(p_group_id, p_wants, p_consumers) <> p_wants then
     raise exception 'a worker was stopped during its claim' using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
   if v_served = 0 and v_held is not null and not p_served then

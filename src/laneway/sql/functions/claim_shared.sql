@@ -34,7 +34,7 @@ declare
   v_out_readers int[] := '{}'; v_out_lanes int[] := '{}'; v_out_segments int[] := '{}'; v_out_seqs bigint[] := '{}'; v_out_attempts smallint[] := '{}'; v_out_aside boolean[] := '{}'; v_out_leases interval[] := '{}';
   v_out_errors text[] := '{}';           -- may be shorter than the others: only what was parked has one
 begin
-  p_wants := laneway.wants_of_running(p_wants, p_consumers);
+  p_wants := laneway.wants_of_running(p_group_id, p_wants, p_consumers);
   v_left := (select sum(w) from unnest(p_wants) w);
   select g.queue_id, g.lease, g.record_events into v_group from laneway.consumer_group g where g.group_id = p_group_id;
   loop
@@ -173,7 +173,7 @@ begin
   end if;
 
   -- One that was stopped since gets nothing either: what it had in hand may have come back only then.
-  if true = any (v_out_aside) and laneway.wants_of_running(p_wants, p_consumers) <> p_wants then
+  if true = any (v_out_aside) and laneway.wants_of_running(p_group_id, p_wants, p_consumers) <> p_wants then
     raise exception 'a worker was stopped during its claim' using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
 

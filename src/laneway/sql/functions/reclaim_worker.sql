@@ -1,6 +1,6 @@
--- Takes from a worker all that it has in hand, and stops it: the messages come again, the attempt spent, by the rules
+-- Takes from a worker all that it has in hand of the queues it registered for, and stops it: the messages come again, the attempt spent, by the rules
 -- of nack. p_release: as if they had not been handed out, and the worker ends; one that was only reclaimed, and not asked
--- to stop, makes itself known again if it still lives. Answers each queue's id and how many messages came back.
+-- to stop, makes itself known again if it still lives. A consumer of its name keeps what it has of other queues. Answers each queue's id and how many messages came back.
 -- Locks: as give_back, then the worker's row. Errors: LW404 the worker is not known.
 create or replace function laneway.reclaim_worker(p_worker_id text, p_release boolean default false) returns table (queue_id int, messages int)
 language plpgsql set search_path = '' as $$
@@ -14,8 +14,13 @@ begin
     raise exception 'worker "%" does not exist', p_worker_id using errcode = 'LW404', hint = 'It was never registered, or it was purged.';
   end if;
   for v_claim in
-    select c.token, c.lane_id, c.part, c.pending, g.queue_id from laneway.claim c join laneway.consumer_group g on g.group_id = c.group_id
-     where c.consumer = p_worker_id order by c.lane_id, c.token, c.part
+    select c.token, c.lane_id, c.part, c.pending, g.queue_id
+      from laneway.claim c
+      join laneway.consumer_group g on g.group_id = c.group_id
+      join laneway.queue q on q.queue_id = g.queue_id
+      join laneway.worker w on w.worker_id = p_worker_id and q.name = any (w.queues)
+     where c.consumer = p_worker_id
+     order by c.lane_id, c.token, c.part
   loop
     v_counts := v_counts || jsonb_build_object(v_claim.queue_id::text, coalesce((v_counts ->> v_claim.queue_id::text)::int, 0) + (
       select count(*)::int from laneway.give_back(v_claim.token, v_claim.lane_id, v_claim.part, v_claim.pending, case when p_release then 'release' else 'retry' end, null,

@@ -14,7 +14,8 @@ from laneway.domain.keys import ApiKey, Role
 from laneway.engine.measurements import Measurements
 from laneway.server import errors as server
 from laneway.server.answers import answer_json
-from laneway.server.authentication import Keyring, make_key, read_key
+from laneway.server.authentication import Keyring, make_key
+from laneway.server.calls import read_key
 from laneway.server.compression import takes_gzip
 from laneway.server.connections import Guard
 from laneway.server.decoding import BodyDecoder, read_issue

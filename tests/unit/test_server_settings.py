@@ -12,6 +12,7 @@ from laneway.cli.errors import FlagInvalid, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
 from laneway.cli.settings import CLIENT_SETTINGS, SETTINGS, read_settings
 from laneway.domain.dsn import HIDDEN
+from laneway.server.origins import Origins
 from laneway.server.settings import ServerSettings, is_loopback
 
 if TYPE_CHECKING:
@@ -211,6 +212,26 @@ def test_lists_are_read_as_they_are_meant(file: Path) -> None:
     made = make_server_settings(read_settings({}, variables, file))
     assert made.allowed_hosts == ("mq.example", "b")
     assert made.allowed_origins == ("https://app.example", "*")
+
+
+@pytest.mark.parametrize(
+    ("listed", "sent"),
+    [
+        ("https://a.example:443", "https://a.example"),
+        ("http://a.example:80/", "http://a.example"),
+        ("https://[::1]:443", "https://[::1]"),
+        ("https://[::443]", "https://[::443]"),
+        ("https://a.example:80", "https://a.example:80"),
+        ("http://a.example:443", "http://a.example:443"),
+        ("https://a.example:8443", "https://a.example:8443"),
+        ("https://a.example", "https://a.example"),
+    ],
+)
+def test_listed_origin_is_the_one_that_browsers_send(file: Path, listed: str, sent: str) -> None:
+    made = make_server_settings(read_settings({}, {"ALLOWED_ORIGINS": listed}, file))
+    assert made.allowed_origins == (sent,)
+    headers = {b"origin": sent.encode(), b"host": b"mq.example"}
+    assert Origins(made).allows(sent.encode(), headers, keyless=False)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ DEFAULT_FILE = Path("laneway.toml")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/\s@?#]+")
 
+# Ports that browsers leave out of an origin.
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -286,7 +289,8 @@ class Settings:
     @property
     def allowed_origins(self) -> tuple[str, ...]:
         wanted = "list origins like https://app.example.com:8443, or *"
-        return self._read_list("allowed_origins", _ORIGIN, wanted)
+        listed = self._read_list("allowed_origins", _ORIGIN, wanted)
+        return tuple(_drop_default_port(origin) for origin in listed)
 
     @property
     def server_url(self) -> str | None:
@@ -375,6 +379,16 @@ class Settings:
         if chosen.source == "environment":
             return SettingInvalid(f"the environment variable {chosen.setting.variable}", problem)
         return SettingInvalid(f"{name} in the file of settings", problem)
+
+
+def _drop_default_port(origin: str) -> str:
+    """Write an origin as browsers send it."""
+    scheme, _, place = origin.partition("://")
+    host, _, port = place.rpartition(":")
+    if host and port.isascii() and port.isdecimal():
+        number = port.lstrip("0")
+        return f"{scheme}://{host}" if number == _DEFAULT_PORTS.get(scheme) else origin
+    return origin
 
 
 def read_settings(

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.answers import Answer
-from laneway.server.authentication import read_key
-from laneway.server.calls import Call, Request
+from laneway.server.calls import Call, Request, read_key
 from laneway.server.compression import compress, takes_gzip
 from laneway.server.connections import WHOLE
 from laneway.server.errors import ClientGone, Forbidden

@@ -17,10 +17,11 @@ from laneway.server.calls import Identity
 from laneway.server.errors import Unauthenticated
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Sized
+    from collections.abc import Awaitable, Callable, Iterator, Sequence, Sized
     from datetime import timedelta
 
     from laneway.domain.keys import ApiKey
+    from laneway.server.calls import Caller
     from laneway.server.tokens import Tokens
 
 logger = logging.getLogger(__name__)
@@ -59,15 +60,6 @@ def digest_key(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
-    """Return the key a client sent, as X-API-KEY or as the bearer of a token."""
-    key = headers.get(b"x-api-key")
-    if key is None:
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        key = token.strip() if scheme.lower() == b"bearer" else None
-    return key
-
-
 class Credential(NamedTuple):
     """What a signature is made with, and who makes it."""
 
@@ -76,10 +68,9 @@ class Credential(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Who has a connection that lasts, by which key, and how it is ended."""
+    """A caller with an open connection or a waiting call; `end` ends it."""
 
-    key: bytes | None
-    identity: Identity
+    caller: Caller
     end: Callable[[], None]
 
 
@@ -143,15 +134,12 @@ class Keyring:
         if not key:
             raise Unauthenticated("Missing X-API-KEY header")
         try:
-            identity = self._find(key)
+            return self._find(key)
         except Unauthenticated:
             if not self._may_be_new(key):
                 raise
-            await self.refresh()
-            identity = self._find(key)
-        if self._tokens is None or key.count(b".") != TOKEN_DOTS:
-            self._accepted[key] = identity
-        return identity
+        await self.refresh()
+        return self._find(key)
 
     def _may_be_new(self, key: bytes) -> bool:
         """Return whether to look the keys up for one that is not known, which is done seldom."""
@@ -161,12 +149,13 @@ class Keyring:
         return True
 
     def _find(self, key: bytes) -> Identity:
-        """Return who has the key, by what was looked up last."""
+        """Return who has the key, according to the last refresh."""
         if self._tokens is not None and key.count(b".") == TOKEN_DOTS:
             return self._tokens.recall(key) or self._tokens.verify(key)
-        identity = self._verify(key)
+        identity = self._accepted.get(key) or self._verify(key)
         if identity is None:
             raise Unauthenticated("Invalid API key")
+        self._accepted[key] = identity
         return identity
 
     def find_secret(self, access_key: str) -> Credential | None:
@@ -183,11 +172,9 @@ class Keyring:
         return Credential(stored.digest.hex(), identity)
 
     @contextmanager
-    def watch(
-        self, key: bytes | None, identity: Identity, end: Callable[[], None]
-    ) -> Iterator[None]:
-        """Call `end` once the key does not mean the same any more, as seen by `follow`."""
-        watch = Watch(key, identity, end)
+    def watch(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end` when a refresh finds that the caller is not let in as before any more."""
+        watch = Watch(caller, end)
         self._watches[id(watch)] = watch
         try:
             yield
@@ -195,28 +182,42 @@ class Keyring:
             del self._watches[id(watch)]
 
     async def follow(self) -> None:
-        """Look the keys up before they are too old, and end what those that are gone have open."""
+        """Look the keys up before they are too old; each refresh ends what revoked keys have open."""
         while True:
             await asyncio.sleep(self._age * _EARLY)
             try:
                 await self.refresh()
             except LanewayError as error:
                 logger.debug("the keys could not be looked up: %s", error)
-            for watch in list(self._watches.values()):
-                if not self._is_valid(watch):
-                    watch.end()
 
-    def _is_valid(self, watch: Watch) -> bool:
+    def is_valid(self, caller: Caller) -> bool:
+        """Return whether the caller would be let in as before, according to the last refresh."""
         if not self.required:
             return True
-        if not watch.key:
+        found = self._find_again(caller)
+        if found is None:
             return False
-        try:
-            found = self._find(watch.key)
-        except Unauthenticated:
-            return False
-        known = watch.identity
+        known = caller.identity
+        if known is self._anyone:
+            # Let in before a key was required, with one that may do the same.
+            return found.role >= Role.WRITE and found.pattern is None
         return (found.name, found.role, found.pattern) == (known.name, known.role, known.pattern)
+
+    def _find_again(self, caller: Caller) -> Identity | None:
+        if caller.access_key is not None:
+            credential = self.find_secret(caller.access_key)
+            return None if credential is None else credential.identity
+        if not caller.key:
+            return None
+        try:
+            return self._find(caller.key)
+        except Unauthenticated:
+            return None
+
+    def _end_invalid(self) -> None:
+        for watch in list(self._watches.values()):
+            if not self.is_valid(watch.caller):
+                watch.end()
 
     async def refresh_if_stale(self) -> None:
         if monotonic() > self._fresh_until:
@@ -238,6 +239,8 @@ class Keyring:
         except LanewayError:
             if not self._known:
                 raise
+            # Tokens expire without the database.
+            self._end_invalid()
             return
         self._keys = {key.key_id: key for key in keys if key.revoked_at is None}
         counting: Sized = self._keys if self._insecure else keys
@@ -246,6 +249,8 @@ class Keyring:
         self._accepted.clear()
         self._known = True
         self._fresh_until = monotonic() + self._age
+        # Before any request is refused by these keys.
+        self._end_invalid()
 
     def _verify(self, key: bytes) -> Identity | None:
         """Compare in constant time, whether there is such a key or not."""

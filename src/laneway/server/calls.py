@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from laneway.server.errors import BodyTooLarge, ClientGone, ServerBusy
+from laneway.server.errors import BodyTooLarge, ClientGone, ServerBusy, Unauthenticated
 from laneway.server.operations import B, P
 from laneway.server.waits import Reason, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
     from typing import TypeVar
 
     from laneway.engine import Broker
@@ -51,6 +51,14 @@ class Identity:
         return self.pattern is None or fnmatchcase(queue, self.pattern)
 
 
+class Caller(NamedTuple):
+    """Who was let in, and by what: the key or token sent, or the id of the key that signed."""
+
+    identity: Identity
+    key: bytes | None
+    access_key: str | None = None
+
+
 # The headers that the server itself looks at.
 _WANTED = frozenset(
     {
@@ -69,6 +77,15 @@ _WANTED = frozenset(
         b"user-agent",
     }
 )
+
+
+def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """Return the key a client sent, as X-API-KEY or as the bearer of a token."""
+    key = headers.get(b"x-api-key")
+    if key is None:
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        key = token.strip() if scheme.lower() == b"bearer" else None
+    return key
 
 
 # Where a scope has its connection.
@@ -188,15 +205,24 @@ class Call(Generic[P, B]):
         """End the call without an answer: nobody is there for it."""
         raise ClientGone("the client went away")
 
-    async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
+    async def attend(
+        self, work: Coroutine[Any, Any, T], *, otherwise: T, caller: Caller | None = None
+    ) -> T:
         """Return what a long wait brings, or `otherwise` once the server stops.
 
-        When the client goes, the work is cancelled, and ClientGone is raised. Where too many wait,
-        ServerBusy is.
+        caller: of a protocol that authenticates by itself. The work is cancelled when the client
+        goes (ClientGone) and when the caller's key or token is not valid any more
+        (Unauthenticated). Where too many wait, ServerBusy is raised.
         """
         if self.is_gone():
             work.close()
             self.leave()
+        keyring = self.service.keyring
+        if caller is None:
+            caller = Caller(self.identity, read_key(self.request.headers))
+        if not keyring.is_valid(caller):
+            work.close()
+            raise _refuse_wait()
         if self.service.stopping.is_set():
             work.close()
             return otherwise
@@ -210,12 +236,12 @@ class Call(Generic[P, B]):
         self.request.connection.on_lost = wait.leave
         self.service.waits[wait] = None
         try:
-            return await work
+            with keyring.watch(caller, wait.revoke):
+                return await work
         except asyncio.CancelledError:
             if not wait.ended:
                 raise
-            if wait.reason is Reason.LEFT:
-                self.leave()
+            self._explain_end(wait)
             return otherwise
         finally:
             wait.close()
@@ -226,3 +252,17 @@ class Call(Generic[P, B]):
                 # It was let in before, and is about to be answered.
                 place.used += 1
                 self.request.room = place
+
+    def _explain_end(self, wait: Wait) -> None:
+        """Raise what a wait that ended early is answered with; nothing where the server stops."""
+        if wait.reason is Reason.LEFT:
+            self.leave()
+        if wait.reason is Reason.REVOKED:
+            raise _refuse_wait() from None
+
+
+def _refuse_wait() -> Unauthenticated:
+    return Unauthenticated(
+        "the API key or token is not valid any more: the wait ended, and nothing was claimed. "
+        "Call again with a valid one"
+    )

@@ -27,6 +27,7 @@ from laneway.server.rest import SURFACE as REST
 from laneway.server.service import Service
 from laneway.server.sqs import make_surface as make_sqs
 from laneway.server.tokens import Tokens
+from laneway.server.upkeep import run_in_background
 
 if TYPE_CHECKING:
     import socket
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from laneway.server.operations import Surface
     from laneway.server.settings import ServerSettings
     from laneway.server.sheet import Sheet
+    from laneway.server.upkeep import Job
 
 logger = logging.getLogger(__name__)
 
@@ -120,19 +122,16 @@ async def serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
-        watches = [
-            asyncio.ensure_future(guard.run()),
-            asyncio.ensure_future(service.keyring.follow()),
-            asyncio.ensure_future(_publish(service)),
-        ]
+        jobs: dict[str, Job] = {
+            "connection time limits": guard.run,
+            "API key refresh": service.keyring.follow,
+            "metrics": partial(_publish, service),
+        }
         if not has_queue:
-            watches.append(asyncio.ensure_future(_ensure_queue_later(broker, settings)))
-        _spare_collections()
-        try:
+            jobs["default queue"] = partial(_ensure_queue_later, broker, settings)
+        async with run_in_background(jobs):
+            _spare_collections()
             await server.serve(sockets=list(listeners))
-        finally:
-            for watch in watches:
-                watch.cancel()
 
 
 def _spare_collections() -> None:

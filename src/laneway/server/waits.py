@@ -1,4 +1,4 @@
-"""Long waits of requests, which end early when the client goes or the server stops."""
+"""Long waits of requests, which end early when the client goes, its key does, or the server stops."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ class Reason(Enum):
     """Why a wait ended early."""
 
     LEFT = "the client went away"
+    REVOKED = "the caller is not let in any more"
     STOPPING = "the server stops"
 
 
@@ -25,6 +26,9 @@ class Wait:
 
     def leave(self) -> None:
         self._end(Reason.LEFT)
+
+    def revoke(self) -> None:
+        self._end(Reason.REVOKED)
 
     def stop(self) -> None:
         self._end(Reason.STOPPING)

@@ -96,6 +96,36 @@ async def test_options_that_are_not_named_keep_what_was_set_over_another_protoco
         await connection.close()
 
 
+async def test_option_named_with_the_value_it_has_changes_nothing(
+    name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
+    settings = {
+        "max_attempts": 6,
+        "backoff": "5 seconds",
+        "backoff_factor": 3,
+        "backoff_limit": "2 minutes",
+        "message_ttl": "10 minutes",
+        "retention": "1 hour",
+    }
+    query = f"select {', '.join(settings)} from laneway.queue where name = $1"
+    connection = await asyncpg.connect(shared.dsn)
+    try:
+        await connection.execute("select laneway.create_queue($1, $2)", name, json.dumps(settings))
+        before = await connection.fetchrow(query, name)
+        shown = (await configure(http, name, retryDelay=5000))["options"]
+        assert await connection.fetchrow(query, name) == before
+        assert (await configure(http, name, **shown))["options"] == shown
+        assert await connection.fetchrow(query, name) == before
+        # Another value counts, and only for what it has a part in.
+        await configure(http, name, **{**shown, "retryDelay": 7000})
+        after = await connection.fetchrow(query, name)
+        second = timedelta(seconds=7)
+        changed = {"backoff": second, "backoff_factor": 1.0, "backoff_limit": second}
+        assert dict(after or {}) == {**dict(before or {}), **changed}
+    finally:
+        await connection.close()
+
+
 async def test_options_configured_at_the_same_time_all_count(
     name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:

@@ -141,16 +141,18 @@ def derive(stored: Stored) -> QueueChanges:
 
 
 def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
-    """Return the settings that the options named now have a part in, and the options to store.
+    """Return the settings that the options changed now have a part in, and the options to store.
 
-    What was set over another protocol is stored with them, as if it had been named here.
+    What was set over another protocol is stored with them, as if it had been named here. An option
+    that is named with the value it has changes no setting.
     """
     stored = read_stored(queue)
     known = {**DEFAULTS, **stored}
     shown = show_options(queue)
     elsewhere = {name: value for name, value in shown.items() if value != known[name]}
     options = {**elsewhere, **named}
-    touched = {setting for name in named for setting in _SETTINGS.get(name, ())}
+    changed = [name for name, value in named.items() if value != shown.get(name)]
+    touched = {setting for name in changed for setting in _SETTINGS.get(name, ())}
     meant = derive({**stored, **options})
     changes = {name: value for name, value in meant.items() if name in touched}
     return cast("QueueChanges", changes), options

@@ -387,16 +387,23 @@ async def _race(
         ): name
         for name in names
     }
+    waited = False
     try:
         futures: list[asyncio.Future[Any]] = [*claims, changed]
         await asyncio.wait(
             futures, timeout=left.total_seconds(), return_when=asyncio.FIRST_COMPLETED
         )
+        waited = True
     finally:
         changed.cancel()
         for claim in claims:
             claim.cancel()
         results = await asyncio.gather(*claims, return_exceptions=True)
+        if not waited:
+            # The caller is cancelled, and gets nothing of what was claimed meanwhile.
+            for result in results:
+                if isinstance(result, list) and result:
+                    await broker.release(list_receipts(result))
     won: Taken | None = None
     for name, result in zip(names, results, strict=True):
         if isinstance(result, list) and result:

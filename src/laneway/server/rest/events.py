@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.activity.updates import Change, Update, refresh
 from laneway.server.answers import Stream, encode
-from laneway.server.authentication import read_key
+from laneway.server.calls import Caller, read_key
 from laneway.server.errors import Unauthenticated
 from laneway.server.operations import Media, Operation
 from laneway.server.reach import filtered
@@ -108,7 +108,7 @@ async def tell_updates(
         show = partial(_show_to, identity)
         subscription = await stack.enter_async_context(service.activity.feed.subscribe(show))
         if identity is not None:
-            stack.enter_context(service.keyring.watch(key, identity, subscription.end))
+            stack.enter_context(service.keyring.watch(Caller(identity, key), subscription.end))
         if any(name == b"last-event-id" for name, _ in call.request.scope["headers"]):
             # It was here before and does not know what it missed.
             subscription.put(refresh(Change.ENQUEUE, None, datetime.now(UTC)))

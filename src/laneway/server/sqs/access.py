@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from laneway.server.authentication import read_key
+from laneway.server.calls import read_key
 from laneway.server.reach import Kind
 from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.errors import Fault
@@ -43,6 +43,11 @@ class Claim(NamedTuple):
 def confirm(caller: Identity | Claim, body: bytes) -> Identity:
     """Return who calls, now that all of the request is there."""
     return caller.confirm(body) if isinstance(caller, Claim) else caller
+
+
+def find_access_key(caller: Identity | Claim) -> str | None:
+    """Return the id of the key that the request is signed with."""
+    return caller.signed.access_key if isinstance(caller, Claim) else None
 
 
 async def identify(call: Call[Any, Any]) -> Identity | Claim:

@@ -34,7 +34,7 @@ async def claim(
     want = min(want, room)
     if not room:
         if wait or is_fifo(queue):
-            await exchange.call.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
+            await exchange.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
         raise Fault(
             "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
@@ -68,7 +68,7 @@ async def _claim_good(
             work = exchange.broker.claim(
                 queue.name, want, wait=timedelta(seconds=left), lease=lease
             )
-            claimed = await exchange.call.attend(work, otherwise=[])
+            claimed = await exchange.attend(work, otherwise=[])
         else:
             claimed = await _claim_shares(exchange, queue, want - len(good), share, lease)
         if not claimed:

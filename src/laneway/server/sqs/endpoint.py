@@ -9,7 +9,13 @@ import msgspec
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.errors import ClientGone
-from laneway.server.sqs.access import confirm, identify, require_reach, require_role
+from laneway.server.sqs.access import (
+    confirm,
+    find_access_key,
+    identify,
+    require_reach,
+    require_role,
+)
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.attempts import Attempts
 from laneway.server.sqs.errors import to_fault
@@ -55,7 +61,7 @@ class Endpoint:
             action, request = self._json.read(target, body)
             require_role(identity, action)
             credential = call.request.headers.get(b"authorization")
-            exchange = self._meet(call, identity, credential)
+            exchange = self._meet(call, identity, find_access_key(caller), credential)
             require_reach(exchange, action, request)
             return self._json.write(await action.run(exchange, request), request_id)
         except LanewayError as error:
@@ -72,7 +78,8 @@ class Endpoint:
             identity = confirm(caller, body)
             action, request = self._query.read(form)
             require_role(identity, action)
-            exchange = self._meet(call, identity, _find_credential(call, form))
+            credential = _find_credential(call, form)
+            exchange = self._meet(call, identity, find_access_key(caller), credential)
             require_reach(exchange, action, request)
             return self._query.write(action, await action.run(exchange, request), request_id)
         except LanewayError as error:
@@ -83,12 +90,17 @@ class Endpoint:
             return self._query.explain(to_fault(InternalError(type(error).__name__)), request_id)
 
     def _meet(
-        self, call: Call[Any, None], identity: Identity, credential: bytes | None
+        self,
+        call: Call[Any, None],
+        identity: Identity,
+        access_key: str | None,
+        credential: bytes | None,
     ) -> Exchange:
         path = "" if call.parameters is None else call.parameters.queue
         return Exchange(
             call,
             identity=identity,
+            access_key=access_key,
             path=path,
             credential=credential,
             attempts=self._attempts,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from laneway.server.calls import Caller, read_key
 from laneway.server.sqs.addresses import read_origin, read_url, write_arn, write_url
 from laneway.server.sqs.errors import Fault, missing
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import TypeVar
+
     from laneway.domain.queues import Queue
     from laneway.engine import Broker
     from laneway.server.calls import Call, Identity
@@ -16,20 +20,33 @@ if TYPE_CHECKING:
     from laneway.server.sqs.attempts import Attempts
     from laneway.server.sqs.wire import Addressed
 
+    T = TypeVar("T")
+
 
 class Exchange:
     """credential: the header or query parameter that names the caller's key, region and account.
 
+    access_key: the id of the key that the request is signed with, None where it carries the key.
     path: the queue's name in the path, decoded.
     """
 
-    __slots__ = ("_origin", "attempts", "broker", "call", "credential", "identity", "path")
+    __slots__ = (
+        "_access_key",
+        "_origin",
+        "attempts",
+        "broker",
+        "call",
+        "credential",
+        "identity",
+        "path",
+    )
 
     def __init__(
         self,
         call: Call[Any, Any],
         *,
         identity: Identity,
+        access_key: str | None,
         path: str,
         credential: bytes | None,
         attempts: Attempts,
@@ -40,6 +57,7 @@ class Exchange:
         self.credential = credential
         self.attempts = attempts
         self.broker: Broker = call.service.broker
+        self._access_key = access_key
         self._origin: Origin | None = None
 
     @property
@@ -75,6 +93,11 @@ class Exchange:
     async def get_queue(self, request: Addressed) -> Queue:
         """Return the queue meant as it is now."""
         return await self.broker.get_queue(self.name_queue(request))
+
+    async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
+        """Return what a long wait brings, as a call's `attend` does."""
+        caller = Caller(self.identity, read_key(self.call.request.headers), self._access_key)
+        return await self.call.attend(work, otherwise=otherwise, caller=caller)
 
     def require_queue(self, name: str) -> None:
         """Refuse a key that is limited to other queues."""

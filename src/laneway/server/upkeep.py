@@ -1,0 +1,50 @@
+"""Background tasks that run as long as their owner does, whatever goes wrong in them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+Job: TypeAlias = "Callable[[], Awaitable[None]]"
+
+logger = logging.getLogger(__name__)
+
+RESTART_PAUSE = timedelta(seconds=1)
+
+
+@asynccontextmanager
+async def run_in_background(
+    jobs: Mapping[str, Job], *, pause: timedelta = RESTART_PAUSE
+) -> AsyncIterator[None]:
+    """Run the jobs, by their names, until the block ends, and then cancel them.
+
+    An error that a job raises is logged, and the job starts again after the pause.
+    """
+    tasks = [
+        asyncio.create_task(_keep_running(name, job, pause), name=name)
+        for name, job in jobs.items()
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _keep_running(name: str, job: Job, pause: timedelta) -> None:
+    seconds = pause.total_seconds()
+    while True:
+        try:
+            await job()
+        except Exception:
+            logger.exception("background task failed: %s. It restarts in %g s", name, seconds)
+            await asyncio.sleep(seconds)
+        else:
+            return

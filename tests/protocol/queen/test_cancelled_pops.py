@@ -1,0 +1,53 @@
+"""A pop that is cancelled just after one of its claims was answered keeps nothing leased."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from laneway.domain.messages import OutgoingMessage
+from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
+from laneway.engine import Broker
+from laneway.server.queen.popping import PopAny, _race
+
+QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
+LONG = timedelta(minutes=5)
+
+
+async def test_pop_of_many_queues_releases_what_it_had_when_cancelled(database: str) -> None:
+    names = ("one", "other")
+    async with Broker(database, QUIET) as broker, asyncio.timeout(60):
+        for name in names:
+            await broker.create_queue(name, QueueSettings(ordered=True))
+        before = asyncio.all_tasks()
+        pop = asyncio.ensure_future(
+            _race(
+                broker,
+                names,
+                wanted=PopAny(wait=True, consumer_group="readers"),
+                left=LONG,
+                start="all",
+                changed=asyncio.get_running_loop().create_future(),
+            )
+        )
+        await asyncio.sleep(0)
+        claims = asyncio.all_tasks() - before - {pop}
+        assert len(claims) == len(names)
+        answered: list[object] = []
+
+        def cancel_pop(claim: asyncio.Task[object]) -> None:
+            if not answered:
+                answered.append(claim.result())
+                pop.cancel()
+
+        for claim in claims:
+            # Called after the pop's own: its wait is over, and it has not run yet.
+            claim.add_done_callback(cancel_pop)
+        await broker.push("one", [OutgoingMessage('"x"')])
+        with pytest.raises(asyncio.CancelledError):
+            await pop
+        assert answered[0]
+        [delivery] = await broker.claim("one", group="readers")
+        assert delivery.attempt == 1

@@ -288,7 +288,7 @@ async def test_stopped_worker_of_other_queues_is_handed_what_comes_again(
     reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker', true)")
     assert [row["messages"] for row in reclaimed] == [1]
     await session.execute(
-        "select laneway.give_back(c.token, c.part, c.pending, 'release', null, null, null, 'released')"
+        "select laneway.give_back(c.token, c.lane_id, c.part, c.pending, 'release', null, null, null, 'released')"
         " from laneway.claim c"
     )
     (again,) = await claim(session, other, 5, consumers=["worker"])

@@ -106,9 +106,11 @@ async def _start(orders: Orders) -> asyncio.subprocess.Process:
         start_new_session=True,
     )
     assert process.stdin is not None  # noqa: S101 - asked for a pipe above
-    with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(msgspec.json.encode(orders) + b"\n")
-        await process.stdin.drain()
+    # It may be dead already: then the pipe is closed, and whoever watches it starts another.
+    if not process.stdin.is_closing():
+        with suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
+            await process.stdin.drain()
     return process
 
 

@@ -35,7 +35,7 @@ _MARK = f"{PREFIX}_".encode()
 
 # A signed token is three parts with dots between; a key has none.
 TOKEN_DOTS = 2
-# Seconds between two looks for a key that is not known: it may be new, or wrong.
+# Seconds between two searches for an unknown key, which may be new or wrong.
 _SEARCH_PAUSE = 0.5
 # The id of the server's own secret where keys are called by ids.
 OWNER = "SECRET_KEY"
@@ -142,7 +142,7 @@ class Keyring:
         return self._find(key)
 
     def _may_be_new(self, key: bytes) -> bool:
-        """Return whether to look the keys up for one that is not known, which is done seldom."""
+        """Return whether to read the keys again for an unknown one, at most twice a second."""
         if not key.startswith(_MARK) or monotonic() < self._next_search:
             return False
         self._next_search = monotonic() + _SEARCH_PAUSE

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,26 @@ DOCUMENT = Path("docs/functions.md")
 _OPENING = """\
 # SQL functions and views
 
-All that changes state, one file each under `src/laneway/sql/`. Made from the files' own headers by
-`make docs`; edit those.
+Every change of state goes through these functions. `make docs` writes this page from the headers of
+the files in `src/laneway/sql/`; edit those. Call only the functions under "api" from your own
+code: the others serve the broker and change without notice.
 """
+
+_SUBJECTS = {
+    "api": "What your own code may call. [sql.md](sql.md) shows how.",
+    "activity": "Events, message histories, anomalies and what consumers did.",
+    "claim": "Deliver messages to consumers.",
+    "groups": "Consumer groups, their readers and positions.",
+    "lake": "What Spark reads from the log and stages for it.",
+    "push": "Append messages to the log.",
+    "queues": "Queues, counts, lists of messages and changes to single messages.",
+    "retention": "Segments of the log, and removing what is no longer needed.",
+    "settle": "Ack, nack, release, extend and expire leases; dead letters.",
+    "sqs": "Move tasks and receive attempts of the SQS endpoint.",
+    "streams": "Transactions, positions and traces of streams.",
+    "workers": "Registered workers and their heartbeats.",
+    "workflows": "Runs, steps and schedules.",
+}
 
 _SIGNATURE = re.compile(
     r"create or replace function laneway\.(\w+)\s*\((.*?)\)\s*(?=returns|language)"
@@ -35,11 +53,12 @@ def render() -> str:
     package = load_package()
     parts = [_OPENING, "## Views\n"]
     parts += [f"### `laneway.{view.name}`\n\n{_header(view)}\n" for view in package.views]
-    parts.append("## Functions\n")
-    parts += [
-        f"### `laneway.{function.name}`\n\n```sql\n{_signature(function)}\n```\n\n{_header(function)}\n"
-        for function in package.functions
-    ]
+    for subject, functions in groupby(package.functions, key=lambda function: function.folder):
+        parts.append(f"## Functions: {subject}\n\n{_SUBJECTS[subject]}\n")
+        parts += [
+            f"### `laneway.{function.name}`\n\n```sql\n{_signature(function)}\n```\n\n{_header(function)}\n"
+            for function in functions
+        ]
     return "\n".join(parts)
 
 

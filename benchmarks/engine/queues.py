@@ -60,7 +60,7 @@ class Queue:
     async def claim(self, wants: Sequence[int], *, shared: bool = False) -> list[asyncpg.Record]:
         """Return a row for every claim; shared: one may be of several waiters, as the pumps ask."""
         return await self.connection.fetch(
-            "select * from laneway.claim_runs($1, $2, p_alone => true, p_shared => $3)",
+            "select * from laneway.claim_spans($1, $2, p_alone => true, p_shared => $3)",
             self.group_id,
             wants,
             shared,

@@ -44,7 +44,8 @@ class BenchQueue:
     async def count(self) -> int:
         """Return how many messages are unsettled: pushing adds to them, only acks take from them."""
         found = await self.connection.fetchval(
-            "select queued + processing + dead from laneway.counts(array[$1::int])", self.group_id
+            "select queued + processing + dead from laneway.count_by_state(array[$1::int])",
+            self.group_id,
         )
         return int(found)
 

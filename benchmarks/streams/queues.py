@@ -55,7 +55,7 @@ class BenchStream:
     async def count_left(self) -> int:
         """Return what the groups named have not settled, summed up."""
         found = await self.connection.fetchval(
-            "select coalesce(sum(c.queued + c.processing + c.dead), 0) from laneway.counts(array("
+            "select coalesce(sum(c.queued + c.processing + c.dead), 0) from laneway.count_by_state(array("
             "select group_id from laneway.consumer_group where queue_id = $1 and name <> 'default')) c",
             self.queue_id,
         )

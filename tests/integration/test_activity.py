@@ -282,7 +282,7 @@ async def test_activity_past_retention_is_neither_shown_nor_kept(broker: Broker)
     await broker.push("jobs", [LARGE])
     await broker.claim("jobs", consumer="worker")
     await Recorder(broker, EAGER, make_registry()).look(place)
-    await broker.keep_events(timedelta(0))
+    await broker.set_event_retention(timedelta(0))
     assert await broker.list_activity(EVERYTHING) == ([], 0)
     assert await broker.list_anomalies(AnomalyFilter()) == []
     # What was large and who took it, and that it was taken at once if it was.

@@ -110,7 +110,7 @@ async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_miss
         Broker(database, DEAF) as pusher,
         other.transaction(),
     ):
-        assert await other.fetchval("select laneway.carry_notice(':0')")
+        assert await other.fetchval("select laneway.notify_at_commit(':0')")
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await waiting == ["1"]
 

@@ -13,7 +13,7 @@ from laneway.domain.errors import Overloaded, QueueNotFound
 from laneway.domain.messages import Nack, Outcome, OutgoingMessage
 from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
-from laneway.engine.procedures.delivery import claim_runs
+from laneway.engine.procedures.delivery import claim_spans
 from laneway.engine.pumps.line import FIRST_REACH
 from tests.integration.conftest import QUIET
 
@@ -139,9 +139,9 @@ async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
 
     async def count_and_claim(*arguments: Any, wants: Sequence[int], **named: Any) -> Any:
         asked.append(len(wants))
-        return await claim_runs(*arguments, wants=wants, **named)
+        return await claim_spans(*arguments, wants=wants, **named)
 
-    monkeypatch.setattr("laneway.engine.pumps.claim.claim_runs", count_and_claim)
+    monkeypatch.setattr("laneway.engine.pumps.claim.claim_spans", count_and_claim)
     async with Broker(database, DEAF) as broker:
         await broker.create_queue("jobs")
         sleepers = [await start_waiting(broker) for _ in range(100)]

@@ -325,7 +325,7 @@ async def test_segments_come_and_go_without_a_difference(connect: Connect) -> No
     await connection.execute("""select laneway.create_queue('any', '{"kind": "unlogged"}')""")
     for _ in range(3):
         await connection.execute("select laneway.rotate(true)")
-    await connection.execute("select laneway.drop_partition('message', 2)")
+    await connection.execute("select laneway.drop_log_partition('message', 2)")
     for style in ("sql_standard", "iso_8601"):
         await connection.execute(f"set intervalstyle = {style}")
         assert await verify(connection) == []
@@ -350,7 +350,7 @@ async def test_setting_of_a_function_changed_by_hand_is_restored(
     await install(connection)
     await connection.execute("alter function laneway.ack_many reset all")
     await connection.execute("alter function laneway.expire set enable_seqscan = on")
-    await connection.execute("alter function laneway.size_of set work_mem = '1GB'")
+    await connection.execute("alter function laneway.count_seqs set work_mem = '1GB'")
     changed = ("function ack_many", "function expire", "function size_of")
     assert tuple(problem.subject for problem in await verify(connection)) == changed
     assert (await install(connection)).applied == changed

@@ -12,7 +12,7 @@ from laneway.cli.database import open_connection
 from laneway.domain.errors import AccessDenied, InvalidRequest, Misconfigured, Unavailable
 from laneway.domain.keys import Role
 from laneway.domain.settings import ConnectionSettings
-from laneway.engine.procedures.keys import create_key
+from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
 from tests.library.conftest import QUIET
 from tests.library.workers import QUICK, running
@@ -41,7 +41,7 @@ async def test_key_limited_to_queues(database: str) -> None:
     async with laneway.connect(database, settings=QUIET) as lane:
         await lane.admin.create_queue(queue)
     async with open_connection(database, ConnectionSettings()) as connection:
-        await create_key(
+        await create_api_key(
             connection,
             key_id=key.key_id,
             name="limited",

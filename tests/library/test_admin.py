@@ -307,7 +307,7 @@ async def test_unknown_group_is_named(lane: Connection, queue: str) -> None:
 
 async def test_registered_worker_is_seen(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
-    order = await lane.backend.beat_worker(worker_id, handled=5, failed=2)
+    order = await lane.backend.record_heartbeat(worker_id, handled=5, failed=2)
     assert order == (WorkerState.POLLING, None)
     (worker,) = await lane.admin.list_workers(queue)
     assert (worker.worker_id, worker.name, worker.host, worker.pid) == (
@@ -344,7 +344,7 @@ async def test_unknown_worker_is_named(lane: Connection) -> None:
     with pytest.raises(WorkerNotFound):
         await lane.admin.reclaim("nobody")
     with pytest.raises(WorkerNotFound):
-        await lane.backend.beat_worker("nobody", handled=0, failed=0)
+        await lane.backend.record_heartbeat("nobody", handled=0, failed=0)
 
 
 async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
@@ -355,7 +355,7 @@ async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
     for consumer, seconds in ((worker_id, 60), (worker_id, 900), ("another", 60)):
         await lane.backend.claim(queue, lease=timedelta(seconds=seconds), consumer=consumer)
     before = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
-    await lane.backend.hold_for_worker(worker_id, lease=timedelta(seconds=300))
+    await lane.backend.extend_leases_of_worker(worker_id, lease=timedelta(seconds=300))
     after = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
     assert [body for body in before if before[body] != after[body]] == ["0"]
 
@@ -367,7 +367,7 @@ async def test_states_follow_one_another(lane: Connection, queue: str) -> None:
     assert await admin.resume_worker(worker_id) is WorkerState.READY
     await backend.step_worker(worker_id, WorkerState.POLLING)
     assert await admin.suspend_worker(worker_id) is WorkerState.INTERRUPTED
-    order = await backend.beat_worker(worker_id, handled=0, failed=0)
+    order = await backend.record_heartbeat(worker_id, handled=0, failed=0)
     assert order == (WorkerState.INTERRUPTED, WorkerState.SUSPENDED)
     await backend.step_worker(worker_id, WorkerState.SUSPENDED)
     assert await admin.shutdown_worker(worker_id) is WorkerState.STOPPED

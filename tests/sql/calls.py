@@ -408,7 +408,7 @@ async def count(session: Session, group: Queue | int) -> Counts:
 
 async def count_by_subtraction(session: Session, group: Queue | int) -> Counts:
     row = await session.fetchrow(
-        "select * from laneway.counts(array[$1::int])",
+        "select * from laneway.count_by_state(array[$1::int])",
         group if isinstance(group, int) else group.group_id,
     )
     assert row is not None
@@ -416,7 +416,7 @@ async def count_by_subtraction(session: Session, group: Queue | int) -> Counts:
 
 
 async def find_orphans(session: Session) -> dict[str, int]:
-    rows = await session.fetch("select * from laneway.orphans()")
+    rows = await session.fetch("select * from laneway.find_orphans()")
     return {row["table_name"]: row["rows"] for row in rows}
 
 

@@ -288,7 +288,7 @@ async def test_stopped_worker_of_other_queues_is_handed_what_comes_again(
     reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker', true)")
     assert [row["messages"] for row in reclaimed] == [1]
     await session.execute(
-        "select laneway.give_back(c.token, c.lane_id, c.part, c.pending, 'release', null, null, null, 'released')"
+        "select laneway.return_messages(c.token, c.lane_id, c.part, c.pending, 'release', null, null, null, 'released')"
         " from laneway.claim c"
     )
     (again,) = await claim(session, other, 5, consumers=["worker"])
@@ -304,10 +304,10 @@ async def test_worker_of_two_queues_is_reclaimed_in_both(session: Session) -> No
     for queue in queues:
         await push(session, queue, ["1"])
         await claim(session, queue, 5, consumers=["worker"])
-    assert await session.fetchval("select laneway.held_by('worker')") == 2
+    assert await session.fetchval("select laneway.count_in_flight_of_worker('worker')") == 2
     reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker')")
     assert [row["messages"] for row in reclaimed] == [1, 1]
-    assert await session.fetchval("select laneway.held_by('worker')") == 0
+    assert await session.fetchval("select laneway.count_in_flight_of_worker('worker')") == 0
     assert await session.fetchval("select count(*) from laneway.claim") == 0
 
 
@@ -317,7 +317,7 @@ async def test_worker_of_a_renamed_queue_is_reclaimed(session: Session) -> None:
     await push(session, queue, ["1"])
     await claim(session, queue, 5, consumers=["worker"])
     await session.execute("select laneway.rename_queue('jobs', 'tasks')")
-    assert await session.fetchval("select laneway.held_by('worker')") == 1
+    assert await session.fetchval("select laneway.count_in_flight_of_worker('worker')") == 1
     reclaimed = await session.fetch("select * from laneway.reclaim_worker('worker')")
     assert [row["messages"] for row in reclaimed] == [1]
     assert await claim(session, queue, 5, consumers=["worker"]) == []

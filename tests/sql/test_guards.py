@@ -42,7 +42,7 @@ async def test_wants_that_cannot_be_are_refused(
 ) -> None:
     await push(session, queue, [str(n) for n in range(20)])
     with pytest.raises(asyncpg.PostgresError) as error:
-        await session.fetch("select * from laneway.claim_runs($1, $2)", queue.group_id, wants)
+        await session.fetch("select * from laneway.claim_spans($1, $2)", queue.group_id, wants)
     assert sqlstate(error.value) == "LW422"
     assert (await count(session, queue)).queued == 20
 

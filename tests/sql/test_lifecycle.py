@@ -444,7 +444,9 @@ class Lifecycle(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         groups = {queue.group_id: self.models[which] for which, queue in self.queues.items()}
-        rows = self.run(self.session.fetch("select * from laneway.counts($1)", list(groups)))
+        rows = self.run(
+            self.session.fetch("select * from laneway.count_by_state($1)", list(groups))
+        )
         assert len(rows) == len(groups)
         for row in rows:
             counted = {state: row[state] for state in STATES if row[state] != 0}

@@ -45,7 +45,7 @@ async def count_calls(session: Session, statement: str, group_id: int) -> tuple[
         await session.fetch(statement, group_id)
         calls = await session.fetch(
             "select coalesce(pg_stat_get_xact_function_calls(f::regproc), 0) "
-            "from unnest(array['laneway.last_ack', 'laneway.history']) f"
+            "from unnest(array['laneway.last_ack', 'laneway.message_history']) f"
         )
     return tuple(row[0] for row in calls)
 
@@ -172,7 +172,7 @@ async def test_holders_are_asked_for_of_no_parked_message(session: Session) -> N
             "select seq from laneway.list_messages(array[$1::int], 'acknowledged')", queue.group_id
         )
         calls = await session.fetchval(
-            "select pg_stat_get_xact_function_calls('laneway.claim_of'::regproc)"
+            "select pg_stat_get_xact_function_calls('laneway.find_claim'::regproc)"
         )
     assert [row["seq"] for row in listed] == [each.seq for each in reversed(got[:5])]
     assert calls == len(listed)

@@ -329,7 +329,7 @@ async def test_idle_lane_wakes_when_its_messages_come_back(session: Session, que
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
     await session.execute(
-        "select laneway.rest_reader(r.reader_id, r.lane_id) from laneway.reader r"
+        "select laneway.mark_reader_idle(r.reader_id, r.lane_id) from laneway.reader r"
     )
     assert await nack(session, got) == ["requeued"]
     assert bodies(await claim(session, queue, 1)) == ["1"]
@@ -541,6 +541,8 @@ async def test_events_tell_each_message_s_own_attempt(session: Session, queue: Q
         ],
     }.items():
         history = await session.fetch(
-            "select action, attempt, reason from laneway.history($1, $2)", got[0].lane_id, seq
+            "select action, attempt, reason from laneway.message_history($1, $2)",
+            got[0].lane_id,
+            seq,
         )
         assert [tuple(row) for row in history if row["action"] != "pushed"] == told

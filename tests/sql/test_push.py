@@ -239,7 +239,7 @@ async def test_key_may_be_used_again_after_its_window(session: Session, queue: Q
     (again,) = await push(session, queue, ["2"], keys=["k"])
     assert not again.duplicate
     await session.execute("update laneway.dedup_key set expires_at = clock_timestamp()")
-    assert await session.fetchval("select laneway.sweep_dedup()") == 1
+    assert await session.fetchval("select laneway.sweep_dedup_keys()") == 1
     assert not (await push(session, queue, ["3"], keys=["k"]))[0].duplicate
 
 

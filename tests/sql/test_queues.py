@@ -269,7 +269,7 @@ async def test_queue_with_messages_is_deleted_by_force_only(session: Session) ->
 async def test_queue_of_an_unfinished_run_is_deleted_by_force_only(session: Session) -> None:
     queue = await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
-    await session.execute("select laneway.change_workflow('run', '{running}', 'paused')")
+    await session.execute("select laneway.change_workflow_status('run', '{running}', 'paused')")
     await ack(session, await claim(session, queue, 1))
     with pytest.raises(asyncpg.PostgresError, match="unfinished runs") as caught:
         await session.execute("select laneway.delete_queue('work')")
@@ -316,12 +316,12 @@ async def test_deleted_queue_leaves_nothing_behind(session: Session) -> None:
 async def test_expired_keys_are_swept(session: Session) -> None:
     queue = await create_queue(session)
     await push(session, queue, ["1", "2", "3"], keys=["a", "b", "c"])
-    assert await session.fetchval("select laneway.sweep_dedup()") == 0
+    assert await session.fetchval("select laneway.sweep_dedup_keys()") == 0
     await session.execute(
         "update laneway.dedup_key set expires_at = clock_timestamp() where key <> 'b'"
     )
-    assert await session.fetchval("select laneway.sweep_dedup(1)") == 1
-    assert await session.fetchval("select laneway.sweep_dedup()") == 1
+    assert await session.fetchval("select laneway.sweep_dedup_keys(1)") == 1
+    assert await session.fetchval("select laneway.sweep_dedup_keys()") == 1
     assert await session.fetchval("select key from laneway.dedup_key") == "b"
 
 
@@ -330,7 +330,7 @@ async def test_sweep_of_keys_goes_on_where_it_stopped_and_begins_again(session: 
     await push(session, queue, ["1"] * 2000, keys=[str(n) for n in range(2000)])
     await session.execute("update laneway.queue set dedup_window = '1 microsecond'")
     await push(session, queue, ["1"] * 500, keys=[f"short {n}" for n in range(500)])
-    sweep = "select laneway.sweep_dedup($1)"
+    sweep = "select laneway.sweep_dedup_keys($1)"
     assert [await session.fetchval(sweep, 300) for _ in range(3)] == [300, 200, 0]
     # What lies before the place it came to is found too.
     await session.execute(

@@ -510,14 +510,14 @@ async def test_push_that_waited_for_the_deletion_of_its_queue_is_told(
     assert await find_orphans(session) == {}
 
 
-RESUME = "select laneway.change_workflow('run', '{paused,failed}', 'running')"
+RESUME = "select laneway.change_workflow_status('run', '{paused,failed}', 'running')"
 
 
 @pytest.fixture
 async def paused(session: Session, queue: Queue) -> None:
     """Have a run that goes on with another message."""
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
-    await session.execute("select laneway.change_workflow('run', '{running}', 'paused')")
+    await session.execute("select laneway.change_workflow_status('run', '{running}', 'paused')")
     await ack(session, await claim(session, queue, 1))
 
 

@@ -43,7 +43,7 @@ async def redrive(
     session: Session, queue: Queue | None = None, limit: int = 1000
 ) -> dict[int, int]:
     rows = await session.fetch(
-        "select * from laneway.redrive_dead($1, $2)", queue.queue_id if queue else None, limit
+        "select * from laneway.redrive_by_policy($1, $2)", queue.queue_id if queue else None, limit
     )
     return {row["queue_id"]: row["messages"] for row in rows}
 
@@ -281,16 +281,16 @@ async def test_attempts_and_deletions_are_remembered_for_a_while(session: Sessio
             window,
             12345,
         )
-        rows = await session.fetch("select * from laneway.recall_attempt($1, 'a')", queue.queue_id)
+        rows = await session.fetch("select * from laneway.find_attempt($1, 'a')", queue.queue_id)
         assert [tuple(row) for row in rows] == (
             [(taken.token, taken.segment, taken.lane_id, taken.seq, 12345)]
             if window > -window
             else []
         )
-    await session.execute("select laneway.note_deletion('gone')")
-    await session.execute("select laneway.note_deletion('work')")
+    await session.execute("select laneway.note_queue_deleted('gone')")
+    await session.execute("select laneway.note_queue_deleted('work')")
     for name, expected in (("gone", True), ("work", False), ("never", False)):
-        found = await session.fetchval("select laneway.was_deleted($1, $2)", name, HOUR)
+        found = await session.fetchval("select laneway.was_queue_deleted($1, $2)", name, HOUR)
         assert found is expected
     assert await session.fetchval("select laneway.sweep_redrive()") == 1
 
@@ -304,7 +304,7 @@ async def test_what_is_delayed_and_in_flight_is_counted(session: Session) -> Non
     assert await session.fetchval("select laneway.count_in_flight($1)", group) == 2
     assert await session.fetchval("select laneway.count_delayed($1)", group) == 1
     rows = await session.fetch(
-        "select * from laneway.first_claims($1, $2, $3)",
+        "select * from laneway.first_claim_times($1, $2, $3)",
         group,
         [each.lane_id for each in taken],
         [each.seq for each in taken],

@@ -241,7 +241,7 @@ async def test_events_of_a_dropped_segment_go_with_it(session: Session, queue: Q
     await rotate(session)
     await retain(session)
     await ack(session, [got])
-    actions = "select action from laneway.history($1, $2)"
+    actions = "select action from laneway.message_history($1, $2)"
     rows = await session.fetch(actions, got.lane_id, got.seq)
     assert [row["action"] for row in rows] == ["pushed", "claimed", "acked"]
     await retain(session)

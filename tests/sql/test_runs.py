@@ -27,7 +27,7 @@ async def test_only_timers_have_time_to_go(session: Session) -> None:
 async def test_a_run_is_driven_only_under_the_lease_of_its_message(session: Session) -> None:
     await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[7]')")
-    drive = "select status, input from laneway.drive_workflow('run', $1)"
+    drive = "select status, input from laneway.lease_workflow('run', $1)"
     [held] = await session.fetch("select id, token from laneway.pop('work', 1, '1 min')")
     for forged in (
         f"{uuid4()}/{held['id']}",
@@ -56,16 +56,16 @@ async def test_a_run_is_driven_in_a_lane_with_a_large_id(session: Session) -> No
     )
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[7]')")
     driver = await session.fetchval("select driver from laneway.workflow")
-    assert await session.fetchval("select laneway.is_driven($1)", driver)
+    assert await session.fetchval("select laneway.has_live_driver($1)", driver)
     [held] = await session.fetch("select id, token from laneway.pop('work', 1, '1 min')")
     driver = f"{held['token']}/{held['id']}"
-    assert await session.fetchval("select laneway.holds_run('run', $1)", driver)
-    assert await session.fetchval("select laneway.is_driven($1)", driver)
+    assert await session.fetchval("select laneway.is_driver_leased('run', $1)", driver)
+    assert await session.fetchval("select laneway.has_live_driver($1)", driver)
     # Not a lane's id at all, and no error either.
     for lane in ("9999999999", "99999999999"):
         forged = f"{held['token']}/1-{lane}-1"
-        assert not await session.fetchval("select laneway.holds_run('run', $1)", forged)
-        assert not await session.fetchval("select laneway.is_driven($1)", forged)
+        assert not await session.fetchval("select laneway.is_driver_leased('run', $1)", forged)
+        assert not await session.fetchval("select laneway.has_live_driver($1)", forged)
 
 
 async def test_nobody_drives_a_run_whose_message_was_not_handed_out(session: Session) -> None:
@@ -76,7 +76,7 @@ async def test_nobody_drives_a_run_whose_message_was_not_handed_out(session: Ses
         "select status, result from laneway.store_step('run', $1, 'step', '7')", driver
     )
     assert tuple(stored) == ("superseded", None)
-    end = "select laneway.change_workflow('run', '{running}', 'completed', '7', null, $1)"
+    end = "select laneway.change_workflow_status('run', '{running}', 'completed', '7', null, $1)"
     await session.execute(end, driver)
     left = "select status, (select count(*) from laneway.workflow_step) from laneway.workflow"
     assert tuple((await session.fetch(left))[0]) == ("running", 0)
@@ -98,5 +98,5 @@ async def test_another_message_drives_a_run_only_if_it_names_it(session: Session
         await session.execute("select laneway.push($1, $2)", queue, body)
         [held] = await session.fetch("select id, token from laneway.pop($1, 1, '1 min')", queue)
         driver = f"{held['token']}/{held['id']}"
-        [row] = await session.fetch("select status from laneway.drive_workflow('run', $1)", driver)
+        [row] = await session.fetch("select status from laneway.lease_workflow('run', $1)", driver)
         assert row["status"] == status, body

@@ -537,7 +537,7 @@ async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Que
     got = await hand_out(session, queue, 3)
     await ack(session, got[:1])
     rows = await session.fetch(
-        "select * from laneway.holders($1, $2, $3)",
+        "select * from laneway.find_lease_tokens($1, $2, $3)",
         queue.group_id,
         [each.lane_id for each in got],
         [each.seq for each in got],

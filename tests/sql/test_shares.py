@@ -47,7 +47,7 @@ async def share(
 ) -> list[list[Delivery]]:
     """Return what each waiter got, where they may share claims."""
     rows = await session.fetch(
-        "select * from laneway.claim_runs($1, $2, $3, $4, p_shared => true)",
+        "select * from laneway.claim_spans($1, $2, $3, $4, p_shared => true)",
         queue.group_id,
         wants,
         leases,
@@ -114,7 +114,7 @@ async def test_waiters_that_differ_have_claims_of_their_own(
 
 async def test_nobody_shares_without_being_asked(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"])
-    rows = await session.fetch("select * from laneway.claim_runs($1, '{1,1}')", queue.group_id)
+    rows = await session.fetch("select * from laneway.claim_spans($1, '{1,1}')", queue.group_id)
     assert len({row["token"] for row in rows}) == 2
 
 

@@ -43,7 +43,7 @@ async def push(
     return sum(row["run"] for row in rows)
 
 
-async def push_guarded(
+async def push_within_limits(
     session: Session,
     queues: list[int],
     keys: list[str | None],
@@ -52,7 +52,7 @@ async def push_guarded(
 ) -> list[str]:
     """Push a message with each key; return what became of each."""
     rows = await session.fetch(
-        "select * from laneway.push_guarded($1, $2, p_keys => $3, p_new => $4, p_settings => $5)",
+        "select * from laneway.push_within_limits($1, $2, p_keys => $3, p_new => $4, p_settings => $5)",
         queues,
         ["0"] * len(keys),
         keys,
@@ -128,12 +128,12 @@ async def test_a_push_that_reckons_with_other_guards_is_refused(
 async def test_duplicates_need_no_room(session: Session) -> None:
     queue = await make_stream(session, maxSize=3)
     ids = [queue.queue_id]
-    assert await push_guarded(session, ids, ["a", "b"]) == ["queued"] * 2
+    assert await push_within_limits(session, ids, ["a", "b"]) == ["queued"] * 2
     # One has room; what repeats it fits with it, what repeats another that does not fit does not.
-    fates = await push_guarded(session, ids, ["c", "a", "d", "c", "d", "b", None])
+    fates = await push_within_limits(session, ids, ["c", "a", "d", "c", "d", "b", None])
     assert fates == ["queued", "duplicate", "failed", "duplicate", "failed", "duplicate", "failed"]
-    assert await push_guarded(session, ids, ["c", "a"]) == ["duplicate"] * 2
-    assert await push_guarded(session, ids, [None]) == ["failed"]
+    assert await push_within_limits(session, ids, ["c", "a"]) == ["duplicate"] * 2
+    assert await push_within_limits(session, ids, [None]) == ["failed"]
 
 
 async def test_room_in_one_queue_says_nothing_of_another(session: Session) -> None:
@@ -142,7 +142,7 @@ async def test_room_in_one_queue_says_nothing_of_another(session: Session) -> No
         for name, options in (("full", {"maxSize": 1}), ("wide", {"maxSize": 9}), ("free", {}))
     ]
     ids = [queue.queue_id for queue in (full, wide, full, free, full, wide)]
-    fates = await push_guarded(session, ids, ["a", "a", "b", "a", "a", "a"])
+    fates = await push_within_limits(session, ids, ["a", "a", "b", "a", "a", "a"])
     assert fates == ["queued", "queued", "failed", "queued", "duplicate", "duplicate"]
 
 
@@ -152,10 +152,10 @@ async def test_new_queues_are_made_with_the_push_or_not_at_all(session: Session)
     keys: list[str | None] = ["a", "a", "a", "a"]
     with pytest.raises(asyncpg.PostgresError):
         await session.fetch(
-            "select * from laneway.push_guarded(array[-1], array['1'::json, null], "
+            "select * from laneway.push_within_limits(array[-1], array['1'::json, null], "
             "p_new => array['x'], p_settings => array['{}'::json])"
         )
-    assert await push_guarded(session, ids, keys, new=["x", "y"]) == [
+    assert await push_within_limits(session, ids, keys, new=["x", "y"]) == [
         "queued",
         "queued",
         "queued",
@@ -167,7 +167,7 @@ async def test_new_queues_are_made_with_the_push_or_not_at_all(session: Session)
     )
     assert [tuple(row) for row in rows] == [("stream", 1), ("x", 1), ("y", 1)]
     with pytest.raises(asyncpg.PostgresError) as caught:
-        await push_guarded(session, [-1], ["b"], new=["x"])
+        await push_within_limits(session, [-1], ["b"], new=["x"])
     assert caught.value.sqlstate == "LW412"
 
 
@@ -175,8 +175,8 @@ async def test_of_two_who_make_the_same_queue_one_is_told(connect: Connect) -> N
     first, second = await connect(), await connect()
     transaction = first.transaction()
     await transaction.start()
-    await push_guarded(first, [-1], ["a"], new=["x"])
-    waiting = asyncio.ensure_future(push_guarded(second, [-1], ["b"], new=["x"]))
+    await push_within_limits(first, [-1], ["a"], new=["x"])
+    waiting = asyncio.ensure_future(push_within_limits(second, [-1], ["b"], new=["x"]))
     async with asyncio.timeout(20):
         while not await first.fetchval("select count(*) from pg_locks where not granted"):
             await asyncio.sleep(0.01)

@@ -51,7 +51,7 @@ async def push(session: Session, queue: int, partition: str, *keys: str) -> list
 
 async def claim(session: Session, group: int, want: int = 10, lease: str = "1 minute") -> Any:
     return await session.fetchrow(
-        "select * from laneway.claim_runs($1, array[$2::int], array[$3::text::interval])",
+        "select * from laneway.claim_spans($1, array[$2::int], array[$3::text::interval])",
         group,
         want,
         lease,
@@ -196,7 +196,7 @@ async def make_shared(session: Session, queue: int) -> int:
 async def list_tokens(session: Session, group: int, *wants: int) -> dict[int, set[Any]]:
     """Claim; return the tokens of each waiter's runs."""
     tokens: dict[int, set[Any]] = {}
-    for row in await session.fetch("select * from laneway.claim_runs($1, $2)", group, wants):
+    for row in await session.fetch("select * from laneway.claim_spans($1, $2)", group, wants):
         tokens.setdefault(row["waiter"], set()).add(row["token"])
     return tokens
 
@@ -225,7 +225,7 @@ async def test_what_a_waiter_gets_of_several_lanes_is_one_claim_of_its_own(
     assert [len(tokens[waiter]) for waiter in (0, 2, 3)] == [1, 1, 1]
     assert len(set.union(*tokens.values())) == 3
     held = await session.fetch(
-        "select token, count(*) as parts, sum(laneway.size_of(pending)) as messages"
+        "select token, count(*) as parts, sum(laneway.count_seqs(pending)) as messages"
         " from laneway.claim group by token"
     )
     assert [row["messages"] for row in held] == [8, 8, 8]
@@ -376,7 +376,9 @@ async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
         ):
             await asyncio.sleep(0.01)
         if other == "hold":
-            await pushing.execute("select laneway.hold_back(array[$1::int])", held["lane_id"])
+            await pushing.execute(
+                "select laneway.start_rest_windows(array[$1::int])", held["lane_id"]
+            )
         else:
             await pushing.execute("select laneway.delete_queue('stream', true)")
     if other == "hold":
@@ -420,7 +422,7 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     await push(session, queue, "a", "1", "2", "3")
     held = await claim(session, group, 1)
     await asyncio.sleep(0.1)
-    assert await session.fetch("select laneway.tend_streams()")
+    assert await session.fetch("select laneway.maintain_streams()")
     dead = await session.fetch(
         "select g.name, d.key from laneway.dead_letter d join laneway.consumer_group g using (group_id)"
         " order by g.name, d.key"
@@ -435,14 +437,14 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     assert await settle(session, (held["lane_id"], "1", held["token"], "ack")) == ["completed"]
     await push(session, queue, "a", "4")
     assert (await claim(session, group))["keys"] == ["4"]
-    assert await session.fetch("select * from laneway.orphans()") == []
+    assert await session.fetch("select * from laneway.find_orphans()") == []
 
 
 async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session, maxWaitTimeSeconds=0.05, maxSize=2)
     own = await find_group(session, queue)
-    room = "select laneway.room_in($1, 2)"
+    room = "select laneway.remaining_capacity($1, 2)"
     add = (
         "select * from laneway.transact_stream(null, null, null, null, null, null, null, null, null,"
         " array[$1::int], array['1'::json], array['a'], array[$2])"
@@ -460,7 +462,7 @@ async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: C
     assert await session.fetchval(room, queue) == 2
     await session.fetch(add, queue, "3")
     await asyncio.sleep(0.1)
-    await session.execute("select laneway.tend_streams()")
+    await session.execute("select laneway.maintain_streams()")
     dead = "select array_agg((group_id, key) order by group_id, key) from laneway.dead_letter"
     assert await session.fetchval(dead) == [(named, "3")]
     await session.execute(READ_BY_OWN_GROUP)
@@ -468,7 +470,7 @@ async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: C
     with pytest.raises(asyncpg.PostgresError) as caught:
         await session.fetch(add, queue, "4")
     assert caught.value.sqlstate == "LW409"
-    await session.execute("select laneway.tend_streams()")
+    await session.execute("select laneway.maintain_streams()")
     assert await session.fetchval(dead) == [(own, "1"), (own, "2"), (own, "3"), (named, "3")]
 
 
@@ -479,7 +481,7 @@ async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connec
     await push(session, queue, "a", "1", "2", "3")
     held = await claim(session, group, 1)
     await asyncio.sleep(0.1)
-    await session.execute("select laneway.tend_streams()")
+    await session.execute("select laneway.maintain_streams()")
     assert await settle(session, (held["lane_id"], "1", held["token"], "retry")) == ["requeued"]
     await push(session, queue, "a", "4")
     seen = []
@@ -505,7 +507,7 @@ async def test_leases_that_hold_nothing_are_forgotten(connect: Connect) -> None:
     age = "update laneway.stream_lease set created_at = created_at - interval '1 hour'"
     for left in (1, 0):
         await session.execute(age)
-        await session.execute("select laneway.tend_streams()")
+        await session.execute("select laneway.maintain_streams()")
         assert await session.fetchval("select count(*) from laneway.stream_lease") == left
         for part in (first, row):
             await settle(session, (part["lane_id"], "x", row["lease"], "ack"))
@@ -545,7 +547,9 @@ async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Conne
         place["seq"],
     )
     await session.execute("update laneway.message set created_at = created_at - interval '1 hour'")
-    assert [row[0] for row in await session.fetch("select laneway.tend_streams()")] == [queue] * 2
+    assert [row[0] for row in await session.fetch("select laneway.maintain_streams()")] == [
+        queue
+    ] * 2
     assert await session.fetchval("select count(*) from laneway.dead_letter") == 1
 
 
@@ -576,6 +580,6 @@ async def test_a_stream_that_cannot_be_tended_stops_no_other(connect: Connect) -
         "alter table laneway.dead_letter add constraint none_of_the_first"
         f" check (group_id <> {await find_group(session, queue)})"
     )
-    tended = [row[0] for row in await session.fetch("select laneway.tend_streams()")]
+    tended = [row[0] for row in await session.fetch("select laneway.maintain_streams()")]
     assert tended == [other]
     assert len(warnings) == 1

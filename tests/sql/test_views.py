@@ -91,7 +91,7 @@ async def test_history_tells_what_happened_in_order(session: Session, queue: Que
     last = await claim(session, queue, 1, consumers=["third"])
     await ack(session, last)
     rows = await session.fetch(
-        "select action, attempt, consumer, reason from laneway.history($1, $2)",
+        "select action, attempt, consumer, reason from laneway.message_history($1, $2)",
         place.lane_id,
         place.seq,
     )
@@ -108,7 +108,7 @@ async def test_history_tells_what_happened_in_order(session: Session, queue: Que
 
 async def test_history_knows_a_push_to_several_partitions(session: Session, queue: Queue) -> None:
     parts = ["a", "b", "a"]
-    actions = "select action, messages from laneway.history($1, $2)"
+    actions = "select action, messages from laneway.message_history($1, $2)"
     places = [
         place for _ in range(3) for place in await push(session, queue, ["1"] * 3, partitions=parts)
     ]
@@ -132,7 +132,7 @@ async def test_history_knows_a_claim_of_several_partitions(session: Session, que
     rows = await session.fetch("select part_lane from laneway.event where action = 'claimed'")
     assert [len(row["part_lane"]) for row in rows] == [3]
     got = await session.fetch("select lane_id, first_seq as seq, token from laneway.claim")
-    seen = "select action, consumer, token from laneway.history($1, $2) where action = 'claimed'"
+    seen = "select action, consumer, token from laneway.message_history($1, $2) where action = 'claimed'"
     for held in got:
         rows = await session.fetch(seen, held["lane_id"], held["seq"])
         assert [tuple(row) for row in rows] == [("claimed", "first", held["token"])]
@@ -146,7 +146,7 @@ async def test_history_knows_every_claim_of_several_partitions(
     await ack(session, await claim(session, queue, 6, consumers=["second"]))
     for place in places:
         rows = await session.fetch(
-            "select action, consumer, messages from laneway.history($1, $2) where group_id is not null",
+            "select action, consumer, messages from laneway.message_history($1, $2) where group_id is not null",
             place.lane_id,
             place.seq,
         )
@@ -167,7 +167,7 @@ async def test_history_of_one_message_in_a_shared_claim_names_its_own_consumer(
     await ack(session, got)
     for seq, consumer in enumerate("abc", start=1):
         rows = await session.fetch(
-            "select action, consumer from laneway.history($1, $2) where group_id is not null",
+            "select action, consumer from laneway.message_history($1, $2) where group_id is not null",
             got[0].lane_id,
             seq,
         )
@@ -181,7 +181,7 @@ async def test_history_survives_a_split_claim(session: Session, queue: Queue) ->
     await ack(session, got)
     for seq in (1, 2, 3):
         rows = await session.fetch(
-            "select action from laneway.history($1, $2)", got[0].lane_id, seq
+            "select action from laneway.message_history($1, $2)", got[0].lane_id, seq
         )
         assert [row["action"] for row in rows] == ["pushed", "claimed", "acked"]
 

@@ -73,7 +73,7 @@ async def rest_all(session: Session, group: int) -> None:
     after = None
     while True:
         async with session.transaction():
-            after = await session.fetchval("select laneway.rest_readers($1, $2)", group, after)
+            after = await session.fetchval("select laneway.mark_readers_idle($1, $2)", group, after)
             assert await count_locks(session) < MOST_LOCKS
         if after is None:
             return

@@ -29,7 +29,7 @@ FUNCTIONS = Path(laneway.sql.__file__).parent / "functions"
 def test_map_of_our_own_codes_is_total() -> None:
     raised = {
         code
-        for file in FUNCTIONS.glob("*.sql")
+        for file in FUNCTIONS.rglob("*.sql")
         for code in re.findall(r"errcode\s*=\s*'(LW\w{3})'", file.read_text())
     }
     assert raised == set(OWN)

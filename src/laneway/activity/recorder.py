@@ -60,7 +60,7 @@ class Recorder:
                 await asyncio.sleep(settings.patience.total_seconds())
 
     async def _follow(self, pulse: Pulse) -> None:
-        await self._broker.keep_events(self._settings.retention)
+        await self._broker.set_event_retention(self._settings.retention)
         seen = await self._broker.find_activity_place()
         while self._broker.maintains.is_set():
             seen, busy, more = await self.look(seen)

@@ -48,7 +48,7 @@ def create(
 
     async def command() -> None:
         async with _open_keys(settings) as connection:
-            await procedures.create_key(
+            await procedures.create_api_key(
                 connection,
                 key_id=made.key_id,
                 name=name or made.key_id,
@@ -84,7 +84,7 @@ def list_(
 
     async def command() -> list[ApiKey]:
         async with _open_keys(settings) as connection:
-            return await procedures.list_keys(connection, revoked=revoked)
+            return await procedures.list_api_keys(connection, revoked=revoked)
 
     table = Table()
     for column in ("id", "name", "role", "queues", "created", "revoked"):
@@ -112,7 +112,7 @@ def revoke(
 
     async def command() -> None:
         async with _open_keys(settings) as connection:
-            await procedures.revoke_key(connection, key_id)
+            await procedures.revoke_api_key(connection, key_id)
 
     execute(command())
     typer.echo(f"key {key_id} is revoked; running servers refuse it within seconds")

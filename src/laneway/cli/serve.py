@@ -17,7 +17,7 @@ from laneway.cli.database import open_connection, open_database
 from laneway.cli.errors import AddressUnusable, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
 from laneway.domain.errors import Retryable
-from laneway.engine.procedures.keys import list_keys
+from laneway.engine.procedures.keys import list_api_keys
 from laneway.server.logs import set_up_logs
 from laneway.server.queen.vault import KeyUnusable as EncryptionKeyUnusable
 from laneway.server.queen.vault import Vault
@@ -137,7 +137,7 @@ async def _prepare(dsn: str, connections: ConnectionSettings) -> bool:
         if not connections.through_pooler and not await _begins_as_asked(connection):
             logger.warning(LEFT_OUT)
         report = await install(connection)
-        keys = await list_keys(connection, revoked=True)
+        keys = await list_api_keys(connection, revoked=True)
     if report.changed:
         logger.info("the schema is at version %d", report.version)
     return bool(keys)

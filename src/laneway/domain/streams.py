@@ -72,7 +72,7 @@ class Transacted(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a group is in a partition: a row of laneway.stream_places."""
+    """Where a group is in a partition: a row of laneway.list_stream_positions."""
 
     group: str
     ordered: bool

@@ -167,10 +167,10 @@ class Activity:
         async with self._core.pool.lend() as connection:
             return await procedures.sweep_activity(connection, limit=limit)
 
-    async def keep_events(self, retention: timedelta) -> None:
+    async def set_event_retention(self, retention: timedelta) -> None:
         """Set how long what happened is kept, for the whole database."""
         async with self._core.pool.lend() as connection:
-            await procedures.keep_events(connection, retention)
+            await procedures.set_event_retention(connection, retention)
 
 
 def _stop_at(xid: int, now: Snapshot) -> Snapshot:

@@ -93,7 +93,9 @@ class Administration:
         """Spare claims the lanes that have nothing for a new group."""
 
         async def rest(connection: Connection, done: Step) -> Step:
-            return Step(0, await procedures.rest_readers(connection, group_id, after=done.after))
+            return Step(
+                0, await procedures.mark_readers_idle(connection, group_id, after=done.after)
+            )
 
         await take_steps(self._core.pool, rest)
 

@@ -15,20 +15,20 @@ class Keys:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def create_key(
+    async def create_api_key(
         self, key_id: str, *, name: str, role: Role, pattern: str | None, digest: bytes
     ) -> None:
         """Keep a key by its digest; the key itself is nowhere."""
         async with self._core.pool.lend() as connection:
-            await procedures.create_key(
+            await procedures.create_api_key(
                 connection, key_id=key_id, name=name, role=role, pattern=pattern, digest=digest
             )
 
-    async def revoke_key(self, key_id: str) -> None:
+    async def revoke_api_key(self, key_id: str) -> None:
         async with self._core.pool.lend() as connection:
-            await procedures.revoke_key(connection, key_id)
+            await procedures.revoke_api_key(connection, key_id)
 
-    async def list_keys(self, *, revoked: bool = False) -> list[ApiKey]:
+    async def list_api_keys(self, *, revoked: bool = False) -> list[ApiKey]:
         """Return the keys in force, and with `revoked` the others too."""
         async with self._core.pool.lend() as connection:
-            return await procedures.list_keys(connection, revoked=revoked)
+            return await procedures.list_api_keys(connection, revoked=revoked)

@@ -1,7 +1,7 @@
 """The broker's calls about queues that take others' dead letters, and about asking again.
 
 A queue names the one for its dead letters in its options; what dies is put there by maintenance,
-or at once with `redrive_dead`.
+or at once with `redrive_by_policy`.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Redrive:
             )
         self._core.announce_change()
 
-    async def redrive_dead(self, queue: str) -> int:
+    async def redrive_by_policy(self, queue: str) -> int:
         """Put what is dead in a queue where its options say, or back; return how many were."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.redrive_dead(
+            rows = await procedures.redrive_by_policy(
                 connection, queue_id=found.queue_id, limit=REDRIVE_BATCH
             )
         for target, _ in rows:
@@ -97,19 +97,19 @@ class Redrive:
         """Return what an attempt to receive got, with the tokens and when; nothing if unknown."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.recall_attempt(
+            rows = await procedures.find_attempt(
                 connection, queue_id=found.queue_id, attempt=attempt
             )
         return [(token, MessageId(*place), received) for token, *place, received in rows]
 
-    async def note_deletion(self, queue: str) -> None:
+    async def note_queue_deleted(self, queue: str) -> None:
         async with self._core.pool.lend() as connection:
-            await procedures.note_deletion(connection, queue)
+            await procedures.note_queue_deleted(connection, queue)
 
-    async def was_deleted(self, queue: str, *, within: timedelta) -> bool:
+    async def was_queue_deleted(self, queue: str, *, within: timedelta) -> bool:
         """Tell whether a queue of that name was there lately and is not now."""
         async with self._core.pool.lend() as connection:
-            return await procedures.was_deleted(connection, queue, within=within)
+            return await procedures.was_queue_deleted(connection, queue, within=within)
 
     async def count_delayed(self, queue: str) -> int:
         """Return how many messages are not due yet, as far as they are easily found."""
@@ -126,7 +126,7 @@ class Redrive:
         """Return when messages were first handed out, in milliseconds of Unix time."""
         group_id = await self._find_group(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.first_claims(
+            rows = await procedures.first_claim_times(
                 connection,
                 group_id=group_id,
                 lanes=[item.lane for item in ids],

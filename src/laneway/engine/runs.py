@@ -61,7 +61,7 @@ class Runs:
         again: only go on with it. Of a run that is not running, the message is let go.
         """
         async with self._core.pool.lend() as connection:
-            return await procedures.drive_workflow(connection, run_id, driver, again=again)
+            return await procedures.lease_workflow(connection, run_id, driver, again=again)
 
     async def store_step(
         self,
@@ -90,7 +90,7 @@ class Runs:
     ) -> RunStatus:
         """End a run that has not ended and is still this driver's; return the state it was in."""
         async with self._core.pool.lend() as connection:
-            return await procedures.change_workflow(
+            return await procedures.change_workflow_status(
                 connection,
                 run_id,
                 source=_LIVE,
@@ -104,7 +104,9 @@ class Runs:
         """Pause, resume or cancel a run; return the state it is in then."""
         source, target = RUN_ASKS[ask]
         async with self._core.pool.lend() as connection:
-            was = await procedures.change_workflow(connection, run_id, source=source, to=target)
+            was = await procedures.change_workflow_status(
+                connection, run_id, source=source, to=target
+            )
             if was not in source:
                 raise InvalidStateTransition(was, target, f'workflow run "{run_id}" is {was}')
             queue = (await procedures.load_run(connection, run_id)).queue

@@ -132,7 +132,7 @@ class Streams(Administration):
     ) -> Transacted:
         """Settle and push, all or nothing; LockLost where a lease is gone or one cannot be settled.
 
-        guards and new: as for `push_guarded`; Conflict where a queue is full.
+        guards and new: as for `push_within_limits`; Conflict where a queue is full.
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
@@ -167,7 +167,7 @@ class Streams(Administration):
             rows = await procedures.extend_leases(connection, leases, [lasts] * len(leases))
         return [(until, renewed) for _, until, renewed in rows]
 
-    async def push_guarded(
+    async def push_within_limits(
         self,
         pushes: Sequence[tuple[str, OutgoingMessage]],
         *,
@@ -181,7 +181,7 @@ class Streams(Administration):
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
-            rows = await persist(lambda: procedures.push_guarded(connection, columns))
+            rows = await persist(lambda: procedures.push_within_limits(connection, columns))
         self._announce(columns)
         pushed: list[Pushed | None] = [None] * len(pushes)
         for row in rows:
@@ -205,7 +205,7 @@ class Streams(Administration):
         """Return where each group is in each partition."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.stream_places(
+            rows = await procedures.list_stream_positions(
                 connection,
                 queue_id=found.queue_id,
                 group=group,
@@ -220,7 +220,7 @@ class Streams(Administration):
             rows = await inspection.find_lanes(connection, list(set(lanes)))
         return {lane: (queue, partition) for lane, _, queue, partition, _ in rows}
 
-    async def find_key(
+    async def find_message_by_key(
         self,
         lane: int,
         key: str,
@@ -230,7 +230,7 @@ class Streams(Administration):
     ) -> StoredMessage | None:
         """Return the message that a client calls so, as the group sees it."""
         async with self._core.pool.lend() as connection:
-            found = await procedures.find_key(
+            found = await procedures.find_message_by_key(
                 connection,
                 lane=lane,
                 group=group,
@@ -282,10 +282,10 @@ class Streams(Administration):
         async with self._core.pool.lend() as connection:
             return await inspection.counts(connection, list(groups))
 
-    async def count_lanes(self) -> dict[int, int]:
+    async def count_partitions(self) -> dict[int, int]:
         """Return how many partitions each queue has."""
         async with self._core.pool.lend() as connection:
-            return await procedures.count_lanes(connection)
+            return await procedures.count_partitions(connection)
 
     async def measure_streams(
         self, queue_ids: Sequence[int], *, since: datetime, until: datetime, step: timedelta

@@ -33,22 +33,22 @@ class Workers:
         async with self._core.pool.lend() as connection:
             return await procedures.find_worker_queues(connection, worker_id)
 
-    async def beat_worker(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
+    async def record_heartbeat(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
         """Say that a worker lives; return the state it is in and what it is asked to become."""
         async with self._core.pool.lend() as connection:
-            return await procedures.beat_worker(
+            return await procedures.record_heartbeat(
                 connection, worker_id, handled=handled, failed=failed
             )
 
-    async def hold_for_worker(self, worker_id: str, *, lease: timedelta) -> None:
+    async def extend_leases_of_worker(self, worker_id: str, *, lease: timedelta) -> None:
         """Have all that a worker has in hand stay locked for at least so long from now."""
         async with self._core.pool.lend() as connection:
-            await procedures.hold_for_worker(connection, worker_id, lease)
+            await procedures.extend_leases_of_worker(connection, worker_id, lease)
 
     async def step_worker(self, worker_id: str, to: WorkerState) -> None:
         """Bring a worker to a state by its own will."""
         async with self._core.pool.lend() as connection:
-            was, state, _ = await procedures.change_worker(
+            was, state, _ = await procedures.change_worker_state(
                 connection, worker_id, source=STEPS[to], to=to
             )
         if was not in STEPS[to] and state is not to:
@@ -68,7 +68,7 @@ class Workers:
                 self._wake(queues)
                 return WorkerState.STOPPED
             for source, answer in ASKS[ask].items():
-                was, _, held = await procedures.change_worker(
+                was, _, held = await procedures.change_worker_state(
                     connection,
                     worker_id,
                     source=(source,),
@@ -92,7 +92,7 @@ class Workers:
     async def reclaim_worker(self, worker_id: str) -> int:
         """Take all that a worker has in hand, attempts spent, and end it; return how many."""
         async with self._core.pool.lend() as connection:
-            await procedures.change_worker(
+            await procedures.change_worker_state(
                 connection,
                 worker_id,
                 source=STEPS[WorkerState.STOPPED],
@@ -107,7 +107,7 @@ class Workers:
         One of them that lives all the same makes itself known again.
         """
         async with self._core.pool.lend() as connection:
-            dead = await procedures.dead_workers(connection, timeout)
+            dead = await procedures.find_dead_workers(connection, timeout)
         return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 
     async def purge_workers(self, age: timedelta) -> int:

@@ -85,7 +85,7 @@ async def serve(
             settings=settings,
             keyring=Keyring(
                 secret=settings.secret_key,
-                load=partial(broker.list_keys, revoked=True),
+                load=partial(broker.list_api_keys, revoked=True),
                 age=KEYS_AGE,
                 insecure=settings.insecure,
                 tokens=Tokens.make(settings.tokens),

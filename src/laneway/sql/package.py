@@ -44,11 +44,15 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """One function or view, in a file of its own name; replaced whenever its text changes."""
+    """One function or view, in a file of its own name; replaced whenever its text changes.
+
+    folder: the subject that a function belongs to, the name of its folder; empty for a view.
+    """
 
     kind: RoutineKind
     name: str
     text: str = field(repr=False)
+    folder: str = ""
 
     @property
     def checksum(self) -> str:
@@ -94,7 +98,7 @@ def load_package() -> Package:
     root = files("laneway.sql")
     return Package(
         migrations=tuple(_read_migrations(root / "migrations")),
-        functions=tuple(_read_routines(root / "functions", "function")),
+        functions=tuple(_read_functions(root / "functions")),
         views=tuple(_read_routines(root / "views", "view")),
         catalogue=load_catalogue(),
     )
@@ -112,12 +116,21 @@ def _read_migrations(folder: Traversable) -> Iterator[Migration]:
         yield Migration(int(match["version"]), match["name"], _read(file))
 
 
-def _read_routines(folder: Traversable, kind: RoutineKind) -> Iterator[Routine]:
+def _read_functions(root: Traversable) -> Iterator[Routine]:
+    """Read the functions, subject by subject: those that other people may call come first."""
+    folders = [folder for folder in root.iterdir() if folder.is_dir()]
+    for folder in sorted(folders, key=lambda folder: (folder.name != "api", folder.name)):
+        yield from _read_routines(folder, "function", subject=folder.name)
+
+
+def _read_routines(
+    folder: Traversable, kind: RoutineKind, *, subject: str = ""
+) -> Iterator[Routine]:
     for file in _sql_files(folder):
         name = file.name.removesuffix(".sql")
         if _ROUTINE_NAME.fullmatch(name) is None:
             raise PackageBroken(f"{kind}s/{file.name} is not named after a {kind}")
-        yield Routine(kind, name, _read(file))
+        yield Routine(kind, name, _read(file), subject)
 
 
 def _sql_files(folder: Traversable) -> list[Traversable]:

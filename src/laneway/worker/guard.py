@@ -139,7 +139,7 @@ class Guard:
     async def _beat(self, backend: Backend) -> None:
         counters = self._counters
         try:
-            order = await backend.beat_worker(
+            order = await backend.record_heartbeat(
                 self._identity.worker_id, handled=counters.handled, failed=counters.failed
             )
         except WorkerNotFound:
@@ -166,7 +166,7 @@ class Guard:
         """
         if self._asked:
             lease = timedelta(seconds=self._pause * 2 * PART)
-            await backend.hold_for_worker(self._identity.worker_id, lease=lease)
+            await backend.extend_leases_of_worker(self._identity.worker_id, lease=lease)
         else:
             self._asked = True
             self._tell(self._answer)

@@ -22,7 +22,7 @@ from botocore.credentials import Credentials
 import laneway
 from laneway.domain.errors import AccessDenied
 from laneway.domain.keys import Role
-from laneway.engine.procedures.keys import create_key
+from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
 from tests.protocol.access.world import OWNER, make_keys
 from tests.protocol.servers import make_queue, run_laneway
@@ -190,7 +190,7 @@ async def test_first_key_ends_no_wait_that_sent_it(database: str) -> None:
         )
         await wait_until_busy(api, 2, {})
         connection = await asyncpg.connect(database)
-        await create_key(
+        await create_api_key(
             connection,
             key_id=key.key_id,
             name="first",
@@ -211,7 +211,7 @@ async def revoke(dsn: str, name: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(
-            "select laneway.revoke_key(key_id) from laneway.api_key where name = $1", name
+            "select laneway.revoke_api_key(key_id) from laneway.api_key where name = $1", name
         )
     finally:
         await connection.close()

@@ -14,7 +14,7 @@ from laneway.domain.keys import Role
 from laneway.domain.messages import Delivery, Nack, OutgoingMessage
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity
-from laneway.engine.procedures.keys import create_key
+from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ async def make_keys(dsn: str) -> dict[str, str]:
     try:
         for name, (role, pattern) in KEYS.items():
             key = make_key()
-            await create_key(
+            await create_api_key(
                 connection,
                 key_id=key.key_id,
                 name=name,

@@ -35,7 +35,7 @@ select laneway.push_many(array(select queue_id from laneway.queue where name = '
 """
 ROTATE = "select laneway.rotate(true)"
 SOONEST = """
-select min(c.until), sum(laneway.size_of(c.pending))::int from laneway.claim c
+select min(c.until), sum(laneway.count_seqs(c.pending))::int from laneway.claim c
   join laneway.consumer_group g using (group_id) join laneway.queue q on q.queue_id = g.queue_id
  where q.name = $1
 """

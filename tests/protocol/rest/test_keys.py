@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from laneway.domain.keys import Role
-from laneway.engine.procedures.keys import create_key
+from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
 from laneway.server.serving import make_surfaces
 from laneway.server.settings import ServerSettings
@@ -54,7 +54,7 @@ async def make_keys(dsn: str) -> dict[str, str]:
     for name, (role, pattern) in wanted.items():
         key = make_key()
         keys[name] = key.text
-        await create_key(
+        await create_api_key(
             connection, key_id=key.key_id, name=name, role=role, pattern=pattern, digest=key.digest
         )
     await connection.close()

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from laneway.domain.keys import Role
-from laneway.engine.procedures.keys import create_key
+from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
 from tests.protocol.rest.calls import add
 from tests.protocol.servers import make_queue, run_laneway
@@ -36,7 +36,7 @@ async def pair(database: str) -> AsyncIterator[Pair]:
         await make_queue(database, name)
     key = make_key()
     connection = await asyncpg.connect(database)
-    await create_key(
+    await create_api_key(
         connection,
         key_id=key.key_id,
         name="limited",

@@ -55,7 +55,7 @@ async def locked(server: str) -> AsyncIterator[Locked]:
     for role, pattern in (("write", "mine-*"), ("read", None), ("admin", "kept-*")):
         key = make_key()
         await connection.execute(
-            "select laneway.create_key($1, $2, $3, $4, $5)",
+            "select laneway.create_api_key($1, $2, $3, $4, $5)",
             key.key_id,
             role,
             role,

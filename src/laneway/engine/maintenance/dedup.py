@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.maintenance import sweep_dedup
+from laneway.engine.procedures.maintenance import sweep_dedup_keys
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -19,4 +19,4 @@ class Dedup:
         self._limit = settings.dedup_batch
 
     async def run(self, connection: Connection) -> bool:
-        return await sweep_dedup(connection, limit=self._limit) >= self._limit
+        return await sweep_dedup_keys(connection, limit=self._limit) >= self._limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.workers import dead_workers, purge_workers, reclaim_worker
+from laneway.engine.procedures.workers import find_dead_workers, purge_workers, reclaim_worker
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -24,7 +24,7 @@ class Reclaim:
         self._wakeups = wakeups
 
     async def run(self, connection: Connection) -> bool:
-        for worker_id in await dead_workers(connection, None):
+        for worker_id in await find_dead_workers(connection, None):
             queues = await reclaim_worker(connection, worker_id)
             logger.warning(
                 "worker %s is gone: %d messages come again", worker_id, sum(queues.values())

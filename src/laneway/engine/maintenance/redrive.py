@@ -6,7 +6,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.redrive import redrive_dead, run_moves, sweep_redrive
+from laneway.engine.procedures.redrive import redrive_by_policy, run_moves, sweep_redrive
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -26,7 +26,7 @@ class Redrive:
         self._sweep_at = 0.0
 
     async def run(self, connection: Connection) -> bool:
-        moved = await redrive_dead(connection, queue_id=None, limit=self._limit)
+        moved = await redrive_by_policy(connection, queue_id=None, limit=self._limit)
         steps = await run_moves(connection, limit=self._limit)
         for queue_id in {row[0] for row in (*moved, *steps)}:
             self._wakeups.wake(queue_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.streams import tend_streams
+from laneway.engine.procedures.streams import maintain_streams
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -26,6 +26,6 @@ class Streams:
     async def run(self, connection: Connection) -> bool:
         self._rounds += 1
         trim = self._rounds % TRIM_EVERY == 0
-        for queue_id in set(await tend_streams(connection, trim=trim)):
+        for queue_id in set(await maintain_streams(connection, trim=trim)):
             self._wakeups.wake(queue_id)
         return False

@@ -172,8 +172,8 @@ async def sweep_activity(connection: Connection, *, limit: int) -> int:
     return swept
 
 
-async def keep_events(connection: Connection, retention: timedelta) -> None:
-    await fetch_value(connection, "select laneway.keep_events($1)", retention)
+async def set_event_retention(connection: Connection, retention: timedelta) -> None:
+    await fetch_value(connection, "select laneway.set_event_retention($1)", retention)
 
 
 def _columns(ids: Sequence[MessageId]) -> tuple[Any, ...]:

@@ -111,10 +111,12 @@ async def delete_group(connection: Connection, *, queue: str, name: str) -> None
     )
 
 
-async def rest_readers(connection: Connection, group_id: int, *, after: int | None) -> int | None:
+async def mark_readers_idle(
+    connection: Connection, group_id: int, *, after: int | None
+) -> int | None:
     """Mark readers idle that have nothing to read, a step; return where to go on, None at the end."""
     reached: int | None = await fetch_value(
-        connection, "select laneway.rest_readers($1, $2)", group_id, after
+        connection, "select laneway.mark_readers_idle($1, $2)", group_id, after
     )
     return reached
 

@@ -23,11 +23,11 @@ _GROUP = {"LW404": GroupNotFound}
 _PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 _PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 _PUSH_TELLING = (
-    "select p.*, (select laneway.carry_notice($12))"
+    "select p.*, (select laneway.notify_at_commit($12))"
     " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
 )
 _PUSH_MIXED_TELLING = (
-    "select p.*, (select laneway.carry_notice($12))"
+    "select p.*, (select laneway.notify_at_commit($12))"
     " from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
 )
 
@@ -97,7 +97,7 @@ async def transact(
     )
 
 
-async def claim_runs(
+async def claim_spans(
     connection: Connection,
     *,
     group_id: int,
@@ -111,7 +111,7 @@ async def claim_runs(
     """Return a row per claim: its first waiter, and its messages as arrays (see `deal`)."""
     return await fetch(
         connection,
-        "select * from laneway.claim_runs($1, $2, $3, $4, $5, $6, true, $7)",
+        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7)",
         group_id,
         wants,
         leases,
@@ -154,7 +154,7 @@ async def ack_whole(
     """Settle as ack_many does, all or nothing: LockLost where one is not held."""
     await fetch(
         connection,
-        "select laneway.refuse_lost(a.first_seq) from laneway.ack_many($1, $2, $3, $4, $5) a",
+        "select laneway.raise_lease_lost(a.first_seq) from laneway.ack_many($1, $2, $3, $4, $5) a",
         tokens,
         lanes,
         first,

@@ -22,7 +22,7 @@ _GROUP = {"LW404": GroupNotFound}
 
 
 async def counts(connection: Connection, group_ids: Sequence[int] | None) -> list[Counts]:
-    rows = await fetch(connection, "select * from laneway.counts($1)", group_ids)
+    rows = await fetch(connection, "select * from laneway.count_by_state($1)", group_ids)
     return [
         Counts(
             group_id=row["group_id"],
@@ -65,7 +65,7 @@ async def holders(
     """Return (idx, token) of the messages that somebody holds now."""
     _, lanes, seqs = zip(*ids, strict=True)
     return await fetch(
-        connection, "select * from laneway.holders($1, $2, $3)", group_id, lanes, seqs
+        connection, "select * from laneway.find_lease_tokens($1, $2, $3)", group_id, lanes, seqs
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 
-async def create_key(
+async def create_api_key(
     connection: Connection,
     *,
     key_id: str,
@@ -23,7 +23,7 @@ async def create_key(
 ) -> None:
     await fetch_value(
         connection,
-        "select laneway.create_key($1, $2, $3, $4, $5)",
+        "select laneway.create_api_key($1, $2, $3, $4, $5)",
         key_id,
         name,
         str(role),
@@ -33,15 +33,15 @@ async def create_key(
     )
 
 
-async def revoke_key(connection: Connection, key_id: str) -> None:
+async def revoke_api_key(connection: Connection, key_id: str) -> None:
     await fetch_value(
-        connection, "select laneway.revoke_key($1)", key_id, means={"LW404": NotFound}
+        connection, "select laneway.revoke_api_key($1)", key_id, means={"LW404": NotFound}
     )
 
 
-async def list_keys(connection: Connection, *, revoked: bool) -> list[ApiKey]:
+async def list_api_keys(connection: Connection, *, revoked: bool) -> list[ApiKey]:
     """Return the keys in force, and with `revoked` the others too."""
-    rows = await fetch(connection, "select * from laneway.list_keys($1)", revoked)
+    rows = await fetch(connection, "select * from laneway.list_api_keys($1)", revoked)
     return [
         ApiKey(
             key_id=row["key_id"],

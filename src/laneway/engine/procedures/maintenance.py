@@ -50,8 +50,8 @@ async def sweep_idle(connection: Connection, *, limit: int) -> int:
     return swept
 
 
-async def sweep_dedup(connection: Connection, *, limit: int) -> int:
-    swept: int = await fetch_value(connection, "select laneway.sweep_dedup($1)", limit)
+async def sweep_dedup_keys(connection: Connection, *, limit: int) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_dedup_keys($1)", limit)
     return swept
 
 

@@ -44,11 +44,13 @@ async def configure_queue(
     )
 
 
-async def redrive_dead(
+async def redrive_by_policy(
     connection: Connection, *, queue_id: int | None, limit: int
 ) -> list[asyncpg.Record]:
     """Return (queue_id, messages) of the queues that got some."""
-    return await fetch(connection, "select * from laneway.redrive_dead($1, $2)", queue_id, limit)
+    return await fetch(
+        connection, "select * from laneway.redrive_by_policy($1, $2)", queue_id, limit
+    )
 
 
 async def start_move(
@@ -98,22 +100,20 @@ async def note_attempt(
     )
 
 
-async def recall_attempt(
+async def find_attempt(
     connection: Connection, *, queue_id: int, attempt: str
 ) -> list[asyncpg.Record]:
     """Return (token, segment, lane_id, seq, received) of each message it got."""
-    return await fetch(
-        connection, "select * from laneway.recall_attempt($1, $2)", queue_id, attempt
-    )
+    return await fetch(connection, "select * from laneway.find_attempt($1, $2)", queue_id, attempt)
 
 
-async def note_deletion(connection: Connection, name: str) -> None:
-    await fetch_value(connection, "select laneway.note_deletion($1)", name)
+async def note_queue_deleted(connection: Connection, name: str) -> None:
+    await fetch_value(connection, "select laneway.note_queue_deleted($1)", name)
 
 
-async def was_deleted(connection: Connection, name: str, *, within: timedelta) -> bool:
+async def was_queue_deleted(connection: Connection, name: str, *, within: timedelta) -> bool:
     deleted: bool = await fetch_value(
-        connection, "select laneway.was_deleted($1, $2)", name, within
+        connection, "select laneway.was_queue_deleted($1, $2)", name, within
     )
     return deleted
 
@@ -128,12 +128,12 @@ async def count_in_flight(connection: Connection, group_id: int) -> int:
     return count
 
 
-async def first_claims(
+async def first_claim_times(
     connection: Connection, *, group_id: int, lanes: Sequence[int], seqs: Sequence[int]
 ) -> list[asyncpg.Record]:
     """Return (idx, at) of those that are on record."""
     return await fetch(
-        connection, "select * from laneway.first_claims($1, $2, $3)", group_id, lanes, seqs
+        connection, "select * from laneway.first_claim_times($1, $2, $3)", group_id, lanes, seqs
     )
 
 

@@ -68,10 +68,10 @@ async def load_steps(connection: Connection, run_id: str) -> list[StepInfo]:
     return [StepInfo(*row) for row in rows]
 
 
-async def drive_workflow(connection: Connection, run_id: str, driver: str, *, again: bool) -> Drive:
+async def lease_workflow(connection: Connection, run_id: str, driver: str, *, again: bool) -> Drive:
     (row,) = await fetch(
         connection,
-        "select * from laneway.drive_workflow($1, $2, $3)",
+        "select * from laneway.lease_workflow($1, $2, $3)",
         run_id,
         driver,
         again,
@@ -104,7 +104,7 @@ async def store_step(
     return Stored(*row)
 
 
-async def change_workflow(
+async def change_workflow_status(
     connection: Connection,
     run_id: str,
     *,
@@ -117,7 +117,7 @@ async def change_workflow(
     """Return the state it was in."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow($1, $2, $3, $4, $5, $6)",
+        "select laneway.change_workflow_status($1, $2, $3, $4, $5, $6)",
         run_id,
         list(source),
         to,

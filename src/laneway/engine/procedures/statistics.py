@@ -30,4 +30,6 @@ async def system_stats(connection: Connection) -> SystemStats:
 
 async def orphans(connection: Connection) -> list[tuple[str, int]]:
     """Return tables with rows that point to nothing, and how many."""
-    return [(row[0], row[1]) for row in await fetch(connection, "select * from laneway.orphans()")]
+    return [
+        (row[0], row[1]) for row in await fetch(connection, "select * from laneway.find_orphans()")
+    ]

@@ -21,7 +21,7 @@ _NOTHING: tuple[tuple[()], ...] = ((),) * 8
 
 
 class GuardedColumns(NamedTuple):
-    """Messages as push_guarded takes them; queues: -1, -2, … are those of `new`, with `settings`."""
+    """Messages as push_within_limits takes them; queues: -1, -2, … are those of `new`, with `settings`."""
 
     queues: Sequence[int]
     bodies: Sequence[str]
@@ -59,7 +59,7 @@ async def claim_lanes(
     partitions: Collection[str] | None = None,
     priority: int | None = None,
 ) -> list[asyncpg.Record]:
-    """Return (more, then a row of claim_runs) per claim."""
+    """Return (more, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
         "select * from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true)",
@@ -83,7 +83,7 @@ async def widen_lease(
     lanes: int,
     lease: timedelta | None,
 ) -> list[asyncpg.Record]:
-    """Return (lease, then a row of claim_runs) per claim."""
+    """Return (lease, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
         "select * from laneway.widen_lease($1, $2, $3, $4, $5, $6)",
@@ -132,23 +132,25 @@ async def extend_leases(
     return await fetch(connection, "select * from laneway.extend_leases($1, $2)", leases, durations)
 
 
-async def push_guarded(connection: Connection, pushes: GuardedColumns) -> list[asyncpg.Record]:
+async def push_within_limits(
+    connection: Connection, pushes: GuardedColumns
+) -> list[asyncpg.Record]:
     """Return runs as push_many does, of those that fitted."""
     return await fetch(
         connection,
-        "select * from laneway.push_guarded($1, $2, $3, $4, $5, $6, $7, $8)",
+        "select * from laneway.push_within_limits($1, $2, $3, $4, $5, $6, $7, $8)",
         *pushes,
         means={"LW404": QueueNotFound},
     )
 
 
-async def tend_streams(connection: Connection, *, trim: bool) -> list[int]:
+async def maintain_streams(connection: Connection, *, trim: bool) -> list[int]:
     """Return the queues in which something died."""
-    rows = await fetch(connection, "select * from laneway.tend_streams(p_trim => $1)", trim)
+    rows = await fetch(connection, "select * from laneway.maintain_streams(p_trim => $1)", trim)
     return [row[0] for row in rows]
 
 
-async def stream_places(
+async def list_stream_positions(
     connection: Connection,
     *,
     queue_id: int,
@@ -158,7 +160,7 @@ async def stream_places(
 ) -> list[asyncpg.Record]:
     return await fetch(
         connection,
-        "select * from laneway.stream_places($1, $2, $3, $4)",
+        "select * from laneway.list_stream_positions($1, $2, $3, $4)",
         queue_id,
         group,
         partition,
@@ -166,7 +168,7 @@ async def stream_places(
     )
 
 
-async def find_key(
+async def find_message_by_key(
     connection: Connection,
     *,
     lane: int,
@@ -177,7 +179,7 @@ async def find_key(
     """Return (segment, seq) of the message that a client calls so."""
     rows = await fetch(
         connection,
-        "select * from laneway.find_key($1, $2, $3, $4, $5)",
+        "select * from laneway.find_message_by_key($1, $2, $3, $4, $5)",
         lane,
         group,
         key,
@@ -186,8 +188,8 @@ async def find_key(
     return rows[0] if rows else None
 
 
-async def count_lanes(connection: Connection) -> dict[int, int]:
-    rows = await fetch(connection, "select * from laneway.count_lanes()")
+async def count_partitions(connection: Connection) -> dict[int, int]:
+    rows = await fetch(connection, "select * from laneway.count_partitions()")
     return {row["queue_id"]: row["lanes"] for row in rows}
 
 

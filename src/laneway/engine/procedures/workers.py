@@ -42,12 +42,12 @@ async def find_worker_queues(connection: Connection, worker_id: str) -> list[str
     return list(rows[0][0])
 
 
-async def beat_worker(
+async def record_heartbeat(
     connection: Connection, worker_id: str, *, handled: int, failed: int
 ) -> WorkerOrder:
     (row,) = await fetch(
         connection,
-        "select * from laneway.beat_worker($1, $2, $3)",
+        "select * from laneway.record_heartbeat($1, $2, $3)",
         worker_id,
         handled,
         failed,
@@ -56,11 +56,13 @@ async def beat_worker(
     return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]))
 
 
-async def hold_for_worker(connection: Connection, worker_id: str, lease: timedelta) -> None:
-    await fetch_value(connection, "select laneway.hold_for_worker($1, $2)", worker_id, lease)
+async def extend_leases_of_worker(connection: Connection, worker_id: str, lease: timedelta) -> None:
+    await fetch_value(
+        connection, "select laneway.extend_leases_of_worker($1, $2)", worker_id, lease
+    )
 
 
-async def change_worker(
+async def change_worker_state(
     connection: Connection,
     worker_id: str,
     *,
@@ -72,7 +74,7 @@ async def change_worker(
     """Return the state it was in, the one it is in, and how much it has in hand."""
     (row,) = await fetch(
         connection,
-        "select * from laneway.change_worker($1, $2, $3, $4, $5)",
+        "select * from laneway.change_worker_state($1, $2, $3, $4, $5)",
         worker_id,
         list(source),
         to,
@@ -107,8 +109,8 @@ async def reclaim_worker(
     return {row[0]: row[1] for row in rows}
 
 
-async def dead_workers(connection: Connection, timeout: timedelta | None) -> list[str]:
-    rows = await fetch(connection, "select * from laneway.dead_workers($1)", timeout)
+async def find_dead_workers(connection: Connection, timeout: timedelta | None) -> list[str]:
+    rows = await fetch(connection, "select * from laneway.find_dead_workers($1)", timeout)
     return [row[0] for row in rows]
 
 

@@ -17,7 +17,7 @@ from laneway.domain.errors import (
     Overloaded,
 )
 from laneway.engine.handouts import deal
-from laneway.engine.procedures.delivery import claim_runs, next_due
+from laneway.engine.procedures.delivery import claim_spans, next_due
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.line import Filter, Line, Waiter
 
@@ -306,7 +306,7 @@ class ClaimPump:
 
         async def call() -> list[asyncpg.Record]:
             self.calls += 1
-            return await claim_runs(
+            return await claim_spans(
                 connection,
                 group_id=self.group_id,
                 partition=wanted.partition,

@@ -292,7 +292,9 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
     if lane is None:
         return None
     key = wanted.transaction_id
-    return await call.broker.find_key(lane, key, address=read_address(key, lane), group=group)
+    return await call.broker.find_message_by_key(
+        lane, key, address=read_address(key, lane), group=group
+    )
 
 
 async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any) -> Answer:

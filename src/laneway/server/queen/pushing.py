@@ -105,7 +105,7 @@ class Pushing:
         messages, guards, new = out = await self.prepare(call, items)
         broker = call.service.broker
         if out.guarded:
-            return await broker.push_guarded(messages, guards=guards, new=new)
+            return await broker.push_within_limits(messages, guards=guards, new=new)
         if len(guards) == 1:
             [(name, expected)] = guards.items()
             return await broker.push(name, [message for _, message in messages], guards=expected)

@@ -141,7 +141,7 @@ async def show_queue(call: Call[ByQueue, None]) -> Answer:
     name = call.parameters.queue
     queue = await call.broker.get_queue(name)
     counts = await _count(call, [queue])
-    lanes = await call.broker.count_lanes()
+    lanes = await call.broker.count_partitions()
     places = await call.broker.list_places(name)
     shown = _show(queue, counts, lanes)
     return answer_json(
@@ -215,7 +215,7 @@ async def collect_queues(call: Call[Any, Any]) -> list[QueueShown]:
     """Return the queues that the caller may see, with their numbers."""
     queues = await _visible(call)
     counts = await _count(call, queues)
-    lanes = await call.broker.count_lanes()
+    lanes = await call.broker.count_partitions()
     return [_show(queue, counts, lanes) for queue in queues]
 
 

@@ -49,7 +49,7 @@ class Recalled(NamedTuple):
     received: int
 
 
-async def recall_attempt(
+async def find_attempt(
     broker: Broker, queue: Queue, attempt: str, *, lease: timedelta
 ) -> Recalled | None:
     """Return what the attempt got, locked anew; None once any of it was settled or ran out."""

@@ -80,7 +80,7 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
     if "RedrivePolicy" in attributes:
         change.options["arn"] = exchange.write_arn(queue.name)
         # What is dead by the policy there was goes where that said.
-        await exchange.broker.redrive_dead(queue.name)
+        await exchange.broker.redrive_by_policy(queue.name)
     await exchange.broker.configure_queue(queue.name, change.settings, SECTION, change.options)
 
 

@@ -83,7 +83,7 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     check_tags(request.tags)
     await check_redrive(exchange, name, attributes)
     pause = exchange.settings.recreate_after
-    if pause and await exchange.broker.was_deleted(name, within=pause):
+    if pause and await exchange.broker.was_queue_deleted(name, within=pause):
         raise Fault(
             "QueueDeletedRecently",
             f"You must wait {pause.total_seconds():.0f} seconds after deleting a queue before you "
@@ -120,7 +120,7 @@ async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
     name = exchange.name_queue(request)
     await exchange.broker.delete_queue(name, force=True)
     if exchange.settings.recreate_after:
-        await exchange.broker.note_deletion(name)
+        await exchange.broker.note_queue_deleted(name)
 
 
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from laneway.server.sqs.attempts import recall_attempt
+from laneway.server.sqs.attempts import find_attempt
 from laneway.server.sqs.attributes import is_fifo, read_visibility, read_wait
 from laneway.server.sqs.claiming import claim
 from laneway.server.sqs.contents import read_headers, show_body
@@ -102,7 +102,7 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
     async with exchange.attempts.take_turn(queue, attempt, patience=patience) as mine:
         if not mine:
             return Messages()
-        again = await recall_attempt(exchange.broker, queue, attempt, lease=lease)
+        again = await find_attempt(exchange.broker, queue, attempt, lease=lease)
         if again is not None:
             return await _show(exchange, request, queue, again.deliveries, again.received)
         deliveries = await _receive(exchange, request, queue, monotonic() - began)

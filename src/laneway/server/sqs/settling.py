@@ -185,7 +185,7 @@ async def _hold(
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and "dead_letter_queue" in read_options(queue):
-        await broker.redrive_dead(queue.name)
+        await broker.redrive_by_policy(queue.name)
     return [outcome is not Outcome.LOST for outcome in outcomes]
 
 

@@ -44,7 +44,7 @@ create or replace view laneway.messages as
     join laneway.consumer_group g on g.group_id = r.group_id
     join laneway.queue q on q.queue_id = g.queue_id
     left join laneway.parked k on k.reader_id = v.reader_id and k.seq = v.seq
-    left join lateral laneway.claim_of(v.reader_id, v.seq) c on c.token is not null
+    left join lateral laneway.find_claim(v.reader_id, v.seq) c on c.token is not null
    where (k.seq is not null or c.token is not null)
      and not exists (select from laneway.message m where m.segment = coalesce(k.segment, c.segment) and m.lane_id = r.lane_id and m.seq = v.seq)
   union all

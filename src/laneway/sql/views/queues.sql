@@ -4,4 +4,4 @@ create or replace view laneway.queues as
          q.retention, q.retention_step, q.message_ttl, q.max_bytes, q.record_events, q.durable_claims, q.description, q.options, q.created_at, q.updated_at,
          c.queued, c.delayed, c.processing, c.acknowledged, c.dead, c.archived, c.oldest, c.newest
     from laneway.queue q
-    left join lateral (select n.* from laneway.consumer_group g cross join lateral laneway.counts(array[g.group_id]) n where g.queue_id = q.queue_id and g.name = 'default') c on true;
+    left join lateral (select n.* from laneway.consumer_group g cross join lateral laneway.count_by_state(array[g.group_id]) n where g.queue_id = q.queue_id and g.name = 'default') c on true;

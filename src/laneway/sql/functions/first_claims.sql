@@ -1,8 +1,0 @@
--- When messages of a group were first handed out, as far as that is on record. Locks: none. Errors: none.
-create or replace function laneway.first_claims(p_group_id int, p_lanes int[], p_seqs bigint[]) returns table (idx int, at timestamptz)
-language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
-  select u.n::int - 1, h.at
-    from unnest(p_lanes, p_seqs) with ordinality u (lane_id, seq, n)
-    cross join lateral (select min(e.at) as at from laneway.history(u.lane_id, u.seq) e where e.action = 'claimed' and e.group_id = p_group_id) h
-   where h.at is not null;
-$$;

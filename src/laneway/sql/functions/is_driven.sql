@@ -1,8 +1,0 @@
--- Whether the message of a run's driver ("token/id", or "/id" before it was handed out) is still to come, or in hand.
--- Locks: none; the caller holds the run's row. Errors: none.
-create or replace function laneway.is_driven(p_driver text) returns boolean
-language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
-  select exists (select from pg_catalog.regexp_match(p_driver, '/([0-9]{1,9})-([0-9]{1,10})-([0-9]{1,18})$') m (id)
-                   join laneway.reader r on r.lane_id = m.id[2]::bigint join laneway.consumer_group g on g.group_id = r.group_id and g.name = 'default'
-                  where laneway.state_of(r.reader_id, m.id[1]::int, r.lane_id, m.id[3]::bigint) in ('queued', 'processing'));
-$$;

@@ -1,0 +1,71 @@
+-- Settles messages as settle_stream does and pushes others as push_within_limits does, all or nothing, provided that every lease
+-- of p_required still holds something, and so does each that is named with a message which is settled already. Answers
+-- push_within_limits's rows (pushed true), then settle_stream's.
+-- Locks: as push_within_limits; as settle_stream, and start_rest_windows's with them, where partitions rest.
+-- Errors: LW409 a queue is full, LW410 a lease is gone or something cannot be settled; those of push_within_limits.
+create or replace function laneway.transact_stream(
+  p_required uuid[],
+  p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[],
+  p_queues int[], p_bodies json[], p_partitions text[] default null, p_push_keys text[] default null, p_headers json[] default null,
+  p_guards smallint[] default null, p_new text[] default null, p_settings json[] default null)
+returns table (pushed boolean, idx int, outcome text, released boolean, run int, segment int, lane_id int, seq bigint, duplicate boolean)
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  v_lease uuid;
+  v_gone uuid[];
+  v_item record;
+  v_lanes int[] := '{}';
+  v_resting int[] := '{}';
+begin
+  -- Lanes before readers, as everybody takes them: so what is pushed comes first.
+  if cardinality(p_bodies) > 0 then
+    for v_item in select p.* from laneway.push_within_limits(p_queues, p_bodies, p_partitions, p_push_keys, p_headers, p_guards, p_new, p_settings, true) p loop
+      if not v_item.duplicate then
+        v_lanes := v_lanes || v_item.lane_id;
+      end if;
+      return query select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq, v_item.duplicate;
+    end loop;
+    v_resting := array(select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
+                        where l.lane_id = any (v_lanes) and q.guards & 4 > 0);
+  end if;
+  -- Those of what is settled and of what rests at once, in order.
+  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+     from (select r.reader_id from laneway.reader r
+            where r.lane_id = any (v_resting)
+               or (r.lane_id = any (p_lanes) and exists (select from laneway.consumer_group g where g.group_id = r.group_id and g.name = any (p_groups))) order by r.reader_id offset 0) r;
+  perform from laneway.claim c where c.token = any (array(select t.t from unnest(p_required) l (lease) cross join lateral unnest(laneway.lease_tokens(l.lease)) t (t)))
+    order by c.lane_id, c.token, c.part for update;
+  foreach v_lease in array coalesce(p_required, '{}') loop
+    if not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(v_lease)) and (c.until > clock_timestamp()) is true) then
+      raise exception 'lease % is gone', v_lease using errcode = 'LW410', hint = 'It expired or was released; nothing of the transaction happened.';
+    end if;
+  end loop;
+  if cardinality(p_lanes) > 0 then
+    v_gone := array(select l.lease from (select distinct u.lease from unnest(p_leases) u (lease) where u.lease is not null) l
+                     where not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(l.lease)) and (c.until > clock_timestamp()) is true));
+    for v_item in
+      select s.idx, s.outcome, s.released from laneway.settle_stream(p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases, p_actions, p_reasons) s
+    loop
+      -- Who lost the lease pushes nothing: another completed the message, and has pushed already.
+      if v_item.outcome in ('unresolved', 'unleased', 'lease', 'committed') or (v_item.outcome = 'noop' and p_leases[v_item.idx + 1] = any (v_gone)) then
+        raise exception 'message "%" cannot be settled: %', p_keys[v_item.idx + 1],
+            case v_item.outcome when 'unresolved' then 'unresolvable, there is no such message' when 'unleased' then 'nobody holds it'
+                                when 'committed' then 'the group has committed it already' else 'its lease is expired or another''s' end
+          using errcode = 'LW410', hint = 'Nothing of the transaction happened.';
+      end if;
+      return query select false, v_item.idx, v_item.outcome, v_item.released, null::int, null::int, null::int, null::bigint, null::boolean;
+    end loop;
+  end if;
+  perform laneway.start_rest_windows(v_resting);
+  -- Counted at the end: what was settled has made room, and duplicates take none.
+  for v_item in
+    select q.name, (q.options -> 'queen' ->> 'maxSize')::bigint as most from laneway.queue q
+     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.guards & 2 > 0
+       and (select max(c.queued + c.processing) from laneway.count_by_state(laneway.counting_groups(q.queue_id)) c) > (q.options -> 'queen' ->> 'maxSize')::bigint
+     order by q.queue_id limit 1
+  loop
+    raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most
+      using errcode = 'LW409', hint = 'Nothing of the transaction happened.';
+  end loop;
+end $$;

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from laneway.engine.columns import Runs, make_runs
-from laneway.engine.handouts import deal, list_receipts
+from laneway.engine.deliveries import deal, list_receipts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.results import Bound, Figure, Row
 from benchmarks.spark.stage import BODY
-from laneway.lake.running import run_once
+from laneway.lake.job import run_once
 from laneway.lake.tables import open_lake
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from laneway.domain.settings import (
     WakeupSettings,
 )
 from laneway.engine import Broker
-from laneway.engine import notices as notices_module
-from laneway.engine.notices import SESSION, WAKE, Notices
+from laneway.engine import notifications as notices_module
+from laneway.engine.notifications import SESSION, WAKE, Notices
 from laneway.engine.procedures import notification
 from tests.integration.conftest import QUIET
 
@@ -260,7 +260,7 @@ async def test_what_came_before_the_first_waiter_was_heard_of_is_looked_for(
             await gate.wait()
         await notification.listen(connection, channel, hear)
 
-    monkeypatch.setattr("laneway.engine.notices.listen", listen_later)
+    monkeypatch.setattr("laneway.engine.notifications.listen", listen_later)
     async with sleeper(database, hears=False) as waiting:
         own = await connect()
         await own.execute(

@@ -13,7 +13,7 @@ import pytest_asyncio
 from msgspec import inspect
 
 from laneway.server.operations import Media
-from laneway.server.serving import make_surfaces
+from laneway.server.server_process import make_surfaces
 from laneway.server.settings import ServerSettings
 from laneway.server.sqs.actions import ACTIONS
 from tests.postgres import make_database

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from laneway.cli.main import app
 from laneway.lake import session
 from laneway.lake.errors import SparkUnavailable
-from laneway.lake.running import run_once
+from laneway.lake.job import run_once
 from laneway.lake.session import open_session
 from laneway.lake.tables import open_lake
 from tests.spark.broker import create_queue, push, rotate, run, settle_events

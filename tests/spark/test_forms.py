@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.lake.errors import VerificationFailed
-from laneway.lake.landing import land_messages
-from laneway.lake.running import run_once
+from laneway.lake.ingestion import land_messages
+from laneway.lake.job import run_once
+from laneway.lake.offload import choose_history, offload, replay
 from laneway.lake.tables import open_lake
-from laneway.lake.tiering import choose_history, offload, replay
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
 from tests.spark.test_lake import ack, claim
 

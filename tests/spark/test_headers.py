@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from laneway.lake import session
+from laneway.lake.offload import choose_history, offload, replay
 from laneway.lake.tables import open_lake
-from laneway.lake.tiering import choose_history, offload, replay
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import connect, drain
 from tests.spark.broker import create_queue, rotate, run

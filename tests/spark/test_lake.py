@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions
 
-from laneway.lake import refining
+from laneway.lake import refinement
 from laneway.lake.errors import LakeBroken, LakeBusy
-from laneway.lake.landing import land_events, land_messages
-from laneway.lake.running import run_once
+from laneway.lake.ingestion import land_events, land_messages
+from laneway.lake.job import run_once
 from laneway.lake.store import lock_lake
 from laneway.lake.tables import open_lake
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
@@ -136,11 +136,11 @@ def test_a_pass_that_dies_is_made_good(
     settle_events(database)
     lake = open_lake(spark, tmp_path / "lake")
     with monkeypatch.context() as patch:
-        patch.setattr("laneway.lake.landing._extend", fail)
+        patch.setattr("laneway.lake.ingestion._extend", fail)
         with pytest.raises(ZeroDivisionError):
             run_once(spark, lake, database)
     with monkeypatch.context() as patch:
-        patch.setattr(refining, "make_traffic", fail)
+        patch.setattr(refinement, "make_traffic", fail)
         with pytest.raises(ZeroDivisionError):
             run_once(spark, lake, database)
     left = lake.folder / "messages" / "day=2000-01-01" / "queue=mail" / "left.parquet"
@@ -195,7 +195,7 @@ def land_outcomes(spark: SparkSession, lake: Lake, dsn: str) -> dict[int, str]:
     settle_events(dsn)
     for land in (land_events, land_messages):
         land(spark, lake, dsn, at_once=100, accept_loss=False, tell=lambda _: None)
-    refining.refine_silver(lake)
+    refinement.refine_silver(lake)
     return {row[1]: row[2] for row in list_silver(lake)}
 
 

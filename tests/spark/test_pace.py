@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.lake import pace
+from laneway.lake import throttle
 from laneway.lake.database import open_database
 
 if TYPE_CHECKING:
@@ -63,21 +63,21 @@ class Clock:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now, self.times = LATE, CROWDED
         self.rests: list[float] = []
-        patch.setattr(pace, "time", lambda: self.now)
-        patch.setattr(pace, "sleep", self.rests.append)
-        patch.setattr(pace, "_read_times", lambda: self.times)
+        patch.setattr(throttle, "time", lambda: self.now)
+        patch.setattr(throttle, "sleep", self.rests.append)
+        patch.setattr(throttle, "_read_times", lambda: self.times)
 
 
 def test_a_reader_rests_while_others_work(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with somebody_at_work(database), open_database(database) as connection:
-        pace.Pace(connection, MANY).rest()
+        throttle.Pace(connection, MANY).rest()
         assert clock.rests == [0.5]
-        pace.Pace(connection, FEW).rest()
+        throttle.Pace(connection, FEW).rest()
         clock.now = EARLY
-        pace.Pace(connection, MANY).rest()
+        throttle.Pace(connection, MANY).rest()
         clock.now, clock.times = LATE, ALONE
-        pace.Pace(connection, MANY).rest()
+        throttle.Pace(connection, MANY).rest()
         assert clock.rests == [0.5]
 
 
@@ -85,5 +85,5 @@ def test_readers_alone_do_not_rest(database: str, monkeypatch: pytest.MonkeyPatc
     clock = Clock(monkeypatch)
     with open_database(database) as other, open_database(database) as connection:
         other.fetch("select 1 as one")
-        pace.Pace(connection, MANY).rest()
+        throttle.Pace(connection, MANY).rest()
     assert clock.rests == []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from laneway.lake.errors import LakeMissing, OptionInvalid
-from laneway.lake.place import find_folder
-from laneway.lake.running import run_once
+from laneway.lake.job import run_once
+from laneway.lake.location import find_folder
 from laneway.lake.tables import check_lake, open_lake
 from tests.spark.broker import create_queue, push, settle_events
 

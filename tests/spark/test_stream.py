@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from laneway.lake.lag import measure_lag
+from laneway.lake.offload import offload
 from laneway.lake.tables import open_lake
-from laneway.lake.tiering import offload
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from laneway.lake.asking import ask_lake
 from laneway.lake.errors import (
     DatabaseFailed,
     LakeBroken,
@@ -20,11 +19,12 @@ from laneway.lake.errors import (
     VerificationFailed,
     WriteRefused,
 )
-from laneway.lake.landing import land_messages
+from laneway.lake.ingestion import land_messages
+from laneway.lake.job import run_once
+from laneway.lake.offload import choose_history, offload, replay
+from laneway.lake.queries import ask_lake
 from laneway.lake.report import make_report
-from laneway.lake.running import run_once
 from laneway.lake.tables import open_lake
-from laneway.lake.tiering import choose_history, offload, replay
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
 from tests.spark.test_lake import ack, claim
 

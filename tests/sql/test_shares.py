@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.engine.handouts import deal, list_deliveries
+from laneway.engine.deliveries import deal, list_deliveries
 from tests.sql.calls import (
     HOUR,
     Counts,

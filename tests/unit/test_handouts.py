@@ -14,11 +14,11 @@ from laneway.domain.ids import LARGEST_SEQ
 from laneway.domain.messages import Handout
 from laneway.domain.queues import Queue
 from laneway.domain.settings import QueueSettings
-from laneway.engine.handouts import list_deliveries, list_receipts
-from laneway.server.answers import encode
-from laneway.server.rest.handouts import HandoutWriter, Taker
-from laneway.server.rest.holding import read_runs
-from laneway.server.rest.settling import Ack
+from laneway.engine.deliveries import list_deliveries, list_receipts
+from laneway.server.responses import encode
+from laneway.server.rest.acks import Ack
+from laneway.server.rest.deliveries import HandoutWriter, Taker
+from laneway.server.rest.leases import read_runs
 from laneway.server.rest.times import UnixWriter, to_unix
 from laneway.server.rest.wire import MessageObject
 

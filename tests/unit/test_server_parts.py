@@ -13,27 +13,27 @@ from laneway.domain import errors as domain
 from laneway.domain.keys import ApiKey, Role
 from laneway.engine.measurements import Measurements
 from laneway.server import errors as server
-from laneway.server.answers import answer_json
+from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
 from laneway.server.compression import takes_gzip
 from laneway.server.connections import Guard
-from laneway.server.decoding import BodyDecoder, read_issue
+from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics, Traffic
 from laneway.server.operations import Media, Operation, Surface
-from laneway.server.reach import nothing
+from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
-from laneway.server.routing import Router, read_path
+from laneway.server.router import Router, read_path
 from laneway.server.settings import Limits
-from laneway.server.sheet import Sheet
+from laneway.server.shared_counters import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from laneway.server.answers import Answer
     from laneway.server.calls import Call
+    from laneway.server.responses import Answer
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,8 +11,8 @@ import pytest
 
 from laneway.domain.keys import ApiKey, Role
 from laneway.server.authentication import Keyring, make_key
+from laneway.server.background_tasks import run_in_background
 from laneway.server.calls import Caller
-from laneway.server.upkeep import run_in_background
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ async def test_failed_job_is_logged_and_starts_again(caplog: pytest.LogCaptureFi
         finally:
             ended.set()
 
-    with caplog.at_level(logging.ERROR, "laneway.server.upkeep"):
+    with caplog.at_level(logging.ERROR, "laneway.server.background_tasks"):
         async with run_in_background({"the job": fail_once}, pause=AT_ONCE), asyncio.timeout(30):
             await again.wait()
     assert runs == 2

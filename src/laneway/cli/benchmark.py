@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.connections import with_lane
 from laneway.cli.output import Output
 from laneway.domain.settings import QueueSettings
 from laneway.library.connection import Connection

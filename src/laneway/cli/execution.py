@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from laneway.cli.errors import FlagInvalid
-from laneway.cli.streams import tell
+from laneway.cli.stdio import tell
 from laneway.domain.errors import Conflict, InvalidRequest, LanewayError, NotFound, Retryable
 
 if TYPE_CHECKING:

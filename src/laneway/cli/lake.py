@@ -19,7 +19,7 @@ import typer
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.execution import execute
 from laneway.cli.settings import DATABASE_SETTINGS, read_settings
-from laneway.cli.streams import tell
+from laneway.cli.stdio import tell
 from laneway.domain.escapes import escape
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ lake = typer.Typer(
 def _parse_folder(place: str | Path) -> Path:
     """Refuse a lake that cannot be before anything is started."""
     from laneway.lake.errors import OptionInvalid
-    from laneway.lake.place import find_folder
+    from laneway.lake.location import find_folder
 
     try:
         return find_folder(place)
@@ -97,7 +97,7 @@ def run_lake(
 
     def work(dsn: str, stop: threading.Event) -> None:
         with _open_lake(folder, master, conf) as (spark, opened):
-            from laneway.lake.running import run_once
+            from laneway.lake.job import run_once
 
             while True:
                 done = run_once(spark, opened, dsn, tell=_tell, accept_loss=accept_loss)
@@ -156,7 +156,7 @@ def ask(
 
     def work() -> None:
         with _open_lake(folder, master, conf, must_exist=True) as (spark, opened):
-            from laneway.lake.asking import ask_lake
+            from laneway.lake.queries import ask_lake
 
             text = ask_lake(spark, opened, query, form=form, limit=limit)
         # CSV is for programs as it is, and for people without orders to their terminal.
@@ -180,7 +180,7 @@ def offload_segments(
 
     def work(dsn: str, _stop: threading.Event) -> None:
         with _open_lake(folder, master, conf) as (spark, opened):
-            from laneway.lake.tiering import offload
+            from laneway.lake.offload import offload
 
             done = offload(spark, opened, dsn, older_than=length, tell=_tell)
         failed = [each for each in done if each.failure is not None]
@@ -223,7 +223,7 @@ def replay_history(
 
     def work(dsn: str, _stop: threading.Event) -> None:
         with _open_lake(folder, master, conf, must_exist=True) as (_, opened):
-            from laneway.lake.tiering import check_replay, choose_history, count_history, replay
+            from laneway.lake.offload import check_replay, choose_history, count_history, replay
 
             check_replay(dsn, to=goal, run_id=name)
             rows = choose_history(opened, queue, where)

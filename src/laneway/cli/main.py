@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from laneway.cli.admin import admin
 from laneway.cli.benchmark import benchmark
 from laneway.cli.database import find_database, open_database
 from laneway.cli.execution import execute, reporting
@@ -15,8 +16,7 @@ from laneway.cli.keys import key
 from laneway.cli.lake import lake
 from laneway.cli.queues import queue
 from laneway.cli.settings import Settings, show_settings
-from laneway.cli.state import admin
-from laneway.cli.streams import OutputLost, guard_output, tell
+from laneway.cli.stdio import OutputLost, guard_output, tell
 from laneway.cli.top import top
 from laneway.cli.traffic import dequeue, enqueue, tail
 from laneway.cli.workers import worker

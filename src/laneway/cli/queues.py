@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.connections import with_lane
 from laneway.cli.output import Output
 from laneway.cli.settings import LONGEST
 from laneway.domain.messages import Status, StoredMessage

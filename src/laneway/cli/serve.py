@@ -19,11 +19,11 @@ from laneway.cli.server_settings import make_server_settings
 from laneway.domain.errors import Retryable
 from laneway.engine.procedures.keys import list_api_keys
 from laneway.server.logs import set_up_logs
-from laneway.server.queen.vault import KeyUnusable as EncryptionKeyUnusable
-from laneway.server.queen.vault import Vault
-from laneway.server.serving import serve
+from laneway.server.queen.encryption import KeyUnusable as EncryptionKeyUnusable
+from laneway.server.queen.encryption import Vault
+from laneway.server.server_process import serve
 from laneway.server.settings import is_loopback
-from laneway.server.sheet import Sheet
+from laneway.server.shared_counters import Sheet
 from laneway.server.supervision import supervise
 from laneway.server.tokens import KeyUnusable as TokenKeyUnusable
 from laneway.server.tokens import Tokens

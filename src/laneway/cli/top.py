@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.connections import with_lane
 from laneway.cli.output import Output
 from laneway.cli.settings import LONGEST
 from laneway.domain.workers import WorkerState
@@ -32,7 +32,7 @@ async def top(
     from rich.console import Console
     from rich.live import Live
 
-    from laneway.cli.picture import draw
+    from laneway.cli.top_view import draw
 
     live = None
     if not output.is_json and sys.stdout.isatty():

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.connections import with_lane
 from laneway.cli.output import Output
 from laneway.cli.payloads import cut, find_payloads
 from laneway.cli.settings import LONGEST
-from laneway.cli.streams import OutputLost, tell
+from laneway.cli.stdio import OutputLost, tell
 from laneway.domain.errors import InvalidMessage, LanewayError, LockLost
 from laneway.library.connection import Connection
 from laneway.library.messages import Message

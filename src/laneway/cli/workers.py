@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laneway.cli.connections import with_lane
 from laneway.cli.database import find_database
 from laneway.cli.errors import FlagInvalid
 from laneway.cli.execution import reporting
 from laneway.cli.flags import with_database
-from laneway.cli.lanes import with_lane
 from laneway.cli.output import Output
 from laneway.cli.settings import LONGEST, Settings
 from laneway.domain.errors import LanewayError

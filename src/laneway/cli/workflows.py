@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from laneway.cli.lanes import with_lane
+from laneway.cli.connections import with_lane
 from laneway.cli.output import Output
 from laneway.cli.payloads import read_json
 from laneway.cli.settings import LONGEST

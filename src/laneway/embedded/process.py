@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from laneway.embedded.binaries import ENVIRONMENT
 from laneway.embedded.errors import EmbeddedError, ServerFailed
+from laneway.embedded.parameters import tune
 from laneway.embedded.postmaster import end_orphans, read_postmaster, remove_stale_files
 from laneway.embedded.sockets import DEFAULT_PORT, choose_folder, remove_folder
-from laneway.embedded.tuning import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

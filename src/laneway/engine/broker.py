@@ -21,18 +21,19 @@ from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import expand_places, make_runs, squeeze, turn_messages
 from laneway.engine.core import Core
-from laneway.engine.deadlines import Deadlines
-from laneway.engine.handouts import list_deliveries, list_receipts
-from laneway.engine.in_flight import InFlight
+from laneway.engine.deliveries import list_deliveries, list_receipts
+from laneway.engine.in_flight_limits import InFlight
 from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
-from laneway.engine.lanes import LanePlace, Lanes
-from laneway.engine.listing import Listing
+from laneway.engine.lane_queues import LanePlace, Lanes
+from laneway.engine.lease_expiry import Deadlines
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements
-from laneway.engine.notices import Notices
+from laneway.engine.message_pages import Listing
+from laneway.engine.notifications import Notices
 from laneway.engine.overview import Overview
+from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.procedures.maintenance import read_clock
@@ -43,12 +44,11 @@ from laneway.engine.pumps.ordered_claim import OrderedClaimPump
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.redrive import Redrive
-from laneway.engine.runs import Runs as WorkflowRuns
-from laneway.engine.safety import SafetyPoll
 from laneway.engine.streams import Streams
 from laneway.engine.tasks import Tasks
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
+from laneway.engine.workflows import Runs as WorkflowRuns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from laneway.engine.catalog import Catalog
-    from laneway.engine.notices import Notices
+    from laneway.engine.notifications import Notices
     from laneway.engine.pool import Pool
     from laneway.engine.wakeups import Wakeups
 

@@ -10,7 +10,7 @@ from laneway.domain.listings import MessageFilter
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.statistics import Happening, Watched
 from laneway.engine.activity import Activity
-from laneway.engine.procedures import activity, inspection, listing
+from laneway.engine.procedures import activity, inspection, message_pages
 from laneway.engine.procedures import statistics as procedures
 from laneway.engine.sqlstates import translate
 from laneway.sql.migrate import install, verify
@@ -104,7 +104,7 @@ class Overview:
         """Return messages of one state, newest first."""
         _, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
-            return await listing.list_messages(
+            return await message_pages.list_messages(
                 connection,
                 group_ids=[found.group_id],
                 status=status,

@@ -22,9 +22,9 @@ from laneway.domain.streams import (
 )
 from laneway.engine.administration import Administration
 from laneway.engine.columns import expand_places, squeeze, turn_messages
-from laneway.engine.handouts import deal
-from laneway.engine.lanes import LanePlace
-from laneway.engine.procedures import inspection, listing
+from laneway.engine.deliveries import deal
+from laneway.engine.lane_queues import LanePlace
+from laneway.engine.procedures import inspection, message_pages
 from laneway.engine.procedures import streams as procedures
 from laneway.engine.procedures.administration import encode_json
 from laneway.engine.pumps.conflicts import persist
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Counts, Group
     from laneway.domain.settings import QueueSettings, Start
     from laneway.domain.streams import Settlement
-    from laneway.engine.lanes import Lanes
+    from laneway.engine.lane_queues import Lanes
 
 # How many lanes a sweep asks for in one call of the database, as laneway.widen_lease does.
 _AT_ONCE = 16
@@ -259,7 +259,7 @@ class Streams(Administration):
     ) -> list[StoredMessage]:
         """Return messages of one state as these groups see them, newest first."""
         async with self._core.pool.lend() as connection:
-            return await listing.list_messages(
+            return await message_pages.list_messages(
                 connection,
                 group_ids=list(groups),
                 status=status,
@@ -274,7 +274,7 @@ class Streams(Administration):
         self, groups: Sequence[int], status: Status, wanted: MessageFilter
     ) -> int:
         async with self._core.pool.lend() as connection:
-            return await listing.count_messages(
+            return await message_pages.count_messages(
                 connection, group_ids=list(groups), status=status, wanted=wanted, most=10_000
             )
 

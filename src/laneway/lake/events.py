@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
 
 from laneway.lake.database import open_database, quote
 from laneway.lake.errors import DataLost, OptionInvalid
-from laneway.lake.pace import Pace
 from laneway.lake.schemas import COLUMNS
+from laneway.lake.throttle import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

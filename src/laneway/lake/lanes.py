@@ -14,9 +14,9 @@ from laneway.lake.errors import DataLost, OptionInvalid, QueueMissing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from laneway.lake.choice import Choice
     from laneway.lake.database import Database
     from laneway.lake.options import Offset, Position
+    from laneway.lake.selection import Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from laneway.lake.choice import EVERYTHING
 from laneway.lake.database import open_database
 from laneway.lake.errors import DataLost
 from laneway.lake.lanes import (
@@ -33,7 +32,8 @@ from laneway.lake.lanes import (
     resolve,
     share_limit,
 )
-from laneway.lake.pace import Pace
+from laneway.lake.selection import EVERYTHING
+from laneway.lake.throttle import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from laneway.domain.dsn import find_fault
 from laneway.domain.messages import LARGEST_PRIORITY
-from laneway.lake.choice import EVERYTHING, Choice
 from laneway.lake.errors import OptionInvalid
+from laneway.lake.selection import EVERYTHING, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from laneway.lake.errors import LakeBroken, LakeBusy
-from laneway.lake.forms import EARLIEST, FORM, bring_up, find_schema
+from laneway.lake.older_files import EARLIEST, FORM, bring_up, find_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

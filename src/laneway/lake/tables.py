@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from laneway.lake.errors import LakeMissing
-from laneway.lake.place import find_folder
+from laneway.lake.location import find_folder
 from laneway.lake.schemas import make_schema
 from laneway.lake.store import Table
 

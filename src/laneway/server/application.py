@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from laneway.domain.errors import InternalError, LanewayError
-from laneway.server.answers import Answer
 from laneway.server.calls import Call, Request, read_key
 from laneway.server.compression import compress, takes_gzip
 from laneway.server.connections import WHOLE
 from laneway.server.errors import ClientGone, Forbidden
 from laneway.server.origins import Origins
-from laneway.server.routing import Router
+from laneway.server.responses import Answer
+from laneway.server.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from laneway.domain.keys import Role
-    from laneway.server.answers import Stream
     from laneway.server.calls import Identity, Receive, Scope, Send
     from laneway.server.operations import Surface
-    from laneway.server.routing import Route
+    from laneway.server.responses import Stream
+    from laneway.server.router import Route
     from laneway.server.service import Service
 
 logger = logging.getLogger(__name__)

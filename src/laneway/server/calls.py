@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from laneway.server.errors import BodyTooLarge, ClientGone, ServerBusy, Unauthenticated
+from laneway.server.long_polls import Reason, Wait
 from laneway.server.operations import B, P
-from laneway.server.waits import Reason, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from laneway.engine import Broker
     from laneway.server.operations import Role
-    from laneway.server.rooms import Room
-    from laneway.server.routing import Route
+    from laneway.server.request_limits import Room
+    from laneway.server.router import Route
     from laneway.server.service import Service
     from laneway.server.settings import ServerSettings
 

@@ -7,7 +7,7 @@ import gzip
 import re
 from typing import TYPE_CHECKING
 
-from laneway.server.answers import Answer
+from laneway.server.responses import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from laneway.server.calls import CONNECTION
-from laneway.server.routing import read_path
+from laneway.server.router import read_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

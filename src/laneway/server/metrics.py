@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from laneway.domain.queues import Counts
     from laneway.engine.measurements import Measurements
-    from laneway.server.routing import Route
-    from laneway.server.sheet import Sheet
+    from laneway.server.router import Route
+    from laneway.server.shared_counters import Sheet
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 

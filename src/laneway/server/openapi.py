@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from laneway.server.operations import Content
-    from laneway.server.routing import Route
+    from laneway.server.router import Route
 
 _DESCRIPTION = """A message broker on PostgreSQL.
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from laneway.domain.errors import LanewayError
-    from laneway.server.answers import Answer, Stream
+    from laneway.server.access import Reach
     from laneway.server.calls import Call, Request
-    from laneway.server.reach import Reach
+    from laneway.server.responses import Answer, Stream
 
 # What a call's parameters (path and query together) and its body are decoded to.
 P = TypeVar("P")

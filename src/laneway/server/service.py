@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneway.server.rooms import Rooms
+from laneway.server.request_limits import Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from laneway.activity import Monitor
     from laneway.engine import Broker
     from laneway.server.authentication import Keyring
+    from laneway.server.long_polls import Wait
     from laneway.server.metrics import Metrics
-    from laneway.server.routing import Route
+    from laneway.server.router import Route
     from laneway.server.settings import ServerSettings
-    from laneway.server.waits import Wait
 
 
 T = TypeVar("T")

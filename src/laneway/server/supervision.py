@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-    from laneway.server.sheet import Sheet
+    from laneway.server.shared_counters import Sheet
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ async def _start(orders: Orders) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "laneway.server.worker",
+        "laneway.server.worker_process",
         stdin=asyncio.subprocess.PIPE,
         pass_fds=(*orders.listeners, orders.sheet),
         # A terminal's Ctrl-C reaches the parent alone, which then stops the workers.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from laneway.domain.workers import WorkerIdentity
     from laneway.library.connection import Target
     from laneway.library.messages import Message
-    from laneway.worker.holdings import Holdings, Lot
+    from laneway.worker.in_flight import Holdings, Lot
     from laneway.worker.runner import Counters
     from laneway.worker.slots import Slot
 

@@ -14,8 +14,8 @@ from laneway.domain.errors import BrokerClosed, LanewayError, Retryable, RunNotF
 from laneway.domain.runs import RunStatus
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
+from laneway.worker.backoff import wait_after
 from laneway.worker.branches import Branch, find_place, forgive, waits_for_tasks, within_step
-from laneway.worker.pauses import wait_after
 from laneway.worker.policies import Reject, Snooze, describe
 from laneway.worker.step_failures import read_failure, write_failure
 

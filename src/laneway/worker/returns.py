@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from laneway.domain.errors import InvalidId, Retryable
 from laneway.domain.messages import Nack
 from laneway.library.validation import encode_result
-from laneway.worker.pauses import wait_after
+from laneway.worker.backoff import wait_after
 from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.library.messages import Message
+    from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler
-    from laneway.worker.holdings import Holdings
+    from laneway.worker.in_flight import Holdings
     from laneway.worker.policies import Failures
     from laneway.worker.runner import Counters
-    from laneway.worker.settling import Settler
 
 logger = logging.getLogger(__name__)
 

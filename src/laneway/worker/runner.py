@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
+from laneway.worker.backoff import wait_after
 from laneway.worker.handlers import finish, wrap
-from laneway.worker.holdings import Lot
-from laneway.worker.pauses import wait_after
+from laneway.worker.in_flight import Lot
 from laneway.worker.pools import make_pool
 from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Delivery
+    from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler, Middleware, Proceed
-    from laneway.worker.holdings import Holdings
+    from laneway.worker.in_flight import Holdings
     from laneway.worker.oversight import Overseer
-    from laneway.worker.settling import Settler
 
     # A message in hand, with when its lock was taken.
     Item: TypeAlias = tuple[Message, Lot]

@@ -12,7 +12,7 @@ from laneway.domain.errors import LanewayError, Retryable
 from laneway.domain.messages import OutgoingMessage
 from laneway.library.arguments import check_priority, check_text, settings_of
 from laneway.library.validation import PayloadRules
-from laneway.worker.pauses import wait_after
+from laneway.worker.backoff import wait_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,13 +26,13 @@ from laneway.domain.errors import (
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
+from laneway.worker.ack_batches import Settler
 from laneway.worker.guard import Guard
-from laneway.worker.holdings import Holdings
+from laneway.worker.in_flight import Holdings
 from laneway.worker.ordered import OrderedRunner
 from laneway.worker.oversight import Overseer
 from laneway.worker.runner import PATIENCE, Counters, Runner
 from laneway.worker.schedules import keep_firing
-from laneway.worker.settling import Settler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence

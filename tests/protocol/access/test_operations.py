@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from laneway.domain.keys import Role
-from laneway.server.reach import Kind
-from laneway.server.serving import make_surfaces
+from laneway.server.access import Kind
+from laneway.server.server_process import make_surfaces
 from laneway.server.settings import ServerSettings
 from laneway.server.sqs.actions import ACTIONS
 from tests.protocol.access.examples import EXAMPLES, Ask

@@ -10,7 +10,7 @@ import pytest
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from laneway.engine import Broker
-from laneway.server.queen.popping import PopAny, _race
+from laneway.server.queen.pops import PopAny, _race
 
 QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 LONG = timedelta(minutes=5)

@@ -14,7 +14,7 @@ import pytest_asyncio
 from laneway.domain.keys import Role
 from laneway.engine.procedures.keys import create_api_key
 from laneway.server.authentication import make_key
-from laneway.server.serving import make_surfaces
+from laneway.server.server_process import make_surfaces
 from laneway.server.settings import ServerSettings
 from tests.postgres import make_database
 from tests.protocol.rest.calls import NOBODY, add, take

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from laneway.engine.notices import CATALOG, HELLO, SESSION, WAKE
+from laneway.engine.notifications import CATALOG, HELLO, SESSION, WAKE
 from tests.protocol.rest.calls import add, take
 from tests.protocol.servers import make_queue, run_laneway
 

@@ -206,7 +206,7 @@ def list_workers(server: RunningServer) -> list[int]:
     return [
         child.pid
         for child in psutil.Process(server.process.pid).children()
-        if "laneway.server.worker" in child.cmdline()
+        if "laneway.server.worker_process" in child.cmdline()
     ]
 
 

@@ -264,6 +264,6 @@ async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
 
 def is_worker(child: psutil.Process) -> bool:
     try:
-        return "laneway.server.worker" in child.cmdline()
+        return "laneway.server.worker_process" in child.cmdline()
     except psutil.NoSuchProcess:  # it was killed a moment ago
         return False

@@ -16,7 +16,7 @@ import psutil
 import pytest_asyncio
 
 from laneway.server.settings import Limits, ServerSettings
-from laneway.server.sheet import Sheet
+from laneway.server.shared_counters import Sheet
 from laneway.server.supervision import Orders
 from tests.postgres import execute, name_database
 
@@ -82,7 +82,7 @@ async def run_impatient(
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "laneway.server.worker",
+            "laneway.server.worker_process",
             stdin=asyncio.subprocess.PIPE,
             pass_fds=(*orders.listeners, orders.sheet),
         )

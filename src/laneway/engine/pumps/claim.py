@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
-from laneway.engine.handouts import deal
+from laneway.engine.deliveries import deal
 from laneway.engine.procedures.delivery import claim_spans, next_due
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.line import Filter, Line, Waiter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Handout
     from laneway.domain.settings import PumpSettings
-    from laneway.engine.lanes import LanePlace, Lanes
+    from laneway.engine.lane_queues import LanePlace, Lanes
     from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
-from laneway.engine.handouts import deal
-from laneway.engine.holds import Hold, Holds
+from laneway.engine.deliveries import deal
+from laneway.engine.ordered_leases import Hold, Holds
 from laneway.engine.procedures.streams import claim_lanes
 from laneway.engine.pumps.claim import ClaimPump, gather
 from laneway.engine.pumps.conflicts import persist

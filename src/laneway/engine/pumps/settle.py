@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Nack, Receipt, Token
     from laneway.domain.settings import PumpSettings
-    from laneway.engine.lanes import Lanes
+    from laneway.engine.lane_queues import Lanes
     from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks

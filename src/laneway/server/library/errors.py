@@ -9,10 +9,10 @@ from laneway.client.wire import describe
 from laneway.domain import errors as domain
 from laneway.domain.errors import LanewayError
 from laneway.server import errors as server
-from laneway.server.answers import answer_json
+from laneway.server.responses import answer_json
 
 if TYPE_CHECKING:
-    from laneway.server.answers import Answer
+    from laneway.server.responses import Answer
 
 # By the nearest class.
 STATUS: dict[type[LanewayError], int] = {

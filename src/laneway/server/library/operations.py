@@ -10,11 +10,7 @@ from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
 from laneway.domain.runs import run_missing
 from laneway.domain.settings import queues_in_options
 from laneway.domain.workers import worker_missing
-from laneway.server.answers import answer_json
-from laneway.server.errors import Forbidden
-from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role
-from laneway.server.reach import (
+from laneway.server.access import (
     Kind,
     Reach,
     by_token,
@@ -24,6 +20,10 @@ from laneway.server.reach import (
     named,
     nothing,
 )
+from laneway.server.errors import Forbidden
+from laneway.server.metrics import Traffic
+from laneway.server.operations import Operation, Role
+from laneway.server.responses import answer_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from laneway.client.wire import Shape
     from laneway.domain.messages import Delivery
-    from laneway.server.answers import Answer
     from laneway.server.calls import Call
+    from laneway.server.responses import Answer
 
 _COUNTED = {
     "push": Traffic.PUSHED,

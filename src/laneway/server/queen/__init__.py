@@ -5,18 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.server.operations import Surface
-from laneway.server.queen import groups, health, resources, status, steering, sums, tracing
-from laneway.server.queen.acknowledging import Acknowledging
-from laneway.server.queen.browsing import Browsing
-from laneway.server.queen.burying import Burying
-from laneway.server.queen.configuring import Configuring
-from laneway.server.queen.delivering import Delivering
+from laneway.server.queen import (
+    group_positions,
+    groups,
+    health,
+    resources,
+    status,
+    summaries,
+    traces,
+)
+from laneway.server.queen.acks import Acknowledging
+from laneway.server.queen.configuration import Configuring
+from laneway.server.queen.dead_letters import Burying
+from laneway.server.queen.deliveries import Delivering
+from laneway.server.queen.encryption import Vault
 from laneway.server.queen.errors import ERRORS, explain
 from laneway.server.queen.leases import Leases
-from laneway.server.queen.popping import Popping
-from laneway.server.queen.pushing import Pushing
-from laneway.server.queen.transacting import Transacting
-from laneway.server.queen.vault import Vault
+from laneway.server.queen.message_browser import Browsing
+from laneway.server.queen.pops import Popping
+from laneway.server.queen.pushes import Pushing
+from laneway.server.queen.transactions import Transacting
 
 if TYPE_CHECKING:
     from laneway.server.settings import ServerSettings
@@ -39,12 +47,12 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *Transacting(pushing, leases).operations,
                 *Configuring(vault).operations,
                 *groups.OPERATIONS,
-                *steering.OPERATIONS,
+                *group_positions.OPERATIONS,
                 *resources.OPERATIONS,
-                *sums.OPERATIONS,
+                *summaries.OPERATIONS,
                 *Browsing(vault).operations,
                 *Burying(vault).operations,
-                *tracing.OPERATIONS,
+                *traces.OPERATIONS,
                 *status.OPERATIONS,
             ),
             explain=explain,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from laneway.domain import errors as domain
 from laneway.server import errors as server
-from laneway.server.answers import Answer, answer_json
 from laneway.server.queen.wire import Failure
+from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import filtered
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.wire import (
     Failure,
@@ -17,7 +17,7 @@ from laneway.server.queen.wire import (
     read_group,
     show_group,
 )
-from laneway.server.reach import filtered
+from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from laneway.domain.errors import LanewayError
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import nothing
 from laneway.server.operations import Operation
-from laneway.server.reach import nothing
+from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call

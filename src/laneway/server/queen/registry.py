@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.domain.settings import Start
     from laneway.engine import Broker
-    from laneway.server.queen.pushing import Item
+    from laneway.server.queen.pushes import Item
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.domain.errors import QueueNotFound
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import filtered, named_or_filtered
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.groups import PartitionLag, show_place
 from laneway.server.queen.options import read_stored, show_options
@@ -25,7 +25,7 @@ from laneway.server.queen.wire import (
     read_group,
     show_group,
 )
-from laneway.server.reach import filtered, named_or_filtered
+from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import filtered
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.resources import QueueShown, collect_queues
-from laneway.server.queen.sums import Overview, make_overview
+from laneway.server.queen.summaries import Overview, make_overview
 from laneway.server.queen.wire import (
     ByQueue,
     Failure,
@@ -22,7 +22,7 @@ from laneway.server.queen.wire import (
     read_moment,
     refuse,
 )
-from laneway.server.reach import filtered
+from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,9 @@ from msgspec import Meta
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.server.answers import encode
+from laneway.server.access import named
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.reach import named
+from laneway.server.responses import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

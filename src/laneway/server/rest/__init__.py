@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from laneway.server.operations import Surface
 from laneway.server.rest import (
+    acks,
     activity,
-    consuming,
+    dequeues,
     documents,
+    enqueues,
     events,
     health,
-    listing,
-    managing,
+    message_edits,
+    message_lists,
     overview,
-    producing,
     queues,
-    settling,
     transfer,
 )
 from laneway.server.rest.errors import ERRORS, explain
@@ -23,14 +23,14 @@ SURFACE = Surface(
     name="rest",
     prefix="/api",
     operations=(
-        *producing.OPERATIONS,
-        *consuming.OPERATIONS,
-        *settling.OPERATIONS,
+        *enqueues.OPERATIONS,
+        *dequeues.OPERATIONS,
+        *acks.OPERATIONS,
         *health.OPERATIONS,
         *documents.OPERATIONS,
         *queues.OPERATIONS,
-        *listing.OPERATIONS,
-        *managing.OPERATIONS,
+        *message_lists.OPERATIONS,
+        *message_edits.OPERATIONS,
         *overview.OPERATIONS,
         *transfer.OPERATIONS,
         *activity.OPERATIONS,

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.activity import ActivityFilter, AnomalyFilter
-from laneway.server.answers import answer_json
+from laneway.server.access import every_queue, filtered, looked_up
 from laneway.server.operations import Operation, Role
-from laneway.server.reach import every_queue, filtered, looked_up
-from laneway.server.rest.holding import read_id
+from laneway.server.responses import answer_json
+from laneway.server.rest.access import choose_queues, queue_shown
+from laneway.server.rest.leases import read_id
 from laneway.server.rest.logs import (
     SEVERITIES,
     AnomalyEntry,
@@ -21,14 +22,13 @@ from laneway.server.rest.logs import (
     show_entry,
     show_found,
 )
-from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import QueueName
 
 if TYPE_CHECKING:
     from laneway.domain.activity import Entry
-    from laneway.server.answers import Answer
     from laneway.server.calls import Call
+    from laneway.server.responses import Answer
 
 # Unix seconds, until the year 9999.
 Moment = Annotated[float, Meta(ge=0, le=253_402_300_799)]

@@ -8,15 +8,15 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.server.answers import JSON, Answer, encode
+from laneway.server.access import nothing
 from laneway.server.compression import takes_gzip
 from laneway.server.openapi import make_document
 from laneway.server.operations import Media, Operation
-from laneway.server.reach import nothing
+from laneway.server.responses import JSON, Answer, encode
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
-    from laneway.server.routing import Route
+    from laneway.server.router import Route
 
 _PAGE = b"""<!doctype html>
 <html lang="en">

@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.domain import errors as domain
 from laneway.server import errors as server
-from laneway.server.answers import Answer, answer_json
+from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.wire import (
     Message,
     RefusedKey,

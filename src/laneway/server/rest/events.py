@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.activity.updates import Change, Update, refresh
-from laneway.server.answers import Stream, encode
+from laneway.server.access import filtered
 from laneway.server.calls import Caller, read_key
 from laneway.server.errors import Unauthenticated
 from laneway.server.operations import Media, Operation
-from laneway.server.reach import filtered
+from laneway.server.responses import Stream, encode
 from laneway.server.rest.times import to_unix
 
 if TYPE_CHECKING:

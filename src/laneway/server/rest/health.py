@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from laneway.domain.errors import LanewayError, Unavailable
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import nothing
 from laneway.server.operations import Operation, Role
-from laneway.server.reach import nothing
+from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.times import show_seconds
 
 if TYPE_CHECKING:

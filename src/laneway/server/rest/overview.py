@@ -9,10 +9,10 @@ import msgspec
 from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.server.answers import Answer, answer_json
 from laneway.server.operations import Operation, Role
+from laneway.server.responses import Answer, answer_json
+from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.objects import show_message
-from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.wire import Message, MessageObject, QueueName
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from msgspec import UNSET, Meta, UnsetType
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import QueueChanges, QueueKind, QueueSettings
-from laneway.server.answers import Answer, answer_json
+from laneway.server.access import filtered, named
 from laneway.server.errors import InvalidInput, Issue
 from laneway.server.operations import Operation, Role
-from laneway.server.reach import filtered, named
-from laneway.server.rest.reach import queue_in_path
+from laneway.server.responses import Answer, answer_json
+from laneway.server.rest.access import queue_in_path
 from laneway.server.rest.times import IntervalText, read_interval, show_interval, show_seconds
 from laneway.server.rest.wire import Attempts, Message, QueueName, Seconds, StateName
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.tokens import read_token
-from laneway.server.rest.holding import Problem, read_id
+from laneway.server.rest.leases import Problem, read_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.server.calls import Call
-    from laneway.server.rest.holding import Named
+    from laneway.server.rest.leases import Named
 
 logger = logging.getLogger(__name__)
 

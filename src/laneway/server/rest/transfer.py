@@ -10,16 +10,16 @@ import msgspec
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from laneway.server.answers import Answer, Stream, answer_json, encode
-from laneway.server.decoding import read_issue
+from laneway.server.access import named_in_body, require_queues
+from laneway.server.decoder import read_issue
 from laneway.server.errors import InvalidInput, MalformedBody
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Media, Operation, Role
-from laneway.server.reach import named_in_body, require_queues
+from laneway.server.responses import Answer, Stream, answer_json, encode
+from laneway.server.rest.access import choose_queues, queue_shown
+from laneway.server.rest.enqueues import NewMessage, read_message
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
-from laneway.server.rest.producing import NewMessage, read_message
-from laneway.server.rest.reach import choose_queues, queue_shown
 from laneway.server.rest.states import STATES
 from laneway.server.rest.wire import (
     Attempts,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laneway.server.access import by_action
 from laneway.server.operations import Media, Operation, Surface
-from laneway.server.reach import by_action
 from laneway.server.sqs.endpoint import Endpoint, QueuePath, explain, tell
 
 # The forms of a queue's URL; an account is always twelve digits, which tells these from other paths.

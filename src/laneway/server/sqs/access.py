@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from laneway.server.access import Kind
 from laneway.server.calls import read_key
-from laneway.server.reach import Kind
 from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.signatures import (

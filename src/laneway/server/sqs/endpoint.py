@@ -26,8 +26,8 @@ from laneway.server.sqs.query import LARGEST_FORM, UNKNOWN, QueryCodec, read_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from laneway.server.answers import Answer
     from laneway.server.calls import Call, Identity, Request
+    from laneway.server.responses import Answer
     from laneway.server.sqs.errors import Fault
 
 logger = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.server.answers import Answer, encode
-from laneway.server.sqs.decoding import RequestDecoder
+from laneway.server.responses import Answer, encode
+from laneway.server.sqs.decoder import RequestDecoder
 from laneway.server.sqs.errors import Fault
 
 if TYPE_CHECKING:

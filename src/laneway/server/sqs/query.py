@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from laneway.server.answers import Answer
+from laneway.server.responses import Answer
 from laneway.server.sqs.contents import NOT_IN_XML
-from laneway.server.sqs.decoding import RequestDecoder
+from laneway.server.sqs.decoder import RequestDecoder
 from laneway.server.sqs.digests import digest_body
 from laneway.server.sqs.errors import Fault
 

@@ -25,7 +25,7 @@ from laneway.server.sqs.attributes import (
     show_attributes,
     size_limit,
 )
-from laneway.server.sqs.configuring import check_redrive
+from laneway.server.sqs.configuration import check_redrive
 from laneway.server.sqs.errors import Fault, invalid, missing
 from laneway.server.sqs.pages import cut_page
 from laneway.server.sqs.tags import check_tags

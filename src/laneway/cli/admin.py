@@ -1,0 +1,66 @@
+"""What `laneway admin` does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from laneway.cli.connections import with_lane, with_raw_lane
+from laneway.cli.output import Output
+from laneway.cli.settings import LONGEST
+from laneway.library.connection import Connection
+
+admin = typer.Typer(
+    no_args_is_help=True, help="Look after the schema and the whole.", rich_markup_mode=None
+)
+
+
+@admin.command("install")
+@with_raw_lane
+async def install(lane: Connection, output: Output) -> None:
+    """Bring the schema to the version of this Laneway."""
+    version = await lane.install()
+    output.done(f"the schema is at version {version}", version=version)
+
+
+@admin.command("verify")
+@with_raw_lane
+async def verify(lane: Connection, output: Output) -> None:
+    """Compare the schema with the one this Laneway ships; exit 1 if they differ."""
+    problems = await lane.verify()
+    output.done(*problems or ["the schema is as shipped"], problems=problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+@admin.command("stats")
+@with_lane
+async def stats(lane: Connection, output: Output) -> None:
+    """Show the whole database at a glance."""
+    output.one((await lane.admin.system_stats())._asdict())
+
+
+@admin.command("reclaim")
+@with_lane
+async def reclaim(
+    lane: Connection,
+    output: Output,
+    worker_id: Annotated[
+        str | None, typer.Argument(help="One worker; without it, all that are silent too long.")
+    ] = None,
+    *,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, max=LONGEST, help="Seconds of silence; each one's own without it."),
+    ] = None,
+) -> None:
+    """Take from workers that died what they have in hand, so that others get it."""
+    if worker_id is not None:
+        back = {worker_id: await lane.admin.reclaim(worker_id)}
+    else:
+        silence = None if timeout is None else timedelta(seconds=timeout)
+        back = await lane.admin.reclaim_dead(silence)
+    total = sum(back.values())
+    output.done(f"{len(back)} workers reclaimed, {total} messages come again", reclaimed=back)

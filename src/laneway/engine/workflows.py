@@ -1,0 +1,130 @@
+"""The broker's calls about runs of workflows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.errors import InvalidStateTransition, QueueNotFound
+from laneway.domain.runs import RUN_ASKS, RunStatus
+from laneway.engine.procedures import workflows as procedures
+from laneway.engine.steps import take_steps
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
+    from laneway.engine.core import Core
+    from laneway.engine.procedures.call import Connection, Step
+
+_LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+class Runs:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool:
+        """Begin a run, unless there is one of that id; return whether it began.
+
+        Conflict: that one is of another workflow.
+        """
+        try:
+            found = await self._core.catalog.find(queue)
+        except QueueNotFound as error:
+            raise QueueNotFound(
+                f'queue "{queue}" does not exist: the first worker that has workflow "{name}" makes'
+                " it, start one; or create the queue"
+            ) from error
+        async with self._core.pool.lend() as connection:
+            began = await procedures.start_workflow(
+                connection, run_id, name=name, queue=queue, given=arguments
+            )
+        self._core.wakeups.wake(found.queue_id)
+        return began
+
+    async def load_run(self, run_id: str) -> RunInfo:
+        async with self._core.pool.lend() as connection:
+            return await procedures.load_run(connection, run_id)
+
+    async def find_run_queue(self, run_id: str) -> str | None:
+        """Return the name of a run's queue, None where that was deleted."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.find_run_queue(connection, run_id)
+
+    async def load_steps(self, run_id: str) -> list[StepInfo]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.load_steps(connection, run_id)
+
+    async def drive_run(self, run_id: str, driver: str, *, again: bool = False) -> Drive:
+        """Take a run over from whoever drove it before with this message; return how it stands.
+
+        again: only go on with it. Of a run that is not running, the message is let go.
+        """
+        async with self._core.pool.lend() as connection:
+            return await procedures.lease_workflow(connection, run_id, driver, again=again)
+
+    async def store_step(
+        self,
+        run_id: str,
+        driver: str,
+        step: str,
+        *,
+        result: str | None = None,
+        timer: timedelta | None = None,
+        failure: str | None = None,
+    ) -> Stored:
+        """Keep a step's result or failure, or a timer, once; return what is kept, whoever came first."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.store_step(
+                connection, run_id, driver, step, result=result, timer=timer, failure=failure
+            )
+
+    async def end_run(
+        self,
+        run_id: str,
+        driver: str,
+        status: RunStatus,
+        *,
+        result: str | None = None,
+        error: str | None = None,
+    ) -> RunStatus:
+        """End a run that has not ended and is still this driver's; return the state it was in."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.change_workflow_status(
+                connection,
+                run_id,
+                source=_LIVE,
+                to=status,
+                result=result,
+                error=error,
+                driver=driver,
+            )
+
+    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:
+        """Pause, resume or cancel a run; return the state it is in then."""
+        source, target = RUN_ASKS[ask]
+        async with self._core.pool.lend() as connection:
+            was = await procedures.change_workflow_status(
+                connection, run_id, source=source, to=target
+            )
+            if was not in source:
+                raise InvalidStateTransition(was, target, f'workflow run "{run_id}" is {was}')
+            queue = (await procedures.load_run(connection, run_id)).queue
+        if target is RunStatus.RUNNING and queue is not None:
+            self._core.wakeups.wake((await self._core.catalog.find(queue)).queue_id)
+        return target
+
+    async def list_runs(
+        self, *, status: RunStatus | None = None, limit: int = 100
+    ) -> list[RunInfo]:
+        """Return runs, newest first."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_runs(connection, status=status, limit=limit)
+
+    async def purge_runs(self, age: timedelta) -> int:
+        """Forget runs that ended longer ago, with their steps; return how many."""
+
+        async def purge(connection: Connection, done: Step) -> Step:
+            return await procedures.purge_workflows(connection, age, done=done)
+
+        return await take_steps(self._core.pool, purge)

@@ -1,0 +1,155 @@
+"""The route that sets a queue's options."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
+from laneway.domain.streams import STREAM
+from laneway.server.access import named
+from laneway.server.errors import Forbidden
+from laneway.server.operations import Operation, Role
+from laneway.server.queen.options import (
+    Options,
+    find_guarded,
+    make_settings,
+    merge_options,
+    name_parts,
+    plan_change,
+    read_stored,
+    show_options,
+)
+from laneway.server.queen.wire import QueueName, refuse
+from laneway.server.responses import Answer, answer_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.queues import Queue
+    from laneway.server.calls import Call
+    from laneway.server.queen.encryption import Vault
+
+Label = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class Configure(msgspec.Struct, kw_only=True):
+    """Options that are not named keep their values."""
+
+    queue: QueueName
+    namespace: Label | None = None
+    task: Label | None = None
+    options: Options = msgspec.field(default_factory=Options)
+
+
+class Configured(msgspec.Struct, kw_only=True):
+    configured: bool
+    queue_id: str = msgspec.field(name="queueId")
+    queue: str
+    namespace: str | None
+    task: str | None
+    options: dict[str, Any]
+
+
+class Configuring:
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def configure(self, call: Call[None, Configure]) -> Answer:
+        wanted = call.body
+        if wanted.options.encryption_enabled is True and not self._vault.usable:
+            raise refuse(
+                "options.encryptionEnabled", "the server has no key: set QUEEN_ENCRYPTION_KEY"
+            )
+        queue = await self._change(call, wanted) or await self._make(call, wanted)
+        stored = read_stored(queue)
+        return answer_json(
+            201,
+            Configured(
+                configured=True,
+                queue_id=str(queue.queue_id),
+                queue=queue.name,
+                namespace=stored.get("namespace"),
+                task=stored.get("task"),
+                options=show_options(queue),
+            ),
+        )
+
+    async def _change(self, call: Call[None, Configure], wanted: Configure) -> Queue | None:
+        """Return the queue with its options changed, None where there is none.
+
+        What is changed rests on what was there: where others change it meanwhile, once more.
+        """
+        named = _merge({}, wanted)
+        try:
+            while True:
+                queue = await call.broker.get_queue(wanted.queue)
+                _require_role(call, find_guarded(queue, named))
+                if STREAM not in queue.settings.options:
+                    # Made over another protocol, whose consumers read by it.
+                    await call.broker.note_own_group(wanted.queue)
+                settings, options = plan_change(queue, named)
+                with suppress(TransientConflict):
+                    await call.broker.configure_queue(
+                        wanted.queue, settings, STREAM, options, seen=queue.updated_at
+                    )
+                    return await call.broker.get_queue(wanted.queue)
+        except QueueNotFound:
+            return None
+
+    async def _make(self, call: Call[None, Configure], wanted: Configure) -> Queue:
+        settings = make_settings(
+            _merge(name_parts(wanted.queue), wanted),
+            record_events=call.settings.activity.enabled,
+        )
+        try:
+            return await call.broker.create_queue(wanted.queue, settings)
+        except QueueExists:
+            queue = await self._change(call, wanted)
+            if queue is None:
+                raise
+            return queue
+
+    @property
+    def operations(self) -> tuple[Operation[Any, Any], ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/configure",
+                handler=self.configure,
+                summary="Make a queue, or change its options",
+                body=Configure,
+                answers={201: Configured},
+                role=Role.WRITE,
+                reach=_queue_of_body,
+                tag="streams",
+            ),
+        )
+
+
+def _require_role(call: Call[None, Configure], guarded: Sequence[str]) -> None:
+    """Refuse a key that may write to change what can remove or hide messages of others."""
+    identity = call.identity
+    if guarded and identity.role < Role.ADMIN:
+        raise Forbidden(
+            f'the key "{identity.name}" has the role {identity.role}: to change '
+            f'{", ".join(guarded)} of queue "{call.body.queue}", which may remove or hide messages, '
+            f"use a key of the role {Role.ADMIN}"
+        )
+
+
+def _merge(stored: Any, wanted: Configure) -> dict[str, Any]:
+    merged = merge_options(stored, wanted.options)
+    if wanted.namespace is not None:
+        merged["namespace"] = wanted.namespace
+    if wanted.task is not None:
+        merged["task"] = wanted.task
+    return merged
+
+
+@named
+async def _queue_of_body(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.body.queue,)

@@ -1,0 +1,427 @@
+"""The routes that hand messages out: of a queue, of a partition, of a namespace or task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNotFound
+from laneway.domain.streams import ENCRYPTED, Swept
+from laneway.engine.deliveries import count_messages, list_receipts
+from laneway.server.access import filtered
+from laneway.server.metrics import Traffic
+from laneway.server.operations import Operation, Role
+from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
+from laneway.server.queen.wire import (
+    LONGEST,
+    SLASHED,
+    GroupName,
+    MomentText,
+    PartitionName,
+    QueueName,
+    queue_in_path,
+    read_group,
+    read_moment,
+    refuse,
+)
+from laneway.server.responses import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.messages import Handout
+    from laneway.domain.queues import Queue
+    from laneway.domain.settings import Start
+    from laneway.engine import Broker
+    from laneway.server.calls import Call
+    from laneway.server.queen.deliveries import Delivering
+    from laneway.server.queen.encryption import Vault
+
+logger = logging.getLogger(__name__)
+
+NOTHING = Answer(204)
+NO_WAIT = timedelta(0)
+
+# What we choose for clients that leave it to us.
+OUR_BATCH = 100
+OUR_PARTITIONS = 16
+
+# Seconds; whoever got something sooner did not have to wait for it.
+AT_ONCE = 0.02
+
+
+class Pop(msgspec.Struct, kw_only=True):
+    """What to hand out: timeout in milliseconds; autopilot: sizes not named are ours to choose."""
+
+    batch: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    wait: bool = False
+    timeout: Annotated[float, Meta(ge=0, le=86_400_000)] = 30_000
+    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    auto_ack: bool = msgspec.field(name="autoAck", default=False)
+    partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    subscription_mode: Literal["all", "new", "new-only"] | None = msgspec.field(
+        name="subscriptionMode", default=None
+    )
+    subscription_from: MomentText | None = msgspec.field(name="subscriptionFrom", default=None)
+    lease_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | None = msgspec.field(
+        name="leaseSeconds", default=None
+    )
+    autopilot: bool = False
+
+    @property
+    def patience(self) -> timedelta:
+        return timedelta(milliseconds=self.timeout) if self.wait else NO_WAIT
+
+    @property
+    def lease(self) -> timedelta | None:
+        return None if self.lease_seconds is None else timedelta(seconds=self.lease_seconds)
+
+    @property
+    def most(self) -> int:
+        return self.batch or (OUR_BATCH if self.autopilot else 1)
+
+    @property
+    def lanes(self) -> int:
+        return self.partitions or (OUR_PARTITIONS if self.autopilot else 1)
+
+
+class PopQueue(Pop, kw_only=True):
+    queue: QueueName
+
+
+class PopPartition(PopQueue, kw_only=True):
+    partition: PartitionName
+
+
+class PopAny(Pop, kw_only=True):
+    namespace: str | None = None
+    task: str | None = None
+
+
+class Popped(msgspec.Struct):
+    success: bool
+    queue: str
+    partition: str
+    partition_id: str = msgspec.field(name="partitionId")
+    lease_id: str | None = msgspec.field(name="leaseId")
+    consumer_group: str = msgspec.field(name="consumerGroup")
+    partitions_claimed: int = msgspec.field(name="partitionsClaimed")
+    messages: list[dict[str, Any]]
+
+
+class Taken(NamedTuple):
+    """What was claimed, and from which queue; waited: nothing was there at first."""
+
+    queue: str
+    handouts: Sequence[Handout]
+    waited: bool
+
+
+class Popping:
+    def __init__(self, delivering: Delivering, vault: Vault) -> None:
+        self._delivering = delivering
+        self._vault = vault
+
+    async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
+        queue = call.parameters.queue
+        partition = getattr(call.parameters, "partition", None)
+        work = self._take(call, queue, partition)
+        if call.parameters.wait:
+            taken = await call.attend(work, otherwise=Taken(queue, (), waited=True))
+        else:
+            taken = await work
+        return await self._answer(call, taken, sweep=partition is None)
+
+    async def pop_any(self, call: Call[PopAny, None]) -> Answer:
+        wanted = call.parameters
+        if wanted.namespace is None and wanted.task is None:
+            raise refuse("namespace", "name a queue in the path, or a namespace or task")
+        work = self._take_any(call)
+        if wanted.wait:
+            taken = await call.attend(work, otherwise=Taken("", (), waited=True))
+        else:
+            taken = await work
+        return await self._answer(call, taken, sweep=True)
+
+    async def _answer(self, call: Call[Any, None], taken: Taken, *, sweep: bool) -> Answer:
+        wanted: Pop = call.parameters
+        if not taken.handouts:
+            return NOTHING
+        handouts = sorted(taken.handouts, key=_find_place)
+        broker = call.service.broker
+        group = read_group(wanted.consumer_group)
+        lease = str(handouts[0].token)
+        # Those who left it to us and had to wait got all there was.
+        wide = wanted.partitions is not None or not taken.waited
+        if sweep and wide and wanted.lanes > 1 and count_messages(handouts) < wanted.most:
+            try:
+                more = await _sweep(broker, taken.queue, handouts, wanted=wanted)
+            except NotFound:
+                return NOTHING  # the queue or the group was deleted, and with it what was claimed
+            if more.lease is not None:
+                handouts += more.handouts
+                lease = str(more.lease)
+        if call.is_gone():
+            await broker.release(list_receipts(handouts))
+            call.leave()
+        extra = ""
+        if wanted.autopilot:
+            extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
+        try:
+            shown = self._delivering.show(
+                taken.queue,
+                group,
+                handouts,
+                lease=None if wanted.auto_ack else lease,
+                extra=extra,
+            )
+        except Exception:
+            # What cannot be shown was not handed out.
+            await broker.release(list_receipts(handouts))
+            raise
+        count = count_messages(handouts)
+        call.service.metrics.count_messages(Traffic.DELIVERED, count)
+        if wanted.auto_ack:
+            await broker.ack(list_receipts(handouts))
+            call.service.metrics.count_messages(Traffic.ACKED, count)
+        return Answer(200, shown)
+
+    async def _take(self, call: Call[Any, None], queue: str, partition: str | None) -> Taken:
+        wanted: Pop = call.parameters
+        broker = call.service.broker
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        start = _read_start(wanted)
+        try:
+            if not self._vault.usable:
+                self._require_key(await broker.find_queue(queue))
+            handouts = await _claim(
+                broker,
+                queue,
+                wanted=wanted,
+                wait=wanted.patience,
+                start=start,
+                partition=partition,
+            )
+            return Taken(queue, handouts, waited=loop.time() - began > AT_ONCE)
+        except QueueNotFound:
+            if not wanted.wait:
+                return Taken(queue, (), waited=False)
+        if start == "new":
+            # From now on, though the queue is yet to come.
+            start = await broker.ping()
+        deadline = began + wanted.patience.total_seconds()
+        handouts = []
+        with suppress(TimeoutError, QueueNotFound):
+            async with asyncio.timeout_at(deadline):
+                await wait_for_queue(broker, queue)
+            left = timedelta(seconds=max(deadline - loop.time(), 0))
+            handouts = await _claim(
+                broker, queue, wanted=wanted, wait=left, start=start, partition=partition
+            )
+        return Taken(queue, handouts, waited=True)
+
+    async def _take_any(self, call: Call[Any, None]) -> Taken:
+        wanted: PopAny = call.parameters
+        broker = call.service.broker
+        deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
+        start = _read_start(wanted)
+        while True:
+            changed = broker.next_change()
+            queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
+            queues = [queue for queue in queues if call.identity.may_use(queue.name)]
+            for queue in queues:
+                self._require_key(queue)
+            names = [queue.name for queue in queues]
+            for name in names:
+                handouts = await _claim_if_there(
+                    broker, name, wanted=wanted, wait=NO_WAIT, start=start
+                )
+                if handouts:
+                    changed.cancel()
+                    return Taken(name, handouts, waited=False)
+            left = deadline - asyncio.get_running_loop().time()
+            if not wanted.wait or left <= 0:
+                changed.cancel()
+                return Taken("", (), waited=False)
+            taken = await _race(
+                broker,
+                names,
+                wanted=wanted,
+                left=timedelta(seconds=left),
+                start=start,
+                changed=changed,
+            )
+            if taken is not None:
+                return taken
+
+    def _require_key(self, queue: Queue) -> None:
+        """Refuse before anything is claimed that could not be opened."""
+        if queue.guards & ENCRYPTED:
+            self._vault.require_key(queue.name)
+
+    @property
+    def operations(self) -> tuple[Operation[Any, Any], ...]:
+        return (
+            Operation(
+                method="GET",
+                path="/pop/queue/{queue}/partition/{partition}",
+                handler=self.pop_queue,
+                summary="Take the next messages of one partition, or wait for some",
+                parameters=PopPartition,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=queue_in_path,
+                forms={"queue": ".+?", "partition": SLASHED},
+                tag="streams",
+            ),
+            Operation(
+                method="GET",
+                path="/pop/queue/{queue}",
+                handler=self.pop_queue,
+                summary="Take the next messages of a queue, or wait for some",
+                parameters=PopQueue,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=queue_in_path,
+                forms={"queue": SLASHED},
+                tag="streams",
+            ),
+            Operation(
+                method="GET",
+                path="/pop",
+                handler=self.pop_any,
+                summary="Take the next messages of any queue of a namespace or task",
+                parameters=PopAny,
+                answers={200: Popped, 204: None},
+                role=Role.WRITE,
+                reach=filtered,
+                tag="streams",
+            ),
+        )
+
+
+async def _claim(
+    broker: Broker,
+    queue: str,
+    *,
+    wanted: Pop,
+    wait: timedelta,
+    start: Start,
+    partition: str | None = None,
+) -> list[Handout]:
+    """Claim; a group that is new begins where its first consumer says."""
+    group = read_group(wanted.consumer_group)
+
+    async def claim() -> list[Handout]:
+        return await broker.hand_out(
+            queue,
+            wanted.most,
+            group=group,
+            wait=wait,
+            lease=wanted.lease,
+            partition=partition,
+            # One token for all it gets, and for nobody else: the token is the lease.
+            apart=True,
+        )
+
+    with suppress(GroupNotFound):
+        return await claim()
+    try:
+        await broker.subscribe(queue, group, start=start)
+        return await claim()
+    except GroupNotFound:
+        return []  # deleted again meanwhile
+
+
+async def _sweep(broker: Broker, queue: str, handouts: Sequence[Handout], *, wanted: Pop) -> Swept:
+    """Add more partitions to what was claimed; none where that fails: the claim is answered."""
+    try:
+        return await broker.sweep(
+            queue,
+            read_group(wanted.consumer_group),
+            handouts[0],
+            want=wanted.most - count_messages(handouts),
+            lanes=wanted.lanes - 1,
+            lease=wanted.lease,
+        )
+    except NotFound:
+        raise
+    except LanewayError as error:
+        logger.warning("cannot add partitions to a pop of queue %s: %s", queue, error)
+        return Swept(None, ())
+
+
+async def _claim_if_there(
+    broker: Broker, queue: str, *, wanted: Pop, wait: timedelta, start: Start
+) -> list[Handout]:
+    try:
+        return await _claim(broker, queue, wanted=wanted, wait=wait, start=start)
+    except QueueNotFound:
+        return []
+
+
+async def _race(
+    broker: Broker,
+    names: Sequence[str],
+    *,
+    wanted: Pop,
+    left: timedelta,
+    start: Start,
+    changed: asyncio.Future[None],
+) -> Taken | None:
+    """Wait in all queues at once; None: queues came or went, or time is up.
+
+    The first queue that has something wins, by its priority where several have; what was claimed
+    of the others goes back, its attempt unspent.
+    """
+    claims = {
+        asyncio.ensure_future(
+            _claim_if_there(broker, name, wanted=wanted, wait=left, start=start)
+        ): name
+        for name in names
+    }
+    waited = False
+    try:
+        futures: list[asyncio.Future[Any]] = [*claims, changed]
+        await asyncio.wait(
+            futures, timeout=left.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+        waited = True
+    finally:
+        changed.cancel()
+        for claim in claims:
+            claim.cancel()
+        results = await asyncio.gather(*claims, return_exceptions=True)
+        if not waited:
+            # The caller is cancelled, and gets nothing of what was claimed meanwhile.
+            for result in results:
+                if isinstance(result, list) and result:
+                    await broker.release(list_receipts(result))
+    won: Taken | None = None
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, list) and result:
+            if won is None:
+                won = Taken(name, result, waited=True)
+            else:
+                await broker.release(list_receipts(result))
+    return won
+
+
+def _find_place(handout: Handout) -> int:
+    """Return where the first message stands among all that were handed out."""
+    return handout.positions[0] if handout.positions else -1
+
+
+def _read_start(wanted: Pop) -> Start:
+    if wanted.subscription_from is None:
+        return choose_start(wanted.subscription_mode, None)
+    if wanted.subscription_from == "now":
+        return "new"
+    return choose_start(None, read_moment(wanted.subscription_from, "subscriptionFrom"))

@@ -1,0 +1,139 @@
+"""The routes that sum queues up: by namespace, by task, and all of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.server.access import filtered
+from laneway.server.operations import Operation, Role
+from laneway.server.queen.resources import QueueShown, Totals, collect_queues
+from laneway.server.responses import Answer, answer_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.server.calls import Call
+
+
+class Namespace(msgspec.Struct, kw_only=True):
+    namespace: str
+    queues: int
+    partitions: int
+    messages: Totals
+
+
+class Namespaces(msgspec.Struct, kw_only=True):
+    namespaces: list[Namespace]
+
+
+class Task(msgspec.Struct, kw_only=True):
+    task: str
+    queues: int
+    partitions: int
+    messages: Totals
+
+
+class Tasks(msgspec.Struct, kw_only=True):
+    tasks: list[Task]
+
+
+class Overview(msgspec.Struct, kw_only=True):
+    queues: int
+    partitions: int
+    namespaces: int
+    tasks: int
+    consumer_groups: int = msgspec.field(name="consumerGroups")
+    messages: Totals
+    timestamp: datetime
+
+
+async def list_namespaces(call: Call[None, None]) -> Answer:
+    found: dict[str, list[QueueShown]] = {}
+    for queue in await collect_queues(call):
+        if queue.namespace is not None:
+            found.setdefault(queue.namespace, []).append(queue)
+    return answer_json(
+        200,
+        Namespaces(
+            namespaces=[
+                Namespace(namespace=name, **_sum_up(queues))
+                for name, queues in sorted(found.items())
+            ]
+        ),
+    )
+
+
+async def list_tasks(call: Call[None, None]) -> Answer:
+    found: dict[str, list[QueueShown]] = {}
+    for queue in await collect_queues(call):
+        if queue.task is not None:
+            found.setdefault(queue.task, []).append(queue)
+    return answer_json(
+        200,
+        Tasks(tasks=[Task(task=name, **_sum_up(queues)) for name, queues in sorted(found.items())]),
+    )
+
+
+async def show_overview(call: Call[None, None]) -> Answer:
+    return answer_json(200, make_overview(await collect_queues(call)))
+
+
+def make_overview(queues: Sequence[QueueShown]) -> Overview:
+    return Overview(
+        namespaces=len({queue.namespace for queue in queues} - {None}),
+        tasks=len({queue.task for queue in queues} - {None}),
+        consumer_groups=len({name for queue in queues for name in queue.consumer_groups}),
+        timestamp=datetime.now(UTC),
+        **_sum_up(queues),
+    )
+
+
+def _sum_up(queues: Sequence[QueueShown]) -> dict[str, Any]:
+    return {
+        "queues": len(queues),
+        "partitions": sum(queue.partitions for queue in queues),
+        "messages": Totals(
+            total=sum(queue.messages.total for queue in queues),
+            pending=sum(queue.messages.pending for queue in queues),
+            processing=sum(queue.messages.processing for queue in queues),
+            completed=sum(queue.messages.completed for queue in queues),
+            dead_letter=sum(queue.messages.dead_letter for queue in queues),
+        ),
+    }
+
+
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    Operation(
+        method="GET",
+        path="/resources/namespaces",
+        handler=list_namespaces,
+        summary="List the namespaces",
+        answers={200: Namespaces},
+        role=Role.READ,
+        reach=filtered,
+        tag="resources",
+    ),
+    Operation(
+        method="GET",
+        path="/resources/tasks",
+        handler=list_tasks,
+        summary="List the tasks",
+        answers={200: Tasks},
+        role=Role.READ,
+        reach=filtered,
+        tag="resources",
+    ),
+    Operation(
+        method="GET",
+        path="/resources/overview",
+        handler=show_overview,
+        summary="What there is, in numbers",
+        answers={200: Overview},
+        role=Role.READ,
+        reach=filtered,
+        tag="resources",
+    ),
+)

@@ -1,0 +1,50 @@
+"""Which queues the routes about queues and lists touch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laneway.server.access import named, named_or_filtered
+from laneway.server.rest.leases import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.server.calls import Call
+
+
+@named
+async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
+    return (call.parameters.name,)
+
+
+@named
+async def queue_in_query(call: Call[Any, Any], /) -> Sequence[str] | None:
+    """Return the one that is named, else all there are."""
+    named = call.parameters.queue_name
+    return None if named is None else (named,)
+
+
+@named_or_filtered
+async def queue_shown(call: Call[Any, Any], /) -> Sequence[str]:
+    """Return the one that is named; without a name, the list leaves out what the key may not see."""
+    named = call.parameters.queue_name
+    return () if named is None else (named,)
+
+
+async def find_usable(call: Call[Any, Any], ids: Sequence[str]) -> Sequence[int]:
+    """Return the positions of the messages that the key may use; the others do not exist for it."""
+    if call.identity.pattern is None:
+        return range(len(ids))
+    found = await locate(call.broker, ids, look=False)
+    return sorted(each.position for each in found if call.identity.may_use(each.queue))
+
+
+async def choose_queues(call: Call[Any, Any], named: str | None) -> Sequence[str] | None:
+    """Return the queues to show: the one named, else all (None) that the key may use."""
+    if named is not None:
+        return [named]
+    if call.identity.pattern is None:
+        return None
+    queues = await call.broker.list_queues()
+    return [queue.name for queue in queues if call.identity.may_use(queue.name)]

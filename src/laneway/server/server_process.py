@@ -1,0 +1,199 @@
+"""Runs one process of the server on sockets that are open already, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from laneway.activity import Monitor
+from laneway.domain.errors import QueueExists, QueueNotFound, Retryable
+from laneway.domain.settings import QueueSettings
+from laneway.engine import Broker
+from laneway.server import metrics_endpoint, queen
+from laneway.server.application import Application
+from laneway.server.authentication import Keyring
+from laneway.server.background_tasks import run_in_background
+from laneway.server.connections import Guard, limit_sizes
+from laneway.server.library import SURFACE as LIBRARY
+from laneway.server.metrics import Metrics
+from laneway.server.rest import SURFACE as REST
+from laneway.server.service import Service
+from laneway.server.sqs import make_surface as make_sqs
+from laneway.server.tokens import Tokens
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator, Sequence
+
+    from laneway.server.background_tasks import Job
+    from laneway.server.operations import Surface
+    from laneway.server.settings import ServerSettings
+    from laneway.server.shared_counters import Sheet
+
+logger = logging.getLogger(__name__)
+
+KEYS_AGE = timedelta(seconds=3)
+PUBLISH_PERIOD = timedelta(seconds=1)
+ENSURE_PERIOD = timedelta(seconds=1)
+_OBJECTS_BETWEEN_COLLECTIONS = 20_000
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, with the signals left to us, and with word of when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(
+    dsn: str,
+    settings: ServerSettings,
+    *,
+    listeners: Sequence[socket.socket],
+    sheet: Sheet,
+    worker: int = 0,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends what the first let finish.
+
+    ready is called once requests are answered and signals are heeded.
+    """
+    async with (
+        Broker(dsn, settings.engine) as broker,
+        Monitor(broker, settings.activity) as activity,
+    ):
+        service = Service(
+            broker=broker,
+            activity=activity,
+            settings=settings,
+            keyring=Keyring(
+                secret=settings.secret_key,
+                load=partial(broker.list_api_keys, revoked=True),
+                age=KEYS_AGE,
+                insecure=settings.insecure,
+                tokens=Tokens.make(settings.tokens),
+            ),
+            metrics=Metrics(sheet, worker),
+        )
+        has_queue = await _try_to_ensure_queue(broker, settings)
+        # Whether a key is required decides about every request, from the first one on.
+        with suppress(Retryable):
+            await service.keyring.refresh()
+        server = _Server(
+            uvicorn.Config(
+                Application(service, make_surfaces(settings)),
+                http=limit_sizes(settings.limits),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=2048,
+                timeout_graceful_shutdown=int(settings.shutdown.total_seconds()),
+            ),
+            ready,
+        )
+        guard = Guard(server.server_state.connections, settings.limits)
+
+        def stop() -> None:
+            if service.stopping.is_set():
+                server.force_exit = True
+            service.stop()
+            server.should_exit = True
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        jobs: dict[str, Job] = {
+            "connection time limits": guard.run,
+            "API key refresh": service.keyring.follow,
+            "metrics": partial(_publish, service),
+        }
+        if not has_queue:
+            jobs["default queue"] = partial(_ensure_queue_later, broker, settings)
+        async with run_in_background(jobs):
+            _spare_collections()
+            await server.serve(sockets=list(listeners))
+
+
+def _spare_collections() -> None:
+    """Look for cycles seldom: requests leave few, and what is loaded by now stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
+
+
+def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
+    """Return every protocol that the server speaks."""
+    return (
+        REST,
+        LIBRARY,
+        # First of those at the root: what is nobody's path is told in its words.
+        metrics_endpoint.make_surface(REST.explain),
+        *queen.make_surfaces(settings),
+        make_sqs(),
+    )
+
+
+async def _publish(service: Service) -> None:
+    """Write this process's numbers down for whichever process is asked for them."""
+    while True:
+        await asyncio.sleep(PUBLISH_PERIOD.total_seconds())
+        service.take_stock()
+
+
+async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
+    """Make the queue that is meant when a request names none."""
+    try:
+        await broker.get_queue(settings.queue)
+    except QueueNotFound:
+        try:
+            await broker.create_queue(settings.queue, default_queue_settings(settings))
+        except QueueExists:
+            logger.debug("another process made the queue %s", settings.queue)
+
+
+async def _try_to_ensure_queue(
+    broker: Broker, settings: ServerSettings, level: int = logging.WARNING
+) -> bool:
+    """Return whether the queue is there; what passes by itself does not end the server."""
+    try:
+        await ensure_queue(broker, settings)
+    except Retryable as error:
+        logger.log(level, "the queue %s cannot be made yet: %s", settings.queue, error)
+        return False
+    return True
+
+
+async def _ensure_queue_later(broker: Broker, settings: ServerSettings) -> None:
+    """Make the queue once the database takes writes."""
+    made = False
+    while not made:
+        await asyncio.sleep(ENSURE_PERIOD.total_seconds())
+        made = await _try_to_ensure_queue(broker, settings, logging.DEBUG)
+
+
+def default_queue_settings(settings: ServerSettings) -> QueueSettings:
+    return QueueSettings(
+        lease=settings.ack_timeout,
+        max_attempts=settings.max_attempts,
+        record_events=settings.activity.enabled,
+    )

@@ -1,0 +1,235 @@
+"""DeleteMessage and ChangeMessageVisibility, alone and in batches."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from time import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import msgspec
+
+from laneway.domain.messages import Nack, Outcome, Status
+from laneway.server.metrics import Traffic
+from laneway.server.sqs.attributes import is_fifo, read_options
+from laneway.server.sqs.batches import check_entries, tell_failure
+from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.handles import read_handle
+from laneway.server.sqs.receives import LONGEST_VISIBILITY
+from laneway.server.sqs.wire import BatchEntry, BatchFailure, QueueRequest, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from laneway.domain.queues import Queue
+    from laneway.server.sqs.exchange import Exchange
+    from laneway.server.sqs.handles import Handle
+
+E = TypeVar("E", bound=BatchEntry)
+T = TypeVar("T")
+
+_HELD = frozenset({Status.QUEUED, Status.PROCESSING})
+_NOW = timedelta(0)
+
+
+class DeleteMessage(QueueRequest, kw_only=True):
+    receipt_handle: str = ""
+
+
+class DeleteEntry(BatchEntry, kw_only=True):
+    receipt_handle: str = ""
+
+
+class DeleteMessageBatch(QueueRequest, kw_only=True):
+    entries: list[DeleteEntry] = msgspec.field(default_factory=list)
+
+
+class ChangeMessageVisibility(QueueRequest, kw_only=True):
+    receipt_handle: str = ""
+    visibility_timeout: int | None = None
+
+
+class ChangeEntry(BatchEntry, kw_only=True):
+    receipt_handle: str = ""
+    visibility_timeout: int | None = None
+
+
+class ChangeMessageVisibilityBatch(QueueRequest, kw_only=True):
+    entries: list[ChangeEntry] = msgspec.field(default_factory=list)
+
+
+class Settled(Result, kw_only=True):
+    id: str
+
+
+class SettledBatch(Result, kw_only=True, omit_defaults=False):
+    successful: list[Settled]
+    failed: list[BatchFailure]
+
+
+class Change(NamedTuple):
+    """A message's new visibility, checked."""
+
+    handle: Handle
+    seconds: int
+
+
+async def delete_message(exchange: Exchange, request: DeleteMessage) -> None:
+    queue = await exchange.find_queue(request)
+    handle = _read_handle(request.receipt_handle, queue)
+    fault = (await _delete(exchange, queue, [handle]))[0]
+    if fault is not None:
+        raise fault
+
+
+async def delete_batch(exchange: Exchange, request: DeleteMessageBatch) -> SettledBatch:
+    def read(entry: DeleteEntry, queue: Queue) -> Handle:
+        return _read_handle(entry.receipt_handle, queue)
+
+    return await _settle_batch(exchange, request, request.entries, read, _delete)
+
+
+async def change_visibility(exchange: Exchange, request: ChangeMessageVisibility) -> None:
+    queue = await exchange.find_queue(request)
+    change = _read_change(request, queue)
+    fault = (await _change(exchange, queue, [change]))[0]
+    if fault is not None:
+        raise fault
+
+
+async def change_batch(exchange: Exchange, request: ChangeMessageVisibilityBatch) -> SettledBatch:
+    return await _settle_batch(exchange, request, request.entries, _read_change, _change)
+
+
+async def _settle_batch(
+    exchange: Exchange,
+    request: QueueRequest,
+    entries: Sequence[E],
+    read: Callable[[E, Queue], T],
+    settle: Callable[[Exchange, Queue, Sequence[T]], Awaitable[Sequence[Fault | None]]],
+) -> SettledBatch:
+    """Settle what can be; one entry that is wrong harms only itself."""
+    check_entries(entries)
+    queue = await exchange.find_queue(request)
+    good: list[tuple[E, T]] = []
+    failed = []
+    for entry in entries:
+        try:
+            good.append((entry, read(entry, queue)))
+        except Fault as wrong:
+            failed.append(tell_failure(entry, wrong))
+    successful = []
+    faults = await settle(exchange, queue, [item for _, item in good]) if good else []
+    for (entry, _), fault in zip(good, faults, strict=True):
+        if fault is None:
+            successful.append(Settled(id=entry.id))
+        else:
+            failed.append(tell_failure(entry, fault))
+    return SettledBatch(successful=successful, failed=failed)
+
+
+async def _delete(
+    exchange: Exchange, queue: Queue, handles: Sequence[Handle]
+) -> list[Fault | None]:
+    """Settle messages in hand; a lost lock still deletes, unless order would suffer."""
+    broker = exchange.broker
+    receipts = list({handle.receipt: None for handle in handles})
+    lost = {receipts[position] for position in await broker.ack(receipts)}
+    exchange.call.service.metrics.count_messages(Traffic.ACKED, len(receipts) - len(lost))
+    broker.in_flight.note(queue, len(lost) - len(receipts))
+    faults: list[Fault | None] = [None] * len(handles)
+    if not lost:
+        return faults
+    late = [handle.message for handle in handles if handle.receipt in lost]
+    if not is_fifo(queue):
+        gone = await broker.delete(queue.name, late, source=Status.QUEUED)
+        left = [message for message in late if message not in gone]
+        await broker.delete(queue.name, left, source=Status.PROCESSING)
+        return faults
+    found = dict(zip(late, await broker.find(queue.name, late), strict=True))
+    for position, handle in enumerate(handles):
+        message = found.get(handle.message) if handle.receipt in lost else None
+        if message is not None and message.status in _HELD:
+            faults[position] = _expired()
+    return faults
+
+
+async def _change(
+    exchange: Exchange, queue: Queue, changes: Sequence[Change]
+) -> list[Fault | None]:
+    faults: list[Fault | None] = [None] * len(changes)
+    by_seconds: dict[int, list[int]] = {}
+    for position, change in enumerate(changes):
+        by_seconds.setdefault(change.seconds, []).append(position)
+    for seconds, positions in by_seconds.items():
+        handles = [changes[position].handle for position in positions]
+        kept = await _hold(exchange, queue, handles, seconds)
+        lost = [position for position, held in zip(positions, kept, strict=True) if not held]
+        for position in lost:
+            faults[position] = await _explain(exchange, queue, changes[position].handle)
+    return faults
+
+
+async def _hold(
+    exchange: Exchange, queue: Queue, handles: Sequence[Handle], seconds: int
+) -> list[bool]:
+    """Set a new deadline from now; zero lets go. Return which were held."""
+    broker = exchange.broker
+    if seconds or is_fifo(queue):
+        # An ordered group lets go of a message when it lets go of all that was handed out with it.
+        lease = timedelta(seconds=seconds)
+        untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
+        if seconds:
+            broker.expect_expiry(lease)
+        else:
+            await broker.end_expired()
+        return [until is not None for until in untils]
+    outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
+    if Outcome.DEAD in outcomes and "dead_letter_queue" in read_options(queue):
+        await broker.redrive_by_policy(queue.name)
+    return [outcome is not Outcome.LOST for outcome in outcomes]
+
+
+async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
+    """Say why a visibility could not be changed."""
+    message = (await exchange.broker.find(queue.name, [handle.message]))[0]
+    if message is None or message.status not in _HELD:
+        return invalid(
+            "Value for parameter ReceiptHandle is invalid. Reason: Message does not exist or is "
+            "not available for visibility timeout change."
+        )
+    if is_fifo(queue):
+        return _expired()
+    return Fault("MessageNotInflight", "The message referred to is not in flight.")
+
+
+def _expired() -> Fault:
+    return invalid(
+        "Value for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+    )
+
+
+def _read_handle(text: str, queue: Queue) -> Handle:
+    if not text:
+        raise missing("ReceiptHandle")
+    return read_handle(text, queue.queue_id)
+
+
+def _read_change(request: ChangeMessageVisibility | ChangeEntry, queue: Queue) -> Change:
+    seconds = request.visibility_timeout
+    if seconds is None:
+        raise missing("VisibilityTimeout")
+    if not 0 <= seconds <= LONGEST_VISIBILITY:
+        raise invalid_value(
+            seconds,
+            "VisibilityTimeout",
+            f"VisibilityTimeout must be an integer between 0 and {LONGEST_VISIBILITY}.",
+        )
+    handle = _read_handle(request.receipt_handle, queue)
+    if time() + seconds - handle.received / 1000 > LONGEST_VISIBILITY + 1:
+        raise invalid_value(
+            seconds,
+            "VisibilityTimeout",
+            "Total VisibilityTimeout for the message is beyond the limit "
+            f"[{LONGEST_VISIBILITY} seconds].",
+        )
+    return Change(handle, seconds)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from laneway.engine.columns import Runs, make_runs
+from laneway.engine.columns import Spans, make_spans
 from laneway.engine.deliveries import deal, list_receipts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Queue:
             shared,
         )
 
-    async def ack(self, held: Runs) -> None:
+    async def ack(self, held: Spans) -> None:
         shared = len(set(zip(held.tokens, held.lanes, strict=True))) < len(held.tokens)
         if await self.connection.fetch(
             "select * from laneway.ack_many($1, $2, $3, $4, $5)", *held, shared
@@ -74,10 +74,10 @@ class Queue:
             raise WrongCount("a claim was not settled, although its time was not up")
 
     async def take(self, wants: Sequence[int]) -> int:
-        """Claim and settle, each waiter its own runs; return how many messages there were."""
+        """Claim and settle, each waiter its own spans; return how many messages there were."""
         claims = await self.claim(wants, shared=True)
         if claims:
-            await self.ack(name_runs(claims, wants))
+            await self.ack(name_spans(claims, wants))
         return count_messages(claims)
 
     async def take_all(self, wants: Sequence[int]) -> None:
@@ -90,9 +90,9 @@ def count_messages(claims: Sequence[asyncpg.Record]) -> int:
     return sum(len(claim["bodies"]) for claim in claims)
 
 
-def name_runs(claims: Sequence[asyncpg.Record], wants: Sequence[int]) -> Runs:
+def name_spans(claims: Sequence[asyncpg.Record], wants: Sequence[int]) -> Spans:
     """Return what ack_many takes: token, lane, first and last seq, of every waiter's every run."""
-    runs = Runs([], [], [], [])
+    spans = Spans([], [], [], [])
     for handouts in deal(claims, wants):
-        runs.join(make_runs(list_receipts(handouts)))
-    return runs
+        spans.join(make_spans(list_receipts(handouts)))
+    return spans

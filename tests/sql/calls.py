@@ -128,10 +128,10 @@ async def push(
         leases,
         max_attempts,
     )
-    return spread_runs(rows)
+    return spread_spans(rows)
 
 
-def spread_runs(rows: Iterable[asyncpg.Record]) -> list[Place]:
+def spread_spans(rows: Iterable[asyncpg.Record]) -> list[Place]:
     places: list[Place] = []
     for row in rows:
         assert row["idx"] == len(places)
@@ -170,14 +170,14 @@ async def ack(session: Session, deliveries: Sequence[Delivery]) -> list[int]:
     return sorted(
         {
             idx
-            for idx, _, _ in await ack_runs(
+            for idx, _, _ in await ack_spans(
                 session, [(each.token, each.lane_id, each.seq, each.seq) for each in deliveries]
             )
         }
     )
 
 
-async def ack_runs(
+async def ack_spans(
     session: Session, runs: Sequence[tuple[UUID, int, int, int]]
 ) -> list[tuple[int, int, int]]:
     """Settle runs of (token, lane, first, last) and return (index, first, last) of what was not."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sql.calls import ack_runs, claim, count_reads, create_queue, push
+from tests.sql.calls import ack_spans, claim, count_reads, create_queue, push
 
 if TYPE_CHECKING:
     from tests.sql.calls import Session
@@ -27,7 +27,7 @@ async def test_following_reads_each_message_once_also_where_it_began_on_an_empty
         await push(session, queue, ["1"] * BATCH)
     for _ in range(PUSHES):
         first, *_, last = await claim(session, queue, BATCH)
-        assert not await ack_runs(session, [(first.token, first.lane_id, first.seq, last.seq)])
+        assert not await ack_spans(session, [(first.token, first.lane_id, first.seq, last.seq)])
     async with session.transaction():
         before = await count_reads(session, "message_2_place")
         assert await follow(session, seen) == 3 * PUSHES

@@ -16,7 +16,7 @@ from tests.sql.calls import (
     HOUR,
     Counts,
     ack,
-    ack_runs,
+    ack_spans,
     claim,
     count,
     create_group,
@@ -287,7 +287,7 @@ async def test_expiry_wins_over_an_ack_that_comes_second(
     await transaction.start()
     # The ack has read its claims as live; only then are they ended.
     await session.execute("select from laneway.claim for update")
-    acking = await start_and_block(await connect(), other, ack_runs(other, runs))
+    acking = await start_and_block(await connect(), other, ack_spans(other, runs))
     await lapse(session, mine)
     assert await expire(session) == 2
     await transaction.commit()
@@ -328,7 +328,7 @@ async def test_ack_of_a_whole_claim_that_is_being_split_settles_all_of_it(
     transaction = session.transaction()
     await transaction.start()
     await extend(session, [mine[1]], HOUR)
-    acking = await start_and_block(await connect(), other, ack_runs(other, runs))
+    acking = await start_and_block(await connect(), other, ack_spans(other, runs))
     await transaction.commit()
     assert await acking == []
     assert await count(session, queue) == Counts(acknowledged=3)

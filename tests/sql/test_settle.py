@@ -13,7 +13,7 @@ from tests.sql.calls import (
     HOUR,
     Counts,
     ack,
-    ack_runs,
+    ack_spans,
     claim,
     count,
     count_reads,
@@ -65,7 +65,7 @@ async def test_acked_message_does_not_come_again(session: Session, queue: Queue)
 
 async def test_whole_run_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 5)
-    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 5)]) == []
+    assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 5)]) == []
     assert await count(session, queue) == Counts(acknowledged=5)
 
 
@@ -85,7 +85,7 @@ async def test_partial_acks_in_any_order_settle_the_rest_later(
     got = await hand_out(session, queue, 5)
     assert await ack(session, [got[3], got[1]]) == []
     assert await count(session, queue) == Counts(processing=3, acknowledged=2)
-    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 5)]) == [
+    assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 5)]) == [
         (0, 2, 2),
         (0, 4, 4),
     ]
@@ -116,7 +116,7 @@ async def test_overlapping_runs_in_one_call_settle_what_they_cover(
 ) -> None:
     [one, *_] = await hand_out(session, queue, 5)
     runs = [(one.token, one.lane_id, 1, 3), (one.token, one.lane_id, 2, 4)]
-    assert await ack_runs(session, runs) == []
+    assert await ack_spans(session, runs) == []
     assert await count(session, queue) == Counts(processing=1, acknowledged=4)
 
 
@@ -181,14 +181,14 @@ async def test_run_that_cannot_be_is_refused_beside_others(
 
 async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
     [one] = await hand_out(session, queue, 1)
-    assert await ack_runs(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
+    assert await ack_spans(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
     assert await count(session, queue) == Counts(processing=1)
 
 
 async def test_token_settles_only_in_its_own_lane(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
-    assert await ack_runs(session, [(first.token, second.lane_id, 1, 1)]) == [(0, 1, 1)]
+    assert await ack_spans(session, [(first.token, second.lane_id, 1, 1)]) == [(0, 1, 1)]
     assert await count(session, queue) == Counts(processing=2)
 
 
@@ -485,7 +485,7 @@ async def test_parts_of_a_split_claim_are_acked_by_one_run(session: Session, que
     got = await hand_out(session, queue, 3)
     await extend(session, [got[1]], HOUR)
     await extend(session, [got[2]], MINUTE)
-    assert await ack_runs(session, [(got[0].token, got[0].lane_id, 1, 3)]) == []
+    assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 3)]) == []
     assert await count(session, queue) == Counts(acknowledged=3)
 
 

@@ -22,7 +22,7 @@ from tests.sql.calls import (
     hasten,
     lapse,
     push,
-    spread_runs,
+    spread_spans,
     sqlstate,
 )
 
@@ -53,7 +53,7 @@ async def transact(
         [queue.queue_id],
         bodies,
     )
-    return spread_runs(rows)
+    return spread_spans(rows)
 
 
 async def test_acks_and_pushes_happen_together(session: Session, queue: Queue) -> None:

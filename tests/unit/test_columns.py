@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laneway.domain.messages import OutgoingMessage, Receipt
-from laneway.engine.columns import LostRun, make_runs, squeeze, turn_messages
+from laneway.engine.columns import LostSpan, make_spans, squeeze, turn_messages
 
 if TYPE_CHECKING:
     from laneway.domain.messages import Token
@@ -71,7 +71,7 @@ def test_squeezed_column_means_the_same(column: list[int | None]) -> None:
 
 
 def test_messages_of_a_token_in_order_are_one_run() -> None:
-    assert make_runs([Receipt(TOKENS[0], 1, seq) for seq in range(5, 105)]) == (
+    assert make_spans([Receipt(TOKENS[0], 1, seq) for seq in range(5, 105)]) == (
         [TOKENS[0]],
         [1],
         [5],
@@ -80,7 +80,7 @@ def test_messages_of_a_token_in_order_are_one_run() -> None:
 
 
 def test_messages_of_a_token_in_any_order_are_one_run() -> None:
-    runs = make_runs([Receipt(TOKENS[0], 1, seq) for seq in (3, 1, 2)])
+    runs = make_spans([Receipt(TOKENS[0], 1, seq) for seq in (3, 1, 2)])
     assert (runs.first, runs.last) == ([1], [3])
 
 
@@ -88,7 +88,7 @@ def test_messages_of_a_token_in_any_order_are_one_run() -> None:
 def test_runs_cover_exactly_the_receipts(items: list[Receipt]) -> None:
     covered = {
         (token, lane, seq)
-        for token, lane, first, last in zip(*make_runs(items), strict=True)
+        for token, lane, first, last in zip(*make_spans(items), strict=True)
         for seq in range(first, last + 1)
     }
     assert covered == set(items)
@@ -97,7 +97,7 @@ def test_runs_cover_exactly_the_receipts(items: list[Receipt]) -> None:
 def test_lost_messages_are_found_by_their_positions() -> None:
     items = [Receipt(TOKENS[0], 1, seq) for seq in range(5, 9)]
     items += [Receipt(TOKENS[1], 1, seq) for seq in range(1, 4)]
-    runs = make_runs(items)
+    runs = make_spans(items)
     assert runs.messages == len(items)
-    assert runs.find_positions([LostRun(0, 6, 7), LostRun(1, 3, 3)]) == [1, 2, 6]
+    assert runs.find_positions([LostSpan(0, 6, 7), LostSpan(1, 3, 3)]) == [1, 2, 6]
     assert runs.find_positions([]) == []

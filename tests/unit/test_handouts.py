@@ -18,7 +18,7 @@ from laneway.engine.deliveries import list_deliveries, list_receipts
 from laneway.server.responses import encode
 from laneway.server.rest.acks import Ack
 from laneway.server.rest.deliveries import HandoutWriter, Taker
-from laneway.server.rest.leases import read_runs
+from laneway.server.rest.leases import read_spans
 from laneway.server.rest.times import UnixWriter, to_unix
 from laneway.server.rest.wire import MessageObject
 
@@ -137,7 +137,7 @@ def test_acks_in_good_order_are_runs() -> None:
     acks = [Ack(f"2-3-{seq}", str(TOKEN)) for seq in (9, 10, 11)]
     acks += [Ack(f"2-4-{seq}", str(TOKEN)) for seq in (1, 2)]
     acks += [Ack("2-4-3", str(other))]
-    assert read_runs(acks) == ([TOKEN, TOKEN, other], [3, 4, 4], [9, 1, 3], [11, 2, 3])
+    assert read_spans(acks) == ([TOKEN, TOKEN, other], [3, 4, 4], [9, 1, 3], [11, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_acks_in_good_order_are_runs() -> None:
     ],
 )
 def test_other_acks_are_looked_at_one_by_one(acks: list[Ack]) -> None:
-    assert read_runs(acks) is None
+    assert read_spans(acks) is None
 
 
 def make_handout(*, lane: int, positions: list[int] | None) -> Handout:

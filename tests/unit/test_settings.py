@@ -18,7 +18,7 @@ SQL = Path(laneway.sql.__file__).parent
 
 
 def test_settings_are_those_of_update_queue() -> None:
-    text = (SQL / "functions" / "update_queue.sql").read_text()
+    text = (SQL / "functions" / "api" / "update_queue.sql").read_text()
     known = re.search(r"k not in \(([^)]*)\)", text)
     assert known is not None
     assert {field.name for field in fields(QueueSettings)} == set(

@@ -19,7 +19,7 @@ from laneway.domain.settings import EngineSettings
 from laneway.domain.streams import STREAM
 from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
-from laneway.engine.columns import expand_places, make_runs, squeeze, turn_messages
+from laneway.engine.columns import expand_places, make_spans, squeeze, turn_messages
 from laneway.engine.core import Core
 from laneway.engine.deliveries import list_deliveries, list_receipts
 from laneway.engine.in_flight_limits import InFlight
@@ -48,7 +48,7 @@ from laneway.engine.streams import Streams
 from laneway.engine.tasks import Tasks
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
-from laneway.engine.workflows import Runs as WorkflowRuns
+from laneway.engine.workflows import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         Pushed,
     )
     from laneway.domain.queues import Group, Queue
-    from laneway.engine.columns import LostRun, Runs
+    from laneway.engine.columns import LostSpan, Spans
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Broker(
     Keys,
     Activity,
     Workers,
-    WorkflowRuns,
+    Runs,
     Redrive,
 ):
     """A broker on the database at `dsn`, running for as long as its context.
@@ -305,13 +305,13 @@ class Broker(
         """Settle messages; return the positions of those whose lock was lost, left unchanged."""
         return await self._settlements.ack(receipts) if receipts else []
 
-    async def ack_runs(self, runs: Runs) -> list[LostRun]:
-        """Settle runs of messages; return what was not settled of them."""
-        return await self._settlements.ack_runs(runs)
+    async def ack_spans(self, spans: Spans) -> list[LostSpan]:
+        """Settle spans of messages; return what was not settled of them."""
+        return await self._settlements.ack_spans(spans)
 
-    async def ack_whole(self, runs: Runs) -> None:
+    async def ack_whole(self, spans: Spans) -> None:
         """Settle all of these messages; LockLost: none of them, as one is not held in time."""
-        await self._settlements.ack_whole(runs)
+        await self._settlements.ack_whole(spans)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         """Give messages back after a failure: the attempt is spent."""
@@ -359,7 +359,7 @@ class Broker(
     ) -> list[Pushed]:
         """Settle messages and push others, all or nothing; LockLost where one cannot be settled."""
         self._require_open()
-        runs = make_runs(acks)
+        spans = make_spans(acks)
         names = tuple(name for name, _ in pushes)
         columns = turn_messages([message for _, message in pushes])
 
@@ -367,9 +367,9 @@ class Broker(
             queues, delayed = await self._find_queues(names) if names else ((), False)
             async with self._core.pool.lend() as connection:
                 rows = await persist(
-                    lambda: transact(connection, acks=runs, queues=queues, columns=columns)
+                    lambda: transact(connection, acks=spans, queues=queues, columns=columns)
                 )
-            self._lanes.settle(runs, lost=())
+            self._lanes.settle(spans, lost=())
             if queues:
                 delayed = delayed or columns.delays is not None
                 self._pushes.announce(queues, columns, delayed=delayed)

@@ -31,8 +31,8 @@ class MessageColumns(NamedTuple):
     max_attempts: Sequence[int | None] | None
 
 
-class Runs(NamedTuple):
-    """Receipts as ack_many takes them: each run is first .. last of a token in a lane."""
+class Spans(NamedTuple):
+    """Receipts as ack_many takes them: each span is first .. last of a token in a lane."""
 
     tokens: list[Token]
     lanes: list[int]
@@ -40,40 +40,40 @@ class Runs(NamedTuple):
     last: list[int]
 
     def begin(self, token: Token, lane: int, seq: int) -> None:
-        """Add a run of one message."""
+        """Add a span of one message."""
         self.tokens.append(token)
         self.lanes.append(lane)
         self.first.append(seq)
         self.last.append(seq)
 
-    def join(self, runs: Runs) -> None:
+    def join(self, spans: Spans) -> None:
         """Add all of others."""
-        self.tokens.extend(runs.tokens)
-        self.lanes.extend(runs.lanes)
-        self.first.extend(runs.first)
-        self.last.extend(runs.last)
+        self.tokens.extend(spans.tokens)
+        self.lanes.extend(spans.lanes)
+        self.first.extend(spans.first)
+        self.last.extend(spans.last)
 
     @property
     def messages(self) -> int:
         return sum(self.last) - sum(self.first) + len(self.first)
 
-    def find_positions(self, lost: Sequence[LostRun]) -> list[int]:
+    def find_positions(self, lost: Sequence[LostSpan]) -> list[int]:
         """Return where lost messages stand among all."""
         if not lost:
             return []
         sizes = (last - first + 1 for first, last in zip(self.first, self.last, strict=True))
         starts = list(accumulate(sizes, initial=0))
         return [
-            starts[run] + seq - self.first[run]
-            for run, first, last in lost
+            starts[span] + seq - self.first[span]
+            for span, first, last in lost
             for seq in range(first, last + 1)
         ]
 
 
-class LostRun(NamedTuple):
-    """What was not settled of a run: its messages first .. last."""
+class LostSpan(NamedTuple):
+    """What was not settled of a span: its messages first .. last."""
 
-    run: int
+    span: int
     first: int
     last: int
 
@@ -105,40 +105,40 @@ def squeeze(column: Sequence[T], default: T | None = None) -> Sequence[T] | None
 
 
 def expand_places(rows: Iterable[asyncpg.Record]) -> list[Pushed]:
-    """Return the place of each message from push_many's runs."""
+    """Return the place of each message from push_many's spans."""
     pushed: list[Pushed] = []
-    for _, run, segment, lane, seq, duplicate in rows:
-        if run == 1:
+    for _, span, segment, lane, seq, duplicate in rows:
+        if span == 1:
             pushed.append(Pushed(segment, lane, seq, duplicate))
         else:
-            pushed += [Pushed(segment, lane, at, duplicate) for at in range(seq, seq + run)]
+            pushed += [Pushed(segment, lane, at, duplicate) for at in range(seq, seq + span)]
     return pushed
 
 
-def make_runs(receipts: Sequence[Receipt]) -> Runs:
-    """Return one run for the messages of a token in a lane, as far as they follow each other."""
-    runs = Runs([], [], [], [])
-    if not _fill_runs(runs, receipts):
-        runs = Runs([], [], [], [])
-        _fill_runs(runs, sorted(receipts, key=lambda receipt: (str(receipt[0]), *receipt[1:])))
-    return runs
+def make_spans(receipts: Sequence[Receipt]) -> Spans:
+    """Return one span for the messages of a token in a lane, as far as they follow each other."""
+    spans = Spans([], [], [], [])
+    if not _fill_spans(spans, receipts):
+        spans = Spans([], [], [], [])
+        _fill_spans(spans, sorted(receipts, key=lambda receipt: (str(receipt[0]), *receipt[1:])))
+    return spans
 
 
-def _fill_runs(runs: Runs, receipts: Sequence[Receipt]) -> bool:
-    """Return False where a token's messages in a lane fell into several runs."""
-    last = runs.last
+def _fill_spans(spans: Spans, receipts: Sequence[Receipt]) -> bool:
+    """Return False where a token's messages in a lane fell into several spans."""
+    last = spans.last
     seen: set[tuple[Token, int]] = set()
     whole = True
-    run_token: Token = ""
-    run_lane = run_last = -1
+    span_token: Token = ""
+    span_lane = span_last = -1
     for token, lane, seq in receipts:
-        if seq == run_last + 1 and lane == run_lane and token == run_token:
+        if seq == span_last + 1 and lane == span_lane and token == span_token:
             last[-1] = seq
         else:
-            runs.begin(token, lane, seq)
+            spans.begin(token, lane, seq)
             if (token, lane) in seen:
                 whole = False
             seen.add((token, lane))
-            run_token, run_lane = token, lane
-        run_last = seq
+            span_token, span_lane = token, lane
+        span_last = seq
     return whole

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from laneway.domain.messages import Token
-    from laneway.engine.columns import Runs
+    from laneway.engine.columns import Spans
     from laneway.engine.ordered_leases import Hold
     from laneway.engine.pool import Pool
     from laneway.engine.tasks import Tasks
@@ -55,16 +55,16 @@ class Lanes:
             self._holds.clear()
         self._holds[token] = hold
 
-    def settle(self, runs: Runs, *, lost: Collection[int]) -> None:
-        """Have those go on who wait for what these runs, but the lost ones, held."""
+    def settle(self, spans: Spans, *, lost: Collection[int]) -> None:
+        """Have those go on who wait for what these spans, but the lost ones, held."""
         if not self._holds:
-            self.free(runs.lanes)
+            self.free(spans.lanes)
             return
         others = []
-        for run, (token, lane, first, last) in enumerate(zip(*runs, strict=True)):
+        for span, (token, lane, first, last) in enumerate(zip(*spans, strict=True)):
             hold = self._holds.get(token)
             place = self._places.get(lane)
-            if hold is None or place is None or run in lost:
+            if hold is None or place is None or span in lost:
                 self._holds.pop(token, None)
                 others.append(lane)
                 continue

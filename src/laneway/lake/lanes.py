@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """An ordered run of messages, and what holds for all of them. base: no longer kept up to it."""
+    """A lane: messages in order, and what holds for all of them. base: no longer kept up to it."""
 
     lane: int
     queue: str
@@ -34,7 +34,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Span:
     """The messages first..last of a lane that lie in one segment."""
 
     lane: Lane
@@ -50,8 +50,8 @@ class Run:
 class Slice(InputPartition):
     """What one task reads."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self.runs = tuple(runs)
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = tuple(spans)
 
 
 def list_lanes(database: Database, choice: Choice) -> list[Lane]:
@@ -74,7 +74,7 @@ def list_lanes(database: Database, choice: Choice) -> list[Lane]:
     return [lane for lane in lanes if choice.covers_lane(lane.partition, lane.priority)]
 
 
-def find_runs(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> list[Run]:
+def find_spans(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> list[Span]:
     """Return what is in the log after some seqs, or after the base, in order."""
     known = {lane.lane: lane for lane in lanes}
     if not known:
@@ -86,7 +86,7 @@ def find_runs(database: Database, lanes: Iterable[Lane], after: Mapping[int, int
         f" from laneway.log_extent({ids}, {seqs}) e order by e.lane_id, e.first_seq"
     )
     return [
-        Run(known[row["lane_id"]], row["segment"], row["first_seq"], row["last_seq"])
+        Span(known[row["lane_id"]], row["segment"], row["first_seq"], row["last_seq"])
         for row in rows
     ]
 
@@ -96,8 +96,8 @@ def find_ends(
 ) -> dict[int, int]:
     """Return each lane's newest seq, where it has any beyond what was read."""
     ends: dict[int, int] = {}
-    for run in find_runs(database, lanes, after):
-        ends[run.lane.lane] = max(ends.get(run.lane.lane, 0), run.last)
+    for span in find_spans(database, lanes, after):
+        ends[span.lane.lane] = max(ends.get(span.lane.lane, 0), span.last)
     return ends
 
 
@@ -137,26 +137,28 @@ def _check_known(database: Database, offset: Offset) -> None:
         )
 
 
-def cut_runs(runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]) -> list[Run]:
+def cut_spans(
+    spans: Iterable[Span], *, start: Mapping[int, int], end: Mapping[int, int]
+) -> list[Span]:
     """Return what lies after `start` and not after `end`."""
     cut = []
-    for run in runs:
-        first = max(run.first, start.get(run.lane.lane, 0) + 1)
-        last = min(run.last, end.get(run.lane.lane, 0))
+    for span in spans:
+        first = max(span.first, start.get(span.lane.lane, 0) + 1)
+        last = min(span.last, end.get(span.lane.lane, 0))
         if first <= last:
-            cut.append(Run(run.lane, run.segment, first, last))
+            cut.append(Span(span.lane, span.segment, first, last))
     return cut
 
 
 def check_complete(
-    runs: Iterable[Run], *, start: Mapping[int, int], end: Mapping[int, int]
+    spans: Iterable[Span], *, start: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
     """Raise where messages between two offsets are not in the log any more."""
     found: dict[int, int] = {}
     lanes: dict[int, Lane] = {}
-    for run in runs:
-        found[run.lane.lane] = found.get(run.lane.lane, 0) + run.rows
-        lanes[run.lane.lane] = run.lane
+    for span in spans:
+        found[span.lane.lane] = found.get(span.lane.lane, 0) + span.rows
+        lanes[span.lane.lane] = span.lane
     for lane, last in end.items():
         missing = last - start.get(lane, 0) - found.get(lane, 0)
         if missing > 0:
@@ -167,16 +169,16 @@ def check_complete(
             )
 
 
-def make_slices(runs: Iterable[Run], rows_per_partition: int) -> list[Slice]:
+def make_slices(spans: Iterable[Span], rows_per_partition: int) -> list[Slice]:
     """Split what is long and gather what is short, so that tasks are alike."""
     slices: list[Slice] = []
-    gathered: list[Run] = []
+    gathered: list[Span] = []
     rows = 0
-    for run in runs:
-        first = run.first
-        while first <= run.last:
-            last = min(run.last, first + rows_per_partition - rows - 1)
-            gathered.append(Run(run.lane, run.segment, first, last))
+    for span in spans:
+        first = span.first
+        while first <= span.last:
+            last = min(span.last, first + rows_per_partition - rows - 1)
+            gathered.append(Span(span.lane, span.segment, first, last))
             rows += last - first + 1
             first = last + 1
             if rows >= rows_per_partition:

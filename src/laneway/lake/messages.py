@@ -22,9 +22,9 @@ from laneway.lake.errors import DataLost
 from laneway.lake.lanes import (
     Slice,
     check_complete,
-    cut_runs,
+    cut_spans,
     find_ends,
-    find_runs,
+    find_spans,
     list_lanes,
     make_slices,
     parse,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from laneway.lake.database import Database
-    from laneway.lake.lanes import Run
+    from laneway.lake.lanes import Span
     from laneway.lake.options import Offset, ReadOptions
 
 # What the statement asks for; the rest of a row is the same for its whole lane.
@@ -68,34 +68,34 @@ class SliceReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark asks for an empty partition where there are none.
-        if not isinstance(partition, Slice) or not partition.runs:
+        if not isinstance(partition, Slice) or not partition.spans:
             return
         with open_database(self._options.dsn) as database:
-            pace = Pace(database, sum(run.rows for run in partition.runs))
+            pace = Pace(database, sum(span.rows for span in partition.spans))
             pace.rest()
-            for segment in sorted({run.segment for run in partition.runs}):
-                runs = [run for run in partition.runs if run.segment == segment]
-                for batch in self._read_segment(database, runs):
+            for segment in sorted({span.segment for span in partition.spans}):
+                spans = [span for span in partition.spans if span.segment == segment]
+                for batch in self._read_segment(database, spans):
                     yield batch
                     pace.rest()
 
-    def _read_segment(self, database: Database, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+    def _read_segment(self, database: Database, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        statement = write_statement(runs, self._schema.names)
+        statement = write_statement(spans, self._schema.names)
         rows = 0
         for batch in database.stream(statement):
             rows += batch.num_rows
-            yield _complete(batch, runs, schema)
-        if self._options.fail_on_data_loss and rows != sum(run.rows for run in runs):
-            self._check_kept(database, runs)
+            yield _complete(batch, spans, schema)
+        if self._options.fail_on_data_loss and rows != sum(span.rows for span in spans):
+            self._check_kept(database, spans)
 
-    def _check_kept(self, database: Database, runs: Sequence[Run]) -> None:
+    def _check_kept(self, database: Database, spans: Sequence[Span]) -> None:
         """Raise where the log was trimmed meanwhile; a crash may leave holes in UNLOGGED queues."""
         kept = {lane.lane: lane.base for lane in list_lanes(database, EVERYTHING)}
-        for run in runs:
-            if kept.get(run.lane.lane, run.last) >= run.first:
+        for span in spans:
+            if kept.get(span.lane.lane, span.last) >= span.first:
                 raise DataLost(
-                    f'messages {run.first} to {run.last} of lane {run.lane.lane} of queue "{run.lane.queue}"'
+                    f'messages {span.first} to {span.last} of lane {span.lane.lane} of queue "{span.lane.queue}"'
                     " left the log while they were read; set failOnDataLoss to false to go on without"
                 )
 
@@ -108,12 +108,12 @@ class MessageReader(SliceReader, DataSourceReader):
         with open_database(options.dsn) as database:
             lanes = list_lanes(database, options.choice)
             start = resolve(database, lanes, options.starting)
-            runs = find_runs(database, lanes, start)
-            named = {run.lane.lane: run.last for run in runs}
+            spans = find_spans(database, lanes, start)
+            named = {span.lane.lane: span.last for span in spans}
             end = named if options.ending == "latest" else resolve(database, lanes, options.ending)
             # Lanes named by an offset but no longer there have nothing to read.
             end = {lane.lane: end[lane.lane] for lane in lanes if lane.lane in end}
-            cut = cut_runs(runs, start=start, end=end)
+            cut = cut_spans(spans, start=start, end=end)
             if options.fail_on_data_loss:
                 check_complete(cut, start=start, end=end)
         return list(make_slices(cut, options.rows_per_partition))
@@ -172,28 +172,28 @@ class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAv
         first, last = parse(start), parse(end)
         with open_database(self._options.dsn) as database:
             lanes = [lane for lane in list_lanes(database, EVERYTHING) if lane.lane in last]
-            runs = cut_runs(find_runs(database, lanes, first), start=first, end=last)
+            spans = cut_spans(find_spans(database, lanes, first), start=first, end=last)
         if self._options.fail_on_data_loss:
-            check_complete(runs, start=first, end=last)
-        return make_slices(runs, self._options.rows_per_partition)
+            check_complete(spans, start=first, end=last)
+        return make_slices(spans, self._options.rows_per_partition)
 
 
-def write_statement(runs: Sequence[Run], columns: Sequence[str]) -> str:
-    """Return the statement for runs of one segment; many short runs are one statement too."""
+def write_statement(spans: Sequence[Span], columns: Sequence[str]) -> str:
+    """Return the statement for spans of one segment; many short spans are one statement too."""
     wanted = [f"{_EXPRESSIONS[name]} as {name}" for name in columns if name in _EXPRESSIONS]
     if "id" in columns and "seq" not in columns:
         wanted.append("m.seq as seq")
-    segment = runs[0].segment
-    if len(runs) == 1:
-        run = runs[0]
+    segment = spans[0].segment
+    if len(spans) == 1:
+        span = spans[0]
         source = "laneway.message m"
         place = (
-            f"m.segment = {segment} and m.lane_id = {run.lane.lane}"
-            f" and m.seq between {run.first} and {run.last}"
+            f"m.segment = {segment} and m.lane_id = {span.lane.lane}"
+            f" and m.seq between {span.first} and {span.last}"
         )
     else:
-        values = ", ".join(f"({run.lane.lane}, {run.first}, {run.last})" for run in runs)
-        # `offset 0` keeps this a look-up per run, whatever the planner thinks of a few thousand.
+        values = ", ".join(f"({span.lane.lane}, {span.first}, {span.last})" for span in spans)
+        # `offset 0` keeps this a look-up per span, whatever the planner thinks of a few thousand.
         source = (
             f"(values {values}) r (lane_id, first_seq, last_seq) cross join lateral"
             f" (select o.* from laneway.message o where o.segment = {segment}"
@@ -205,13 +205,13 @@ def write_statement(runs: Sequence[Run], columns: Sequence[str]) -> str:
     return f"select {', '.join(wanted)} from {source} where {place}"
 
 
-def _complete(batch: pa.RecordBatch, runs: Sequence[Run], schema: pa.Schema) -> pa.RecordBatch:
+def _complete(batch: pa.RecordBatch, spans: Sequence[Span], schema: pa.Schema) -> pa.RecordBatch:
     """Add what is the same for a lane, and give every column the type that Spark expects."""
-    lanes = {run.lane.lane: run.lane for run in runs}
+    lanes = {span.lane.lane: span.lane for span in spans}
     ids = batch.column("lane")
     # Which of `lanes` each row is of.
     place = pc.index_in(ids, value_set=pa.array(list(lanes), pa.int32()))
-    segment = runs[0].segment
+    segment = spans[0].segment
     columns = []
     for column in schema:
         match column.name:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from laneway.domain.messages import Token
-    from laneway.engine.columns import MessageColumns, Runs
+    from laneway.engine.columns import MessageColumns, Spans
     from laneway.engine.procedures.call import Connection
 
 _QUEUE = {"LW404": QueueNotFound}
@@ -40,7 +40,7 @@ async def push_many(
     ride: str | None = None,
     guards: Sequence[int | None] | None = None,
 ) -> list[asyncpg.Record]:
-    """Return runs: (idx, run, segment, lane_id, seq, duplicate)."""
+    """Return spans: (idx, count, segment, lane_id, seq, duplicate)."""
     return await fetch(
         connection,
         _PUSH if _fit_one_lane(queues, columns) else _PUSH_MIXED,
@@ -61,7 +61,7 @@ async def push_telling(
     guards: Sequence[int | None] | None = None,
     notice: str,
 ) -> tuple[list[asyncpg.Record], bool]:
-    """Return runs as push_many does, and whether the commit told other processes."""
+    """Return spans as push_many does, and whether the commit told other processes."""
     rows = await fetch(
         connection,
         _PUSH_TELLING if _fit_one_lane(queues, columns) else _PUSH_MIXED_TELLING,
@@ -84,9 +84,9 @@ def _fit_one_lane(queues: Sequence[int], columns: MessageColumns) -> bool:
 
 
 async def transact(
-    connection: Connection, *, acks: Runs, queues: Sequence[int], columns: MessageColumns
+    connection: Connection, *, acks: Spans, queues: Sequence[int], columns: MessageColumns
 ) -> list[asyncpg.Record]:
-    """Return runs as push_many does."""
+    """Return spans as push_many does."""
     return await fetch(
         connection,
         "select * from laneway.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",

@@ -135,7 +135,7 @@ async def extend_leases(
 async def push_within_limits(
     connection: Connection, pushes: GuardedColumns
 ) -> list[asyncpg.Record]:
-    """Return runs as push_many does, of those that fitted."""
+    """Return spans as push_many does, of those that fitted."""
     return await fetch(
         connection,
         "select * from laneway.push_within_limits($1, $2, $3, $4, $5, $6, $7, $8)",

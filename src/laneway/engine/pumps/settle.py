@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from laneway.domain.messages import Outcome
-from laneway.engine.columns import LostRun, Runs, make_runs, squeeze
+from laneway.engine.columns import LostSpan, Spans, make_spans, squeeze
 from laneway.engine.procedures.delivery import (
     ack_many,
     ack_whole,
@@ -49,10 +49,10 @@ class SettlePump:
         self._lanes = lanes
 
         # Calls at once that settle parts of one claim would only wait for each other.
-        self._acks: Pump[Runs, list[LostRun]] = Pump(
+        self._acks: Pump[Spans, list[LostSpan]] = Pump(
             "ack", self._ack, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
         )
-        self._bundles: Pump[Runs, None] = Pump(
+        self._bundles: Pump[Spans, None] = Pump(
             "ack", self._ack_whole, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
         )
         self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
@@ -84,21 +84,21 @@ class SettlePump:
 
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
         """Return the positions of those whose lock was lost; the others are settled."""
-        runs = make_runs(receipts)
+        spans = make_spans(receipts)
         return [
             position
-            for run, first, last in await self.ack_runs(runs)
+            for span, first, last in await self.ack_spans(spans)
             for position, (token, lane, seq) in enumerate(receipts)
-            if first <= seq <= last and lane == runs.lanes[run] and token == runs.tokens[run]
+            if first <= seq <= last and lane == spans.lanes[span] and token == spans.tokens[span]
         ]
 
-    async def ack_runs(self, runs: Runs) -> list[LostRun]:
+    async def ack_spans(self, spans: Spans) -> list[LostSpan]:
         """Return what was not settled; the rest is."""
-        return await self._acks.submit(runs, count=runs.messages, key=runs.tokens[0])
+        return await self._acks.submit(spans, count=spans.messages, key=spans.tokens[0])
 
-    async def ack_whole(self, runs: Runs) -> None:
+    async def ack_whole(self, spans: Spans) -> None:
         """Settle all of it; LockLost: nothing of it, as one of them is not held."""
-        await self._bundles.submit(runs, count=runs.messages, key=runs.tokens[0])
+        await self._bundles.submit(spans, count=spans.messages, key=spans.tokens[0])
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
         return await self._nacks.submit(nacks, count=len(nacks))
@@ -125,7 +125,7 @@ class SettlePump:
         for pump in self._pumps:
             pump.abandon()
 
-    async def _ack(self, connection: Connection, loads: Sequence[Runs]) -> list[list[LostRun]]:
+    async def _ack(self, connection: Connection, loads: Sequence[Spans]) -> list[list[LostSpan]]:
         """Settle; what two callers name, the first one has settled."""
         first, again = _part(loads)
         if not again:
@@ -139,23 +139,23 @@ class SettlePump:
         return [lost[n] for n in range(len(loads))]
 
     async def _ack_apart(
-        self, connection: Connection, loads: Sequence[Runs]
-    ) -> list[list[LostRun]]:
+        self, connection: Connection, loads: Sequence[Spans]
+    ) -> list[list[LostSpan]]:
         """Settle loads of which no two name the same message."""
-        runs, starts = _join(loads)
-        rows = await ack_many(connection, **runs._asdict())
-        self._lanes.settle(runs, lost={row[0] for row in rows})
-        lost: list[list[LostRun]] = [[] for _ in loads]
-        for run, first, last in rows:
-            number = bisect_right(starts, run) - 1
-            lost[number].append(LostRun(run - starts[number], first, last))
+        spans, starts = _join(loads)
+        rows = await ack_many(connection, **spans._asdict())
+        self._lanes.settle(spans, lost={row[0] for row in rows})
+        lost: list[list[LostSpan]] = [[] for _ in loads]
+        for span, first, last in rows:
+            number = bisect_right(starts, span) - 1
+            lost[number].append(LostSpan(span - starts[number], first, last))
         return lost
 
-    async def _ack_whole(self, connection: Connection, loads: Sequence[Runs]) -> list[None]:
+    async def _ack_whole(self, connection: Connection, loads: Sequence[Spans]) -> list[None]:
         """Settle all loads; where one cannot be, the pump calls again for each by itself."""
-        runs, _ = _join(loads)
-        await ack_whole(connection, **runs._asdict())
-        self._lanes.settle(runs, lost=())
+        spans, _ = _join(loads)
+        await ack_whole(connection, **spans._asdict())
+        self._lanes.settle(spans, lost=())
         return [None] * len(loads)
 
     async def _nack(
@@ -201,17 +201,17 @@ class SettlePump:
         return _deal(untils, [len(load.receipts) for load in loads])
 
 
-def _join(loads: Sequence[Runs]) -> tuple[Runs, list[int]]:
-    """Return the runs of all, and where those of each begin."""
-    runs = Runs([], [], [], [])
+def _join(loads: Sequence[Spans]) -> tuple[Spans, list[int]]:
+    """Return the spans of all, and where those of each begin."""
+    spans = Spans([], [], [], [])
     starts = []
     for load in loads:
-        starts.append(len(runs.tokens))
-        runs.join(load)
-    return runs, starts
+        starts.append(len(spans.tokens))
+        spans.join(load)
+    return spans, starts
 
 
-def _part(loads: Sequence[Runs]) -> tuple[list[int], list[int]]:
+def _part(loads: Sequence[Spans]) -> tuple[list[int], list[int]]:
     """Return the positions of those that name what none before them does, and of the others."""
     places = {(load.tokens[0], load.lanes[0], load.first[0]) for load in loads}
     if len(loads) == 1 or len(places) == sum(load.messages for load in loads):

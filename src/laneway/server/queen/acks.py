@@ -12,7 +12,7 @@ from msgspec import Meta
 from laneway.domain.errors import LockLost
 from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
-from laneway.engine.columns import Runs, make_runs
+from laneway.engine.columns import Spans, make_spans
 from laneway.server.access import by_token, looked_up
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
@@ -169,13 +169,13 @@ class Acknowledging:
             if part is None or ack.partition_id != lane or ack.lease_id != lease_id:
                 lease_id, lane = ack.lease_id, ack.partition_id
                 lease = self._leases.find(lease_id)
-                run = lease.runs.get(lane) if lease is not None else None
-                if lease is None or run is None:
+                span = lease.spans.get(lane) if lease is not None else None
+                if lease is None or span is None:
                     return None
-                group, seqs = lease.group, run.seqs
+                group, seqs = lease.group, span.seqs
                 queue, partition = quote_all([lease.queue, lease.partitions[lane]])
                 where = f'"queueName":{queue},"partitionName":{partition}'
-                part = Part(lease_id, lane, run.token, where)
+                part = Part(lease_id, lane, span.token, where)
                 parts.append(part)
             given = ack.consumer_group
             seq = seqs.get(ack.transaction_id)
@@ -187,12 +187,12 @@ class Acknowledging:
 
     async def _settle_known(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[str] | None:
         """Return None where something is not held: nothing was settled, and all is looked up."""
-        runs = _list_runs(parts)
+        spans = _list_spans(parts)
         try:
-            await call.service.broker.ack_whole(runs)
+            await call.service.broker.ack_whole(spans)
         except LockLost:
             return None
-        call.service.metrics.count_messages(Traffic.ACKED, runs.messages)
+        call.service.metrics.count_messages(Traffic.ACKED, spans.messages)
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
             held = (part.lease_id, part.lane)
@@ -264,20 +264,20 @@ class Acknowledging:
         )
 
 
-def _list_runs(parts: Sequence[Part]) -> Runs:
-    """Return a run for each part where all come in order, and none twice; else as many as it takes."""
-    runs = Runs([], [], [], [])
+def _list_spans(parts: Sequence[Part]) -> Spans:
+    """Return a span for each part where all come in order, and none twice; else as many as it takes."""
+    spans = Spans([], [], [], [])
     named: set[tuple[Token, str]] = set()
     for part in parts:
         first, last = part.seqs[0], part.seqs[-1]
         held = (part.token, part.lane)
         if part.seqs != list(range(first, last + 1)) or held in named:
             receipts = (Receipt(p.token, int(p.lane), seq) for p in parts for seq in p.seqs)
-            return make_runs(list(dict.fromkeys(receipts)))
+            return make_spans(list(dict.fromkeys(receipts)))
         named.add(held)
-        runs.begin(part.token, int(part.lane), first)
-        runs.last[-1] = last
-    return runs
+        spans.begin(part.token, int(part.lane), first)
+        spans.last[-1] = last
+    return spans
 
 
 def read_settlement(ack: Ack, default: str | None) -> Settlement:

@@ -19,7 +19,7 @@ LIMIT = 200_000
 LIMIT_CHARACTERS = 16 * 1024 * 1024
 
 
-class Run(NamedTuple):
+class Span(NamedTuple):
     """What a lease holds of one lane: the place of each message by its transaction id."""
 
     token: Token
@@ -27,34 +27,34 @@ class Run(NamedTuple):
 
 
 # Of a lane that only the database can tell the messages of.
-_UNCLEAR = Run("", {})
+_UNCLEAR = Span("", {})
 
 
 class Lease(NamedTuple):
-    """What one pop was answered with; a lane may come in several runs of one token or of several."""
+    """What one pop was answered with; a lane may come in several spans of one token or of several."""
 
     queue: str
     group: str
-    runs: dict[str, Run]
+    spans: dict[str, Span]
     partitions: dict[str, str]
 
     def hold(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
         """Add the messages from `first` on.
 
-        Where two in the lane are called alike, or its runs have tokens of their own, it is the
+        Where two in the lane are called alike, or its spans have tokens of their own, it is the
         database that tells them apart.
         """
         seqs = dict(zip(names, range(first, first + len(names)), strict=True))
         if len(seqs) < len(names):
-            self.runs[lane] = _UNCLEAR
-        elif lane not in self.runs:
-            self.runs[lane] = Run(token, seqs)
+            self.spans[lane] = _UNCLEAR
+        elif lane not in self.spans:
+            self.spans[lane] = Span(token, seqs)
         else:
-            held, known = self.runs[lane]
+            held, known = self.spans[lane]
             if held == token and known.keys().isdisjoint(seqs):
                 known.update(seqs)
             else:
-                self.runs[lane] = _UNCLEAR
+                self.spans[lane] = _UNCLEAR
 
 
 class Leases:
@@ -71,9 +71,9 @@ class Leases:
         return self._messages
 
     def remember(self, lease_id: str, lease: Lease) -> None:
-        for lane in [lane for lane, run in lease.runs.items() if run is _UNCLEAR]:
-            del lease.runs[lane]
-        if not lease.runs:
+        for lane in [lane for lane, span in lease.spans.items() if span is _UNCLEAR]:
+            del lease.spans[lane]
+        if not lease.spans:
             return
         self._leases[lease_id] = lease
         self._messages += _size(lease)
@@ -91,18 +91,18 @@ class Leases:
     def settle(self, lease_id: str, lane: str, keys: list[str]) -> bool:
         """Forget messages that are settled; return whether nothing is left of the lane."""
         lease = self._leases.get(lease_id)
-        run = lease.runs.get(lane) if lease is not None else None
-        if lease is None or run is None:
+        span = lease.spans.get(lane) if lease is not None else None
+        if lease is None or span is None:
             return False
-        before = len(run.seqs)
+        before = len(span.seqs)
         for key in keys:
-            if run.seqs.pop(key, None) is not None:
+            if span.seqs.pop(key, None) is not None:
                 self._characters -= len(key)
-        self._messages -= before - len(run.seqs)
-        if run.seqs:
+        self._messages -= before - len(span.seqs)
+        if span.seqs:
             return False
-        del lease.runs[lane]
-        if not lease.runs:
+        del lease.spans[lane]
+        if not lease.spans:
             del self._leases[lease_id]
         return True
 
@@ -115,8 +115,8 @@ class Leases:
 
 
 def _size(lease: Lease) -> int:
-    return sum(len(run.seqs) for run in lease.runs.values())
+    return sum(len(span.seqs) for span in lease.spans.values())
 
 
 def _count_characters(lease: Lease) -> int:
-    return sum(sum(map(len, run.seqs)) for run in lease.runs.values())
+    return sum(sum(map(len, span.seqs)) for span in lease.spans.values())

@@ -14,7 +14,7 @@ from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.access import find_usable
-from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate, read_runs
+from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate, read_spans
 from laneway.server.rest.refusals import record_refusals
 from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import Message, Seconds
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.messages import Receipt
-    from laneway.engine.columns import Runs
+    from laneway.engine.columns import Spans
     from laneway.server.calls import Call
 
 Named = TypeVar("Named", bound="Ack | NackItem")
@@ -175,11 +175,11 @@ async def _settle_usable(
 async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
     """Return what is wrong with each, None where it is settled."""
     results: list[Problem | None] = [None] * len(acks)
-    runs = read_runs(acks)
-    if runs is None:
+    spans = read_spans(acks)
+    if spans is None:
         results, refused = await _ack_each(call, acks)
     else:
-        refused = await _ack_runs(call, runs)
+        refused = await _ack_spans(call, spans)
         if not refused:
             return results
     await _explain_refusals(call, acks, results, refused)
@@ -187,10 +187,10 @@ async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None
     return results
 
 
-async def _ack_runs(call: Call[Any, Any], runs: Runs) -> list[int]:
+async def _ack_spans(call: Call[Any, Any], spans: Spans) -> list[int]:
     """Return the positions of those that were refused."""
-    refused = runs.find_positions(await call.service.broker.ack_runs(runs))
-    call.service.metrics.count_messages(Traffic.ACKED, runs.messages - len(refused))
+    refused = spans.find_positions(await call.service.broker.ack_spans(spans))
+    call.service.metrics.count_messages(Traffic.ACKED, spans.messages - len(refused))
     return refused
 
 

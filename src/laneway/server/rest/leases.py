@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import LARGEST_SEQ, MessageId
 from laneway.domain.messages import Receipt, Status
-from laneway.engine.columns import Runs
+from laneway.engine.columns import Spans
 from laneway.engine.tokens import read_token
 
 if TYPE_CHECKING:
@@ -58,20 +58,20 @@ class Located(NamedTuple):
     message: StoredMessage | None
 
 
-def read_runs(items: Sequence[Named]) -> Runs | None:
-    """Return what a batch in good order names, a run for every token and lane; else None.
+def read_spans(items: Sequence[Named]) -> Spans | None:
+    """Return what a batch in good order names, a span for every token and lane; else None.
 
     In good order: every id and token is one, and what has one token and lane comes in sequence. So
     it mostly comes, and nothing has to be made of each message then.
     """
-    runs = Runs([], [], [], [])
+    spans = Spans([], [], [], [])
     seen: set[tuple[UUID, int]] = set()
     text: str | None = ""
     start = expected = ""
     seq = 0
     for item in items:
         if item.id == expected and item.lock_token == text:
-            runs.last[-1] = seq
+            spans.last[-1] = seq
         else:
             text = item.lock_token
             message_id = read_id(item.id)
@@ -82,11 +82,11 @@ def read_runs(items: Sequence[Named]) -> Runs | None:
             if (token, lane) in seen:
                 return None
             seen.add((token, lane))
-            runs.begin(token, lane, seq)
+            spans.begin(token, lane, seq)
             start = item.id.rpartition("-")[0] + "-"
         seq += 1
         expected = f"{start}{seq}"
-    return runs if max(runs.last) <= LARGEST_SEQ else None
+    return spans if max(spans.last) <= LARGEST_SEQ else None
 
 
 async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt | Problem]:

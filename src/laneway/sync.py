@@ -243,7 +243,7 @@ class Consumer:
         return self._portal.call(self._inner.fail(message, reason, delay=delay, dead=dead))
 
     def extend(self, message: Held, duration: timedelta) -> datetime:
-        """Have the lock last for `duration` from now; LockLost where it is not held."""
+        """Have the lock last for `duration` from now; LeaseLost where it is not held."""
         return self._portal.call(self._inner.extend(message, duration))
 
     def __iter__(self) -> Iterator[Message]:

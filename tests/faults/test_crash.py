@@ -60,8 +60,8 @@ async def claim_and_crash(settings: QueueSettings) -> tuple[int, int, int]:
             ) as server,
             Broker(server.dsn, ALONE) as broker,
         ):
-            await broker.install()
-            await broker.create_queue("jobs", settings)
+            await broker.schema.install()
+            await broker.queues.create("jobs", settings)
             await broker.push("jobs", [OutgoingMessage("1")])
             [first] = await broker.claim("jobs")
             await asyncio.to_thread(crash, server.pid)

@@ -20,5 +20,5 @@ QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 async def broker(database: str) -> AsyncIterator[Broker]:
     """Yield a broker that does no maintenance, with a queue named "jobs"."""
     async with Broker(database, QUIET) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         yield broker

@@ -34,7 +34,7 @@ EVERYTHING = ActivityFilter()
 
 
 async def look(broker: Broker, seen: Snapshot, limit: int = 1000) -> Look:
-    return await broker.follow(seen, limit=limit, large=5000)
+    return await broker.activity.follow(seen, limit=limit, large=5000)
 
 
 def kinds(events: Sequence[Event]) -> list[str]:
@@ -42,7 +42,7 @@ def kinds(events: Sequence[Event]) -> list[str]:
 
 
 async def test_events_are_followed_in_order(broker: Broker) -> None:
-    seen = await broker.read_snapshot()
+    seen = await broker.activity.read_snapshot()
     await broker.push("jobs", [OutgoingMessage("1", "job", 4), LARGE])
     [first, second] = await broker.claim("jobs", 2, consumer="worker")
     await broker.ack([first.receipt])
@@ -66,7 +66,7 @@ async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -
     # From then on no claim waits for the queue to be looked up, and all ride together.
     await broker._core.notices.listening.wait()
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
-    seen = await broker.read_snapshot()
+    seen = await broker.activity.read_snapshot()
     taken = [each for [each] in await asyncio.gather(*[broker.claim("jobs") for _ in range(5)])]
     assert len({each.token for each in taken}) == 1
     await asyncio.gather(*[broker.ack([taken[n].receipt]) for n in (3, 0, 1)])
@@ -79,11 +79,11 @@ async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -
 async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
     broker: Broker, connect: Connect
 ) -> None:
-    await broker.create_queue("other")
+    await broker.queues.create("other")
     late = await connect()
-    seen = await broker.read_snapshot()
+    seen = await broker.activity.read_snapshot()
     async with late.transaction():
-        queue = await broker.get_queue("other")
+        queue = await broker.queues.get("other")
         await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
         await broker.push("jobs", [OutgoingMessage("1")])
         first = await look(broker, seen)
@@ -98,8 +98,8 @@ async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
 
 async def test_bounded_looks_see_everything_once(broker: Broker, connect: Connect) -> None:
     late = await connect()
-    queue = await broker.create_queue("other")
-    start = await broker.read_snapshot()
+    queue = await broker.queues.create("other")
+    start = await broker.activity.read_snapshot()
     await broker.push("jobs", [OutgoingMessage("1")])
     async with late.transaction():
         await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
@@ -117,8 +117,8 @@ async def test_bounded_looks_see_everything_once(broker: Broker, connect: Connec
 
 async def test_one_transaction_is_seen_whole(broker: Broker) -> None:
     pushed = await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
-    seen = await broker.read_snapshot()
-    await broker.delete("jobs", [each.id for each in pushed], source=Status.QUEUED)
+    seen = await broker.activity.read_snapshot()
+    await broker.messages.delete("jobs", [each.id for each in pushed], source=Status.QUEUED)
     await broker.push("jobs", [OutgoingMessage("1")])
     found = await look(broker, seen, limit=2)
     assert kinds(found.events) == ["deleted_many"] * 5
@@ -127,30 +127,34 @@ async def test_one_transaction_is_seen_whole(broker: Broker) -> None:
 
 async def test_two_who_look_at_once_store_once(database: str, broker: Broker) -> None:
     async with Broker(database, QUIET) as second:
-        place = await broker.find_activity_place()
+        place = await broker.activity.find_place()
         await broker.push("jobs", [LARGE])
         recorders = [Recorder(each, EAGER, make_registry()) for each in (broker, second)]
         places = await asyncio.gather(*(recorder.look(place) for recorder in recorders))
         assert all(looked.busy for looked in places)
         for recorder, (seen, _, _) in zip(recorders, places, strict=True):
             assert await recorder.look(seen) == (seen, False, False)
-        assert await broker.count_anomalies(AnomalyFilter()) == [("large_payload", "info", 1)]
+        assert await broker.activity.count_anomalies(AnomalyFilter()) == [
+            ("large_payload", "info", 1)
+        ]
 
 
 async def test_two_processes_that_both_maintain_store_each_finding_once(database: str) -> None:
     async with AsyncExitStack() as stack:
         brokers = [await stack.enter_async_context(Broker(database, QUIET)) for _ in range(2)]
-        await brokers[0].create_queue("jobs")
+        await brokers[0].queues.create("jobs")
         for broker in brokers:
-            broker.maintains.set()
+            broker.leads_maintenance.set()
             await stack.enter_async_context(Monitor(broker, EAGER))
         for n in range(40):
             await brokers[n % 2].push("jobs", [LARGE])
         await brokers[0].push("jobs", [OutgoingMessage("1")] * 10)
         # The last one is remarkable for another reason: everything before it has been seen.
-        while ("bulk_enqueue", "info", 1) not in await brokers[0].count_anomalies(AnomalyFilter()):
+        while ("bulk_enqueue", "info", 1) not in await brokers[0].activity.count_anomalies(
+            AnomalyFilter()
+        ):
             await asyncio.sleep(0.01)
-        assert set(await brokers[0].count_anomalies(AnomalyFilter())) == {
+        assert set(await brokers[0].activity.count_anomalies(AnomalyFilter())) == {
             ("bulk_enqueue", "info", 1),
             ("large_payload", "info", 40),
         }
@@ -159,16 +163,18 @@ async def test_two_processes_that_both_maintain_store_each_finding_once(database
 async def test_one_who_takes_over_goes_on_where_the_other_stopped(
     database: str, broker: Broker
 ) -> None:
-    broker.maintains.set()
+    broker.leads_maintenance.set()
     async with Monitor(broker, EAGER):
         await broker.push("jobs", [LARGE])
-        while not await broker.count_anomalies(AnomalyFilter()):
+        while not await broker.activity.count_anomalies(AnomalyFilter()):
             await asyncio.sleep(0.01)
     await broker.push("jobs", [LARGE])
     async with Broker(database, QUIET) as second:
-        second.maintains.set()
+        second.leads_maintenance.set()
         async with Monitor(second, EAGER):
-            while await second.count_anomalies(AnomalyFilter()) != [("large_payload", "info", 2)]:
+            while await second.activity.count_anomalies(AnomalyFilter()) != [
+                ("large_payload", "info", 2)
+            ]:
                 await asyncio.sleep(0.01)
 
 
@@ -176,26 +182,26 @@ async def test_nobody_records_who_does_not_maintain(broker: Broker) -> None:
     async with Monitor(broker, EAGER) as monitor, monitor.feed.subscribe() as updates:
         await broker.push("jobs", [LARGE])
         assert await updates.take(timedelta(seconds=30)) is not None
-    assert await broker.count_anomalies(AnomalyFilter()) == []
+    assert await broker.activity.count_anomalies(AnomalyFilter()) == []
 
 
 async def test_place_of_another_cluster_is_not_believed(broker: Broker, connect: Connect) -> None:
     looker = await connect()
     await looker.execute("update laneway.activity set seen = '999999999999:999999999999:'")
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [OutgoingMessage("1")])
     assert kinds((await look(broker, place)).events) == ["pushed"]
 
 
 async def test_lock_that_ended_long_ago_is_a_zombie(broker: Broker, connect: Connect) -> None:
     looker = await connect()
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [OutgoingMessage("1")])
     await broker.claim("jobs")
     await looker.execute("update laneway.claim set until = until - interval '91 seconds'")
     await looker.execute("select * from laneway.expire()")
     await Recorder(broker, EAGER, make_registry()).look(place)
-    found = await broker.list_anomalies(AnomalyFilter(severity="critical"))
+    found = await broker.activity.list_anomalies(AnomalyFilter(severity="critical"))
     assert [(each.remark.type, each.kind) for each in found] == [("zombie_message", "expired")]
 
 
@@ -205,114 +211,118 @@ async def test_history_keeps_the_order_of_sessions_that_draw_ids_in_blocks(
     early, late = await connect(), await connect()
     # The claim's session has drawn its block of ids before the push's session did.
     await early.execute("select laneway.create_queue('early', '{}')")
-    queue = await broker.get_queue("jobs")
+    queue = await broker.queues.get("jobs")
     await late.fetch("select * from laneway.push_many($1, $2)", [queue.queue_id], ["1"])
     group = queue.groups["default"].group_id
     [claim] = await early.fetch("select * from laneway.claim_many($1, '{1}')", group)
     await late.fetch(
         "select * from laneway.ack_many($1, $2, $3, $3)", [claim["token"]], [claim["lane_id"]], [1]
     )
-    entries = (await broker.list_activity(ActivityFilter(queue_ids=[queue.queue_id]))).entries
+    entries = (
+        await broker.activity.list_entries(ActivityFilter(queue_ids=[queue.queue_id]))
+    ).entries
     assert [entry.kind for entry in entries][:3] == ["acked", "claimed", "pushed"]
     message = entries[0].message
     assert message is not None
-    history = await broker.list_message_activity(message)
+    history = await broker.activity.list_message_entries(message)
     assert [entry.kind for entry in history] == ["pushed", "claimed", "acked"]
 
 
 async def test_runs_are_listed_message_by_message(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
-    page = await broker.list_activity(ActivityFilter(kinds=["pushed"]), limit=2, offset=2)
+    page = await broker.activity.list_entries(ActivityFilter(kinds=["pushed"]), limit=2, offset=2)
     assert page.total == 5
     assert [entry.message and entry.message.seq for entry in page.entries] == [3, 4]
     assert {entry.batch for entry in page.entries} == {5}
-    beyond = await broker.list_activity(ActivityFilter(kinds=["pushed"]), offset=9)
+    beyond = await broker.activity.list_entries(ActivityFilter(kinds=["pushed"]), offset=9)
     assert beyond == ([], 5)
 
 
 async def test_anomalous_activity_is_listed_apart(broker: Broker) -> None:
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [OutgoingMessage("1"), LARGE])
     await Recorder(broker, EAGER, make_registry()).look(place)
     wanted = replace(EVERYTHING, kinds=["pushed"])
-    remarkable = await broker.list_activity(replace(wanted, anomalous=True))
+    remarkable = await broker.activity.list_entries(replace(wanted, anomalous=True))
     assert [entry.message and entry.message.seq for entry in remarkable.entries] == [2]
     assert remarkable.entries[0].remarks[0].type == "large_payload"
-    ordinary = await broker.list_activity(replace(wanted, anomalous=False))
+    ordinary = await broker.activity.list_entries(replace(wanted, anomalous=False))
     assert [entry.message and entry.message.seq for entry in ordinary.entries] == [1]
-    typed = await broker.list_activity(replace(wanted, anomaly_type="bulk_move"))
+    typed = await broker.activity.list_entries(replace(wanted, anomaly_type="bulk_move"))
     assert typed == ([], 0)
 
 
 async def test_anomaly_of_one_lane_is_none_of_the_others_pushed_with_it(broker: Broker) -> None:
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     pushed = await broker.push("jobs", [OutgoingMessage("1", "a"), LARGE._replace(partition="b")])
     await Recorder(broker, EAGER, make_registry()).look(place)
     assert [each.seq for each in pushed] == [1, 1]
     wanted = replace(EVERYTHING, kinds=["pushed"])
-    everything = await broker.list_activity(wanted)
+    everything = await broker.activity.list_entries(wanted)
     assert [len(entry.remarks) for entry in everything.entries] == [0, 1]
-    remarkable = await broker.list_activity(replace(wanted, anomalous=True))
+    remarkable = await broker.activity.list_entries(replace(wanted, anomalous=True))
     assert [entry.message for entry in remarkable.entries] == [pushed[1].id]
-    ordinary = await broker.list_activity(replace(wanted, anomalous=False))
+    ordinary = await broker.activity.list_entries(replace(wanted, anomalous=False))
     assert [entry.message for entry in ordinary.entries] == [pushed[0].id]
 
 
 async def test_cleared_activity_is_gone_and_acknowledgements_are_not(broker: Broker) -> None:
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [LARGE])
     [taken] = await broker.claim("jobs", consumer="worker")
     await broker.ack([taken.receipt])
     await Recorder(broker, EAGER, make_registry()).look(place)
-    assert len(await broker.list_consumers()) == 1
-    await broker.clear_activity()
-    assert await broker.list_activity(EVERYTHING) == ([], 0)
-    assert await broker.list_message_activity(taken.id) == []
-    assert await broker.list_anomalies(AnomalyFilter()) == []
-    assert await broker.list_consumers() == []
-    [message] = await broker.find("jobs", [taken.id])
+    assert len(await broker.activity.list_consumers()) == 1
+    await broker.activity.clear()
+    assert await broker.activity.list_entries(EVERYTHING) == ([], 0)
+    assert await broker.activity.list_message_entries(taken.id) == []
+    assert await broker.activity.list_anomalies(AnomalyFilter()) == []
+    assert await broker.activity.list_consumers() == []
+    [message] = await broker.messages.find("jobs", [taken.id])
     assert message is not None
     assert message.acknowledged_at is not None
     await broker.push("jobs", [OutgoingMessage("1")])
-    assert [entry.kind for entry in (await broker.list_activity(EVERYTHING)).entries] == ["pushed"]
+    assert [entry.kind for entry in (await broker.activity.list_entries(EVERYTHING)).entries] == [
+        "pushed"
+    ]
 
 
 async def test_activity_past_retention_is_neither_shown_nor_kept(broker: Broker) -> None:
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [LARGE])
     await broker.claim("jobs", consumer="worker")
     await Recorder(broker, EAGER, make_registry()).look(place)
-    await broker.set_event_retention(timedelta(0))
-    assert await broker.list_activity(EVERYTHING) == ([], 0)
-    assert await broker.list_anomalies(AnomalyFilter()) == []
+    await broker.activity.set_event_retention(timedelta(0))
+    assert await broker.activity.list_entries(EVERYTHING) == ([], 0)
+    assert await broker.activity.list_anomalies(AnomalyFilter()) == []
     # What was large and who took it, and that it was taken at once if it was.
-    assert await broker.sweep_activity(limit=10) in {2, 3}
-    assert await broker.sweep_activity(limit=10) == 0
-    assert await broker.list_consumers() == []
+    assert await broker.activity.sweep(limit=10) in {2, 3}
+    assert await broker.activity.sweep(limit=10) == 0
+    assert await broker.activity.list_consumers() == []
 
 
 async def test_queue_that_records_nothing_is_not_followed(broker: Broker) -> None:
-    await broker.create_queue("quiet", QueueSettings(record_events=False))
-    seen = await broker.read_snapshot()
+    await broker.queues.create("quiet", QueueSettings(record_events=False))
+    seen = await broker.activity.read_snapshot()
     [pushed] = await broker.push("quiet", [OutgoingMessage("1")])
-    await broker.record_refusals([(pushed.id, None)])
+    await broker.activity.record_refusals([(pushed.id, None)])
     assert (await look(broker, seen)).events == []
 
 
 async def test_consumers_with_names_too_long_to_index_are_counted(broker: Broker) -> None:
-    place = await broker.find_activity_place()
+    place = await broker.activity.find_place()
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     for end in "ab":
         await broker.claim("jobs", consumer=NOISE + end)
     await Recorder(broker, EAGER, make_registry()).look(place)
-    [both] = await broker.list_consumers()
+    [both] = await broker.activity.list_consumers()
     assert (both.consumer, both.taken) == (NOISE[:500], 2)
 
 
 async def test_refused_acknowledgement_is_on_record(broker: Broker) -> None:
     [pushed] = await broker.push("jobs", [OutgoingMessage("1")])
-    await broker.record_refusals([(pushed.id, None)])
-    history = await broker.list_message_activity(pushed.id)
+    await broker.activity.record_refusals([(pushed.id, None)])
+    history = await broker.activity.list_message_entries(pushed.id)
     assert [entry.kind for entry in history] == ["pushed", Kind.ACK_REFUSED]
 
 

@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     InvalidMessage,
     InvalidRequest,
     InvalidSetting,
-    LockLost,
+    LeaseLost,
     MessageTooLarge,
     QueueExists,
     QueueNotEmpty,
@@ -27,7 +27,7 @@ from laneway.domain.messages import Nack, Outcome, OutgoingMessage, Receipt, Sta
 from laneway.domain.settings import ConnectionSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
 from laneway.engine import catalog as catalog_module
-from laneway.engine.procedures.administration import list_queues
+from laneway.engine.procedures.queues import list_queues
 from tests.integration.conftest import QUIET
 from tests.postgres import execute
 
@@ -55,7 +55,7 @@ async def test_pushed_message_is_claimed_with_all_it_carries(broker: Broker) -> 
     assert delivery.headers == message.headers
     assert (delivery.partition, delivery.priority, delivery.attempt) == ("mail", 5, 1)
     assert (delivery.key, delivery.lease, delivery.max_attempts) == ("k1", timedelta(minutes=2), 7)
-    [stored] = await broker.find("jobs", [pushed.id])
+    [stored] = await broker.messages.find("jobs", [pushed.id])
     assert stored is not None
     assert (stored.status, stored.consumer, stored.token) == (
         Status.PROCESSING,
@@ -73,7 +73,7 @@ async def test_batch_keeps_its_order(broker: Broker) -> None:
 
 
 async def test_push_to_several_queues_at_once(broker: Broker) -> None:
-    await broker.create_queue("other")
+    await broker.queues.create("other")
     pushed = await broker.push_each(
         [
             ("jobs", OutgoingMessage("1")),
@@ -136,7 +136,7 @@ async def test_ack_settles_and_tells_what_was_lost(broker: Broker) -> None:
     stranger = Receipt(uuid4(), receipts[1].lane, receipts[1].seq)
     assert await broker.ack([receipts[0], stranger, receipts[4]]) == [1]
     assert await broker.ack(receipts) == [0, 4]
-    [counts] = await broker.counts("jobs")
+    [counts] = await broker.statistics.counts("jobs")
     assert (counts.queued, counts.processing, counts.acknowledged) == (0, 0, 5)
 
 
@@ -154,7 +154,7 @@ async def test_nack_spends_the_attempt_until_dead(broker: Broker) -> None:
     [second] = await broker.claim("jobs")
     assert second.attempt == 2
     assert await broker.nack([Nack(*second.receipt, reason="still no")]) == [Outcome.DEAD]
-    [stored] = await broker.find("jobs", [second.id])
+    [stored] = await broker.messages.find("jobs", [second.id])
     assert stored is not None
     assert (stored.status, stored.error) == (Status.DEAD, "still no")
 
@@ -166,7 +166,7 @@ async def test_nack_can_kill_or_delay(broker: Broker) -> None:
         [Nack(*first.receipt, dead=True), Nack(*second.receipt, delay=timedelta(hours=1))]
     )
     assert outcomes == [Outcome.DEAD, Outcome.REQUEUED]
-    [counts] = await broker.counts("jobs")
+    [counts] = await broker.statistics.counts("jobs")
     assert (counts.dead, counts.delayed) == (1, 1)
 
 
@@ -193,28 +193,28 @@ async def test_extend_moves_the_deadline(broker: Broker) -> None:
 async def test_broker_works_through_a_pooler(database: str) -> None:
     settings = replace(QUIET, connections=ConnectionSettings(through_pooler=True))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
         assert await bodies(broker, "jobs") == ["1", "2"]
 
 
 async def test_transaction_settles_and_pushes(broker: Broker) -> None:
-    await broker.create_queue("done")
+    await broker.queues.create("done")
     await broker.push("jobs", [OutgoingMessage("1")])
     [delivery] = await broker.claim("jobs")
     [pushed] = await broker.transact([delivery.receipt], [("done", OutgoingMessage('"ok"'))])
     [result] = await broker.claim("done")
     assert (result.id, result.body) == (pushed.id, '"ok"')
-    assert (await broker.counts("jobs"))[0].acknowledged == 1
+    assert (await broker.statistics.counts("jobs"))[0].acknowledged == 1
 
 
 async def test_transaction_with_a_lost_lock_does_nothing(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     first, second = await broker.claim("jobs", 2)
     await broker.ack([first.receipt])
-    with pytest.raises(LockLost):
+    with pytest.raises(LeaseLost):
         await broker.transact([first.receipt, second.receipt], [("jobs", OutgoingMessage("3"))])
-    [counts] = await broker.counts("jobs")
+    [counts] = await broker.statistics.counts("jobs")
     assert (counts.queued, counts.processing, counts.acknowledged) == (0, 1, 1)
 
 
@@ -238,26 +238,26 @@ async def test_queue_is_made_changed_renamed_and_deleted(broker: Broker) -> None
         description="ünïcode",
         options={"namespace": "n", "deep": [1, {"a": None}]},
     )
-    made = await broker.create_queue("q", settings)
+    made = await broker.queues.create("q", settings)
     assert made.settings == settings
     assert made.groups["default"].ordered
-    changed = await broker.update_queue("q", {"lease": SECOND, "delay": None, "options": {}})
+    changed = await broker.queues.update("q", {"lease": SECOND, "delay": None, "options": {}})
     assert changed.settings.lease == SECOND
     assert changed.settings.delay is None
     assert changed.settings.backoff == SECOND
-    renamed = await broker.rename_queue("q", "r")
+    renamed = await broker.queues.rename("q", "r")
     assert renamed.queue_id == made.queue_id
-    assert [queue.name for queue in await broker.list_queues()] == ["jobs", "r"]
-    await broker.delete_queue("r")
+    assert [queue.name for queue in await broker.queues.list_all()] == ["jobs", "r"]
+    await broker.queues.delete("r")
     with pytest.raises(QueueNotFound, match='"r" does not exist'):
-        await broker.get_queue("r")
+        await broker.queues.get("r")
 
 
 async def test_queue_with_messages_is_deleted_by_force_only(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])
     with pytest.raises(QueueNotEmpty):
-        await broker.delete_queue("jobs")
-    await broker.delete_queue("jobs", force=True)
+        await broker.queues.delete("jobs")
+    await broker.queues.delete("jobs", force=True)
     with pytest.raises(QueueNotFound):
         await broker.push("jobs", [OutgoingMessage("1")])
 
@@ -272,34 +272,34 @@ async def test_calls_about_what_is_not_there(broker: Broker) -> None:
     with pytest.raises(GroupNotFound, match='no group "none"'):
         await broker.claim("jobs", group="none")
     for call in (
-        broker.update_queue("none", {"lease": SECOND}),
-        broker.rename_queue("none", "x"),
-        broker.delete_queue("none"),
-        broker.create_group("none", "g"),
-        broker.seek("none", "latest"),
+        broker.queues.update("none", {"lease": SECOND}),
+        broker.queues.rename("none", "x"),
+        broker.queues.delete("none"),
+        broker.groups.create("none", "g"),
+        broker.groups.seek("none", "latest"),
     ):
         with pytest.raises(QueueNotFound):
             await call
     with pytest.raises(GroupNotFound):
-        await broker.delete_group("jobs", "none")
+        await broker.groups.delete("jobs", "none")
 
 
 async def test_names_that_are_taken_and_settings_that_are_wrong(broker: Broker) -> None:
-    await broker.create_queue("other")
+    await broker.queues.create("other")
     with pytest.raises(QueueExists):
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
     with pytest.raises(QueueExists):
-        await broker.rename_queue("other", "jobs")
+        await broker.queues.rename("other", "jobs")
     with pytest.raises(GroupExists):
-        await broker.create_group("jobs", "default")
+        await broker.groups.create("jobs", "default")
     with pytest.raises(InvalidSetting):
-        await broker.create_queue("bad", QueueSettings(max_attempts=0))
+        await broker.queues.create("bad", QueueSettings(max_attempts=0))
     with pytest.raises(InvalidSetting):
-        await broker.update_queue("jobs", {"lease": timedelta(0)})
+        await broker.queues.update("jobs", {"lease": timedelta(0)})
     with pytest.raises(InvalidSetting):
-        await broker.create_group("jobs", "g", ordered=True)
+        await broker.groups.create("jobs", "g", ordered=True)
     with pytest.raises(InvalidSetting):
-        await broker.delete_group("jobs", "default")
+        await broker.groups.delete("jobs", "default")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ async def test_bad_message_is_refused_and_nothing_written(
 
 
 async def test_big_message_is_refused_by_its_index(broker: Broker) -> None:
-    await broker.update_queue("jobs", {"max_bytes": 100})
+    await broker.queues.update("jobs", {"max_bytes": 100})
     big = OutgoingMessage('"' + "x" * 99 + '"')
     with pytest.raises(MessageTooLarge, match="message 1 is 101 bytes"):
         await broker.push("jobs", [OutgoingMessage("1"), big])
@@ -337,21 +337,21 @@ async def test_groups_start_where_they_are_told_and_do_not_disturb_each_other(
 ) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])
     between = datetime.now(UTC)
-    await broker.create_group("jobs", "all")
-    await broker.create_group("jobs", "new", start="new")
-    await broker.create_group("jobs", "since", start=between)
+    await broker.groups.create("jobs", "all")
+    await broker.groups.create("jobs", "new", start="new")
+    await broker.groups.create("jobs", "since", start=between)
     await broker.push("jobs", [OutgoingMessage("2")])
     assert await bodies(broker, "jobs", group="all") == ["1", "2"]
     assert await bodies(broker, "jobs", group="new") == ["2"]
     assert await bodies(broker, "jobs", group="since") == ["2"]
     assert await bodies(broker, "jobs") == ["1", "2"]
-    assert [group.name for group in await broker.list_groups("jobs")] == [
+    assert [group.name for group in await broker.groups.list_all("jobs")] == [
         "default",
         "all",
         "new",
         "since",
     ]
-    await broker.delete_group("jobs", "all")
+    await broker.groups.delete("jobs", "all")
     with pytest.raises(GroupNotFound):
         await broker.claim("jobs", group="all")
 
@@ -359,41 +359,41 @@ async def test_groups_start_where_they_are_told_and_do_not_disturb_each_other(
 async def test_seek_goes_back_and_ahead(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(4)])
     [first, *_] = await broker.claim("jobs", 4)
-    assert await broker.seek("jobs", "earliest") == 1
+    assert await broker.groups.seek("jobs", "earliest") == 1
     assert await bodies(broker, "jobs") == ["0", "1", "2", "3"]
-    await broker.seek("jobs", first.seq + 2)
+    await broker.groups.seek("jobs", first.seq + 2)
     assert await bodies(broker, "jobs") == ["2", "3"]
-    await broker.seek("jobs", first.created_at)
+    await broker.groups.seek("jobs", first.created_at)
     assert await bodies(broker, "jobs") == ["0", "1", "2", "3"]
-    await broker.seek("jobs", "earliest", partition="")
-    await broker.seek("jobs", "latest")
+    await broker.groups.seek("jobs", "earliest", partition="")
+    await broker.groups.seek("jobs", "latest")
     assert await bodies(broker, "jobs") == []
 
 
 async def test_messages_are_moved_by_hand(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1")])
     unknown = MessageId(place.segment, place.lane, 99)
-    moved = await broker.move(
+    moved = await broker.messages.move(
         "jobs", [place.id, unknown], source=Status.QUEUED, target=Status.PROCESSING, consumer="me"
     )
     assert list(moved) == [place.id]
-    [token] = await broker.holders("jobs", [place.id])
+    [token] = await broker.messages.find_leases("jobs", [place.id])
     assert moved[place.id] == token is not None
-    assert await broker.move(
+    assert await broker.messages.move(
         "jobs", [place.id], source=Status.PROCESSING, target=Status.DEAD, reason="by hand"
     ) == {place.id: None}
-    assert await broker.holders("jobs", [place.id, unknown]) == [None, None]
-    assert await broker.replay("jobs") == 1
+    assert await broker.messages.find_leases("jobs", [place.id, unknown]) == [None, None]
+    assert await broker.dead_letters.redrive("jobs") == 1
     [delivery] = await broker.claim("jobs")
     assert (delivery.id, delivery.attempt) == (place.id, 1)
 
 
 async def test_messages_are_deleted_and_archived(broker: Broker) -> None:
     gone, kept = await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
-    assert await broker.delete("jobs", [gone.id], source=Status.QUEUED) == {gone.id}
-    assert await broker.delete("jobs", [gone.id], source=Status.QUEUED) == set()
-    assert await broker.archive("jobs", [kept.id], source=Status.QUEUED) == {kept.id}
-    nothing, stored = await broker.find("jobs", [gone.id, kept.id])
+    assert await broker.messages.delete("jobs", [gone.id], source=Status.QUEUED) == {gone.id}
+    assert await broker.messages.delete("jobs", [gone.id], source=Status.QUEUED) == set()
+    assert await broker.messages.archive("jobs", [kept.id], source=Status.QUEUED) == {kept.id}
+    nothing, stored = await broker.messages.find("jobs", [gone.id, kept.id])
     assert nothing is None
     assert stored is not None
     assert stored.status == Status.ARCHIVED
@@ -403,13 +403,13 @@ async def test_messages_are_deleted_and_archived(broker: Broker) -> None:
 async def test_message_is_edited(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1")])
     body = '{"b":  "\\u0000"}'
-    assert await broker.edit(
+    assert await broker.messages.edit(
         "jobs",
         place.id,
         {"body": body, "partition": "p", "priority": 3, "lease": SECOND, "headers": "[1,  2]"},
         source=Status.QUEUED,
     )
-    assert not await broker.edit("jobs", place.id, {"priority": 1}, source=Status.DEAD)
+    assert not await broker.messages.edit("jobs", place.id, {"priority": 1}, source=Status.DEAD)
     [delivery] = await broker.claim("jobs")
     assert (delivery.body, delivery.partition, delivery.priority) == (body, "p", 3)
     assert delivery.headers == "[1,  2]"
@@ -417,7 +417,7 @@ async def test_message_is_edited(broker: Broker) -> None:
 
 async def test_message_is_edited_to_null_and_without_headers(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1", headers="{}")])
-    assert await broker.edit(
+    assert await broker.messages.edit(
         "jobs", place.id, {"body": "null", "headers": None}, source=Status.QUEUED
     )
     [delivery] = await broker.claim("jobs")
@@ -427,30 +427,32 @@ async def test_message_is_edited_to_null_and_without_headers(broker: Broker) -> 
 async def test_bad_edit_is_refused(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1")])
     with pytest.raises(InvalidMessage):
-        await broker.edit("jobs", place.id, {"body": '1, "priority": 9'}, source=Status.QUEUED)
+        await broker.messages.edit(
+            "jobs", place.id, {"body": '1, "priority": 9'}, source=Status.QUEUED
+        )
     with pytest.raises(InvalidMessage):
-        await broker.edit("jobs", place.id, {"max_attempts": 0}, source=Status.QUEUED)
+        await broker.messages.edit("jobs", place.id, {"max_attempts": 0}, source=Status.QUEUED)
     assert await bodies(broker, "jobs") == ["1"]
 
 
 async def test_purge_by_state(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
     [delivery] = await broker.claim("jobs")
-    assert await broker.purge("jobs", status=Status.QUEUED) == 2
+    assert await broker.messages.purge("jobs", status=Status.QUEUED) == 2
     assert await broker.ack([delivery.receipt]) == []
-    assert await broker.purge("jobs") == 1
+    assert await broker.messages.purge("jobs") == 1
 
 
 async def test_messages_are_located_by_their_ids(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1")])
-    assert await broker.locate([place.id, MessageId(2, 999, 1)]) == ["jobs", None]
+    assert await broker.messages.locate([place.id, MessageId(2, 999, 1)]) == ["jobs", None]
 
 
 async def test_counts_of_all_groups(broker: Broker) -> None:
-    await broker.create_group("jobs", "second")
+    await broker.groups.create("jobs", "second")
     await broker.push("jobs", [OutgoingMessage("1")])
     await broker.claim("jobs")
-    found = {(count.queue, count.group): count for count in await broker.counts()}
+    found = {(count.queue, count.group): count for count in await broker.statistics.counts()}
     assert found["jobs", "default"].processing == 1
     assert found["jobs", "second"].queued == 1
 
@@ -483,7 +485,7 @@ async def test_queue_in_use_is_looked_up_again_before_it_is_too_old(
     monkeypatch.setattr(catalog_module, "monotonic", lambda: now)
     wakeups = WakeupSettings(listen=False, catalog_age=timedelta(seconds=4))
     async with Broker(database, replace(QUIET, wakeups=wakeups)) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         before = await broker._core.catalog.find("jobs")
         now = 3.5
         assert [broker._core.catalog.peek("jobs") for _ in range(3)] == [before] * 3
@@ -514,10 +516,10 @@ async def test_queue_made_while_another_looks_for_it_is_found(
     broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = hold_first_look_up(monkeypatch)
-    early = asyncio.ensure_future(broker.get_queue("new"))
+    early = asyncio.ensure_future(broker.queues.get("new"))
     await begun.wait()
     await (await connect()).execute("select laneway.create_queue('new')")
-    late = asyncio.ensure_future(broker.get_queue("new"))
+    late = asyncio.ensure_future(broker.queues.get("new"))
     await asyncio.sleep(0)
     go_on.set()
     with pytest.raises(QueueNotFound):
@@ -530,9 +532,9 @@ async def test_queue_changed_while_it_is_looked_up_is_found_as_it_is(
 ) -> None:
     broker._core.catalog.forget("jobs")
     begun, go_on = hold_first_look_up(monkeypatch)
-    early = asyncio.ensure_future(broker.get_queue("jobs"))
+    early = asyncio.ensure_future(broker.queues.get("jobs"))
     await begun.wait()
-    await broker.update_queue("jobs", {"description": "changed"})
-    assert (await broker.get_queue("jobs")).settings.description == "changed"
+    await broker.queues.update("jobs", {"description": "changed"})
+    assert (await broker.queues.get("jobs")).settings.description == "changed"
     go_on.set()
     assert (await early).settings.description != "changed"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 CALLS: dict[str, Callable[[Broker], Awaitable[object]]] = {
-    "purge": lambda broker: broker.purge("jobs"),
-    "seek": lambda broker: broker.seek("jobs", "latest"),
-    "delete_between": lambda broker: broker.delete_between(["jobs"], *ALWAYS),
-    "delete_group": lambda broker: broker.delete_group("jobs", "more"),
+    "purge": lambda broker: broker.messages.purge("jobs"),
+    "seek": lambda broker: broker.groups.seek("jobs", "latest"),
+    "delete_between": lambda broker: broker.messages.delete_between(["jobs"], *ALWAYS),
+    "delete_group": lambda broker: broker.groups.delete("jobs", "more"),
 }
 
 
@@ -30,7 +30,7 @@ async def test_call_that_lost_a_deadlock_is_made_again(
     broker: Broker, connect: Connect, name: str
 ) -> None:
     group = "more" if name == "delete_group" else "default"
-    await broker.create_group("jobs", "more")
+    await broker.groups.create("jobs", "more")
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     held = [await broker.claim("jobs", group=group) for _ in range(2)]
     first, last = sorted(delivery.receipt.token for [delivery] in held)

@@ -32,7 +32,7 @@ MINUTE = timedelta(minutes=1)
 
 async def test_calls_fail_quickly_while_the_database_is_away_and_work_when_it_is_back() -> None:
     async with own_server() as server, Broker(server.dsn, QUIET) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage("1")])
         [delivery] = await broker.claim("jobs")
         waiting = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
@@ -41,8 +41,8 @@ async def test_calls_fail_quickly_while_the_database_is_away_and_work_when_it_is
             lambda: broker.push("jobs", [OutgoingMessage("2")]),
             lambda: broker.claim("jobs"),
             lambda: broker.ack([delivery.receipt]),
-            lambda: broker.counts(),  # noqa: PLW0108 - evaluated when called, as the others
-            lambda: broker.create_queue("other"),
+            lambda: broker.statistics.counts(),  # noqa: PLW0108 - evaluated when called, as the others
+            lambda: broker.queues.create("other"),
         ):
             async with asyncio.timeout(20):
                 with pytest.raises(Unavailable):
@@ -58,7 +58,7 @@ async def test_calls_fail_quickly_while_the_database_is_away_and_work_when_it_is
 
 async def test_killed_database_costs_no_acknowledged_push() -> None:
     async with own_server() as server, Broker(server.dsn, QUIET) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         known: list[str] = []
         stop = asyncio.Event()
 
@@ -101,7 +101,7 @@ async def test_killed_connections_are_replaced(broker: Broker, connect: Connect)
 
 async def test_waiter_is_woken_after_the_listener_was_lost(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker, Broker(database, QUIET) as other:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker._core.notices.listening.wait()
         await (await connect()).execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -120,21 +120,21 @@ async def test_broker_starts_before_its_database() -> None:
         await server.stop()
         async with Broker(dsn, QUIET) as broker:
             with pytest.raises(Unavailable):
-                await broker.create_queue("jobs")
+                await broker.queues.create("jobs")
             await server.start()
-            await until_back(lambda: broker.create_queue("jobs"))
+            await until_back(lambda: broker.queues.create("jobs"))
 
 
 async def test_wrong_database_is_told_apart_from_one_that_is_away(server: str) -> None:
     async with Broker(name_database(server, "no_such_database"), QUIET) as broker:
         with pytest.raises(Misconfigured, match="no_such_database"):
-            await broker.list_queues()
+            await broker.queues.list_all()
 
 
 async def test_missing_schema_is_told(blank_database: str) -> None:
     async with Broker(blank_database, QUIET) as broker:
         with pytest.raises(Misconfigured, match="admin install"):
-            await broker.list_queues()
+            await broker.queues.list_all()
 
 
 async def test_hanging_database_is_given_up(database: str, connect: Connect) -> None:
@@ -142,7 +142,7 @@ async def test_hanging_database_is_given_up(database: str, connect: Connect) -> 
         QUIET, connections=ConnectionSettings(call_timeout=timedelta(milliseconds=200))
     )
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [OutgoingMessage("1")])
         blocker = await connect()
         async with blocker.transaction():
@@ -154,8 +154,8 @@ async def test_hanging_database_is_given_up(database: str, connect: Connect) -> 
 
 async def test_closing_finishes_pushes_and_answers_waiters(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
-        await broker.create_queue("quiet")
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("quiet")
         await broker.push("jobs", [OutgoingMessage("0")])
         blocker = await connect()
         transaction = blocker.transaction()
@@ -175,7 +175,7 @@ async def test_closing_finishes_pushes_and_answers_waiters(database: str, connec
     with pytest.raises(BrokerClosed):
         await broker.claim("jobs")
     with pytest.raises(BrokerClosed):
-        await broker.list_queues()
+        await broker.queues.list_all()
     assert len(await claim_all(database)) == 3
 
 
@@ -183,7 +183,7 @@ async def test_closing_gives_up_on_what_does_not_end(database: str, connect: Con
     settings = replace(QUIET, shutdown=timedelta(milliseconds=100))
     blocker = await connect()
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [OutgoingMessage("0")])
         transaction = blocker.transaction()
         await transaction.start()
@@ -203,9 +203,9 @@ async def test_closing_gives_up_on_what_does_not_end(database: str, connect: Con
 async def test_closed_broker_leaves_nothing_behind(database: str, connect: Connect) -> None:
     before = asyncio.all_tasks()
     async with Broker(database) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await asyncio.gather(*[broker.push("jobs", [OutgoingMessage("1")]) for _ in range(50)])
-        await broker.maintains.wait()
+        await broker.leads_maintenance.wait()
         await broker._core.notices.listening.wait()
     assert asyncio.all_tasks() == before
     looker = await connect()

@@ -32,18 +32,20 @@ async def push(broker: Broker, count: int, *, queue: str = "jobs", kind: str = "
 
 
 async def find_times(broker: Broker, ids: Sequence[MessageId]) -> list[datetime]:
-    return [message.created_at for message in await broker.find("jobs", ids) if message]
+    return [message.created_at for message in await broker.messages.find("jobs", ids) if message]
 
 
 async def test_pages_follow_each_other_and_say_how_many_there_are(broker: Broker) -> None:
     pushed = [(await push(broker, 1))[0].id for _ in range(5)]
-    first = await broker.list_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2)
+    first = await broker.listings.read_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2)
     assert [message.id for message in first.messages] == pushed[:2:-1]
     assert (first.total, first.more) == (5, True)
-    last = await broker.list_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2, offset=4)
+    last = await broker.listings.read_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2, offset=4)
     assert [message.id for message in last.messages] == pushed[:1]
     assert (last.total, last.more) == (5, False)
-    beyond = await broker.list_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2, offset=10)
+    beyond = await broker.listings.read_page(
+        ["jobs"], Status.QUEUED, EVERYTHING, limit=2, offset=10
+    )
     assert (list(beyond.messages), beyond.total, beyond.more) == ([], 5, False)
 
 
@@ -51,16 +53,16 @@ async def test_filtered_page_counts_what_matches(broker: Broker) -> None:
     await push(broker, 3, kind="a")
     await push(broker, 4, kind="b")
     wanted = MessageFilter(partitions=["b"])
-    page = await broker.list_page(None, Status.QUEUED, wanted, limit=2)
+    page = await broker.listings.read_page(None, Status.QUEUED, wanted, limit=2)
     assert (len(page.messages), page.total, page.more) == (2, 4, True)
-    page = await broker.list_page(None, Status.QUEUED, wanted, limit=10)
+    page = await broker.listings.read_page(None, Status.QUEUED, wanted, limit=10)
     assert (len(page.messages), page.total, page.more) == (4, 4, False)
 
 
 async def test_every_sort_is_known_to_the_database(broker: Broker) -> None:
     await push(broker, 2)
     for sort, status in product(SORTS, Status):
-        page = await broker.list_page(None, status, EVERYTHING, sort=sort)
+        page = await broker.listings.read_page(None, status, EVERYTHING, sort=sort)
         assert len(page.messages) == (2 if status is Status.QUEUED else 0)
 
 
@@ -70,7 +72,7 @@ async def test_page_and_its_total_cost_the_page_not_the_queue(
     for _ in range(4):
         await push(broker, 5000)
     await broker.ack([delivery.receipt for delivery in await broker.claim("jobs", 5000)])
-    groups = [(await broker.get_queue("jobs")).groups["default"].group_id]
+    groups = [(await broker.queues.get("jobs")).groups["default"].group_id]
     session = await connect()
     for status in Status:
         async with session.transaction():
@@ -88,23 +90,23 @@ async def test_page_and_its_total_cost_the_page_not_the_queue(
 
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_edited_message_is_listed_as_edited(broker: Broker, *, ordered: bool) -> None:
-    await broker.create_queue("edited", QueueSettings(ordered=ordered))
+    await broker.queues.create("edited", QueueSettings(ordered=ordered))
     (first, second) = await push(broker, 2, queue="edited")
     lease = timedelta(seconds=7)
-    changed = await broker.edit(
+    changed = await broker.messages.edit(
         "edited", first.id, {"body": '"new"', "lease": lease}, source=Status.QUEUED
     )
     assert changed
-    page = await broker.list_page(["edited"], Status.QUEUED, EVERYTHING, descending=False)
+    page = await broker.listings.read_page(["edited"], Status.QUEUED, EVERYTHING, descending=False)
     assert [message.id for message in page.messages] == [first.id, second.id]
     assert (page.messages[0].body, page.messages[0].lease) == ('"new"', lease)
-    found = await broker.list_page(["edited"], Status.QUEUED, MessageFilter(search="NEW"))
+    found = await broker.listings.read_page(["edited"], Status.QUEUED, MessageFilter(search="NEW"))
     assert [message.id for message in found.messages] == [first.id]
 
 
 async def test_unknown_queue_has_no_list(broker: Broker) -> None:
     with pytest.raises(QueueNotFound):
-        await broker.list_page(["nowhere"], Status.QUEUED, EVERYTHING)
+        await broker.listings.read_page(["nowhere"], Status.QUEUED, EVERYTHING)
 
 
 @pytest.mark.parametrize("descending", [True, False])
@@ -118,7 +120,7 @@ async def test_whole_list_is_read_in_parts_without_loss_or_doubles(
     pushed += [(await push(broker, 1, kind="b"))[0].id for _ in range(6)]
     parts = [
         [message.id for message in part]
-        async for part in broker.iterate(
+        async for part in broker.listings.iterate(
             None, Status.QUEUED, EVERYTHING, chunk=3, descending=descending
         )
     ]
@@ -134,11 +136,11 @@ async def test_range_of_time_lists_every_state(broker: Broker) -> None:
     (taken,) = await broker.claim("jobs")
     (failed,) = await broker.claim("jobs")
     await broker.nack([Nack(*failed.receipt, dead=True)])
-    found = await broker.list_between(None, LONG_AGO, datetime.now(UTC) + HOUR, limit=10)
+    found = await broker.listings.list_between(None, LONG_AGO, datetime.now(UTC) + HOUR, limit=10)
     states = {message.id: message.status for message in found}
     assert len(states) == 3
     assert (states[taken.id], states[failed.id]) == ("processing", "dead")
-    assert await broker.list_between(None, LONG_AGO, LONG_AGO + HOUR, limit=10) == []
+    assert await broker.listings.list_between(None, LONG_AGO, LONG_AGO + HOUR, limit=10) == []
 
 
 async def test_range_of_time_narrows_a_list(broker: Broker) -> None:
@@ -147,13 +149,13 @@ async def test_range_of_time_narrows_a_list(broker: Broker) -> None:
     after = [item.id for item in await push(broker, 2)]
     since, until = await find_times(broker, [item.id for item in middle])
     wanted = MessageFilter(since=since, until=until)
-    page = await broker.list_page(["jobs"], Status.QUEUED, wanted)
+    page = await broker.listings.read_page(["jobs"], Status.QUEUED, wanted)
     assert {message.id for message in page.messages} == {item.id for item in middle}
-    page = await broker.list_page(
+    page = await broker.listings.read_page(
         ["jobs"], Status.QUEUED, MessageFilter(since=until + timedelta(microseconds=1))
     )
     assert {message.id for message in page.messages} == set(after)
-    page = await broker.list_page(
+    page = await broker.listings.read_page(
         ["jobs"], Status.QUEUED, MessageFilter(until=since - timedelta(microseconds=1))
     )
     assert {message.id for message in page.messages} == set(before)
@@ -171,35 +173,35 @@ async def test_deleting_a_range_of_time_takes_every_state_and_leaves_the_rest(
     # archived, two still held; three wait.
     await broker.ack([taken[3].receipt])
     await broker.nack([Nack(*taken[4].receipt, dead=True), Nack(*taken[5].receipt, delay=HOUR)])
-    await broker.archive("jobs", [taken[6].id], source=Status.PROCESSING)
+    await broker.messages.archive("jobs", [taken[6].id], source=Status.PROCESSING)
     since, until = times[0], times[-1]
-    assert await broker.delete_between(["jobs"], since, until) == 9
-    assert await broker.find("jobs", [item.id for item in middle]) == [None] * 9
-    (counts,) = await broker.counts("jobs")
+    assert await broker.messages.delete_between(["jobs"], since, until) == 9
+    assert await broker.messages.find("jobs", [item.id for item in middle]) == [None] * 9
+    (counts,) = await broker.statistics.counts("jobs")
     assert (counts.queued, counts.processing, counts.acknowledged) == (2, 3, 0)
     assert (counts.dead, counts.archived) == (0, 0)
     assert [delivery.id for delivery in await broker.claim("jobs", 10)] == late
     assert await broker.ack([delivery.receipt for delivery in taken[:3]]) == []
     assert await broker.ack([delivery.receipt for delivery in taken[7:]]) == [0, 1]
-    assert await broker.delete_between(None, LONG_AGO, datetime.now(UTC) + HOUR) == 5
-    assert await broker.find("jobs", [*early, *late]) == [None] * 5
+    assert await broker.messages.delete_between(None, LONG_AGO, datetime.now(UTC) + HOUR) == 5
+    assert await broker.messages.find("jobs", [*early, *late]) == [None] * 5
 
 
 async def test_sizes_are_sampled_from_the_newest(broker: Broker) -> None:
-    assert await broker.sample_sizes(None) == (0, 0)
+    assert await broker.statistics.sample_sizes(None) == (0, 0)
     await broker.push("jobs", [OutgoingMessage('"1234"'), OutgoingMessage('"12345678"', "b")])
-    assert await broker.sample_sizes(["jobs"]) == (8, 10)
-    assert await broker.list_partitions(None) == ["", "b"]
+    assert await broker.statistics.sample_sizes(["jobs"]) == (8, 10)
+    assert await broker.queues.list_partitions(None) == ["", "b"]
 
 
 async def test_queue_is_shortened_in_whole_steps(broker: Broker, connect: Connect) -> None:
     settings = QueueSettings(retention=timedelta(0), retention_step=timedelta(days=36_500))
-    queue = await broker.create_queue("steps", settings)
+    queue = await broker.queues.create("steps", settings)
     assert queue.settings.retention_step == timedelta(days=36_500)
     await push(broker, 3, queue="steps")
     await broker.ack([delivery.receipt for delivery in await broker.claim("steps", 3)])
     session = await connect()
     trim = "select laneway.trim_queue($1)"
     assert await session.fetchval(trim, queue.queue_id) == 0
-    await broker.update_queue("steps", {"retention_step": None})
+    await broker.queues.update("steps", {"retention_step": None})
     assert await session.fetchval(trim, queue.queue_id) == 3

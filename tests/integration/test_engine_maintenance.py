@@ -46,39 +46,41 @@ BUSY = EngineSettings(
 async def test_one_of_two_maintains_and_the_other_takes_over(database: str) -> None:
     async with Broker(database, BUSY) as second:
         async with Broker(database, BUSY) as first:
-            holders = {asyncio.ensure_future(b.maintains.wait()): b for b in (first, second)}
+            holders = {
+                asyncio.ensure_future(b.leads_maintenance.wait()): b for b in (first, second)
+            }
             done, waiting = await asyncio.wait(holders, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:
                 task.cancel()
             assert len(done) == 1
             # Long enough for the other to have stood for election several times.
             await asyncio.sleep(0.1)
-            assert first.maintains.is_set() != second.maintains.is_set()
-        await second.maintains.wait()
+            assert first.leads_maintenance.is_set() != second.leads_maintenance.is_set()
+        await second.leads_maintenance.wait()
 
 
 async def test_lost_session_gives_the_office_up(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
-        await broker.maintains.wait()
+        await broker.leads_maintenance.wait()
         looker = await connect()
         holder = await looker.fetchval(_HOLDER)
         await looker.execute("select pg_terminate_backend($1)", holder)
         while (now := await looker.fetchval(_HOLDER)) is None or now == holder:
             await asyncio.sleep(0.01)
-        await broker.maintains.wait()
+        await broker.leads_maintenance.wait()
 
 
 async def test_broker_may_leave_maintenance_to_others(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
-        await broker.create_queue("jobs")
-        assert not broker.maintains.is_set()
+        await broker.queues.create("jobs")
+        assert not broker.leads_maintenance.is_set()
         assert await (await connect()).fetchval(_HOLDER) is None
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_expired_lock_returns_to_a_waiter(database: str, ordered: bool) -> None:  # noqa: FBT001
     async with Broker(database, BUSY) as broker, Broker(database, QUIET) as other:
-        await other.create_queue("jobs", QueueSettings(ordered=ordered))
+        await other.queues.create("jobs", QueueSettings(ordered=ordered))
         await other.push("jobs", [OutgoingMessage("1")])
         [lost] = await other.claim("jobs", lease=timedelta(milliseconds=100))
         [again] = await broker.claim("jobs", wait=MINUTE)
@@ -91,7 +93,7 @@ async def test_expiry_wakes_waiters_of_other_processes(database: str) -> None:
     deaf = replace(QUIET, wakeups=WakeupSettings(safety_poll=timedelta(hours=1)))
     async with Broker(database, BUSY), Broker(database, deaf) as other:
         await other._core.notices.listening.wait()
-        await other.create_queue("jobs")
+        await other.queues.create("jobs")
         await other.push("jobs", [OutgoingMessage("1")])
         await other.claim("jobs", lease=timedelta(milliseconds=100))
         [again] = await other.claim("jobs", wait=MINUTE)
@@ -101,7 +103,7 @@ async def test_expiry_wakes_waiters_of_other_processes(database: str) -> None:
 async def test_expired_locks_beyond_one_batch_return(database: str) -> None:
     settings = replace(BUSY, maintenance=replace(BUSY.maintenance, expire_batch=3))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(10)])
         lease = timedelta(milliseconds=50)
         await asyncio.gather(*[broker.claim("jobs", lease=lease) for _ in range(10)])
@@ -113,7 +115,7 @@ async def test_expired_locks_beyond_one_batch_return(database: str) -> None:
 
 async def test_outbox_reaches_its_queue_and_wakes(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
         own = await connect()
         async with own.transaction():
@@ -127,7 +129,7 @@ async def test_outbox_message_that_notified_nobody_is_found(
 ) -> None:
     looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
     async with Broker(database, looking) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         own = await connect()
         told: list[object] = []
         await own.add_listener("laneway_outbox", lambda *notice: told.append(notice))
@@ -144,7 +146,7 @@ async def test_outbox_message_that_cannot_be_moved_is_told_once(
     looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
     own = await connect()
     async with Broker(database, looking) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         async with own.transaction():
             await own.execute("select laneway.outbox_push('jobs', '1')")
             await own.execute("update laneway.outbox set delay = '999999 years'")
@@ -164,10 +166,10 @@ async def test_outbox_message_of_a_deleted_queue_is_told(
 ) -> None:
     own = await connect()
     async with Broker(database, BUSY) as broker:
-        queue = await broker.create_queue("gone")
+        queue = await broker.queues.create("gone")
         async with own.transaction():
             await own.execute("select laneway.outbox_push('gone', '1')")
-            await broker.delete_queue("gone")
+            await broker.queues.delete("gone")
         while not caplog.messages:
             await asyncio.sleep(0.01)
     [told] = caplog.messages
@@ -177,7 +179,7 @@ async def test_outbox_message_of_a_deleted_queue_is_told(
 
 async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         [first] = await broker.push("jobs", [OutgoingMessage("1")])
         [delivery] = await broker.claim("jobs")
         await broker.ack([delivery.receipt])
@@ -197,7 +199,7 @@ async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) 
 
 async def test_keys_are_forgotten_after_their_window(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
-        await broker.create_queue("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
+        await broker.queues.create("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
         await broker.push("jobs", [OutgoingMessage("1", key="k")])
         looker = await connect()
         while await looker.fetchval("select count(*) from laneway.dedup_key"):
@@ -209,19 +211,19 @@ async def test_keys_are_forgotten_after_their_window(database: str, connect: Con
 async def test_workers_that_stopped_long_ago_are_forgotten(database: str, connect: Connect) -> None:
     keeping = MaintenanceSettings(keep_workers=timedelta(hours=1))
     async with Broker(database, QUIET) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         for worker_id in ("old", "young", "polling"):
-            await broker.register_worker(
+            await broker.workers.register(
                 WorkerIdentity(worker_id, worker_id, "host", 1, ["jobs"], MINUTE)
             )
         for worker_id in ("old", "young"):
-            await broker.step_worker(worker_id, WorkerState.STOPPED)
+            await broker.workers.step(worker_id, WorkerState.STOPPED)
         connection = await connect()
         await connection.execute(
             "update laneway.worker set stopped_at = stopped_at - interval '61 minutes' where name = 'old'"
         )
         await Reclaim(keeping, broker._core.wakeups).run(connection)
-        assert {worker.name for worker in await broker.list_workers()} == {"young", "polling"}
+        assert {worker.name for worker in await broker.workers.list_all()} == {"young", "polling"}
 
 
 async def test_every_service_does_a_round(database: str, connect: Connect) -> None:

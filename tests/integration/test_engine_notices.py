@@ -74,7 +74,7 @@ async def test_every_later_calm_has_its_own_notice(database: str, connect: Conne
     heard = await listen(connect)
     quick = replace(DEAF, wakeups=WakeupSettings(notify_pause=timedelta(microseconds=1)))
     async with Broker(database, quick) as pusher:
-        await pusher.create_queue("jobs")
+        await pusher.queues.create("jobs")
         for n in range(3):
             await pusher.push("jobs", [OutgoingMessage(str(n))])
         assert len({(await heard.get())[0] for _ in range(3)}) == 1
@@ -119,7 +119,7 @@ async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_miss
 async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> None:
     heard = await listen(connect)
     async with Broker(database, DEAF) as pusher:
-        await pusher.create_queue("jobs", QueueSettings(max_bytes=10))
+        await pusher.queues.create("jobs", QueueSettings(max_bytes=10))
         with pytest.raises(MessageTooLarge):
             await pusher.push("jobs", [OutgoingMessage('"much too long"')])
     own = await connect()
@@ -213,7 +213,7 @@ async def test_who_was_alone_and_hears_no_more_tells_by_its_pushes(
         )
         while pusher._core.notices.listening.is_set():
             await asyncio.sleep(0.001)
-        await pusher.purge("jobs")
+        await pusher.messages.purge("jobs")
         async with sleeper(database) as waiting:
             await asyncio.sleep(0.05)  # a calm
             await pusher.push("jobs", [OutgoingMessage("1")])
@@ -223,7 +223,7 @@ async def test_who_was_alone_and_hears_no_more_tells_by_its_pushes(
 async def be_alone(pusher: Broker, *, alone: bool = True) -> None:
     """Push until it knows that it is alone, or is not."""
     with suppress(QueueExists):
-        await pusher.create_queue("jobs")
+        await pusher.queues.create("jobs")
     await pusher._core.notices.listening.wait()
     while pusher._core.notices._alone is not alone:
         await pusher.push("jobs", [OutgoingMessage("1")])
@@ -282,7 +282,7 @@ async def test_commit_of_an_outbox_push_wakes_another_process(
 ) -> None:
     keeping = replace(DEAF, maintenance=MaintenanceSettings(outbox=HOUR))
     async with Broker(database, keeping) as keeper, sleeper(database) as waiting:
-        await keeper.maintains.wait()
+        await keeper.leads_maintenance.wait()
         await keeper._core.notices.listening.wait()
         own = await connect()
         async with own.transaction():
@@ -293,7 +293,7 @@ async def test_commit_of_an_outbox_push_wakes_another_process(
 async def test_pushes_through_many_brokers_wake_for_every_message(database: str) -> None:
     """Some come after a calm, some in a row, some beside those of other brokers."""
     async with Broker(database, DEAF) as consumer:
-        await consumer.create_queue("jobs")
+        await consumer.queues.create("jobs")
 
         async def produce(name: str) -> None:
             async with Broker(database, DEAF) as pusher:
@@ -316,7 +316,7 @@ async def sleeper(
     """Yield what a broker of its own gets that found nothing and waits."""
     async with Broker(database, DEAF) as broker:
         with suppress(QueueExists):
-            await broker.create_queue("jobs", settings)
+            await broker.queues.create("jobs", settings)
         if hears:
             broker._core.notices.await_wakes()
             await broker._core.notices.listening.wait()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def broker(database: str) -> AsyncIterator[Broker]:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         broker._core.notices.await_wakes()
         await broker._core.notices.listening.wait()
         yield broker
@@ -96,7 +96,7 @@ async def test_ack_wakes_for_what_is_in_the_next_segment(broker: Broker, connect
 
 
 async def test_ack_in_one_group_asks_for_nothing_in_another(broker: Broker) -> None:
-    await broker.create_group("jobs", "other")
+    await broker.groups.create("jobs", "other")
     await broker.push("jobs", [message("1")])
     [mine] = await broker.claim("jobs", 10)
     [theirs] = await broker.claim("jobs", 10, group="other")
@@ -184,7 +184,7 @@ async def test_nobody_who_waits_is_forgotten_whatever_others_do(database: str) -
 
     async with Broker(database, DEAF) as one, Broker(database, DEAF) as two:
         settings = QueueSettings(ordered=True, max_attempts=None, backoff=timedelta(milliseconds=1))
-        await one.create_queue("jobs", settings)
+        await one.queues.create("jobs", settings)
         for broker in (one, two):
             await broker._core.notices.listening.wait()
         async with asyncio.TaskGroup() as group:

@@ -73,7 +73,7 @@ async def test_settling_of_each_kind_rides_together(broker: Broker) -> None:
     )
     assert lost == [[]] * 30
     assert broker._settlements.calls <= 8
-    [counts] = await broker.counts("jobs")
+    [counts] = await broker.statistics.counts("jobs")
     assert (counts.processing, counts.queued, counts.delayed) == (30, 60, 10)
 
 
@@ -106,7 +106,7 @@ async def test_acks_of_one_claim_wait_for_each_other_and_hold_up_no_others(
 async def test_pushes_to_several_queues_ride_together(broker: Broker) -> None:
     names = [f"q{n}" for n in range(5)]
     for name in names:
-        await broker.create_queue(name, QueueSettings(ordered=True))
+        await broker.queues.create(name, QueueSettings(ordered=True))
     before = broker._pushes.calls
     await asyncio.gather(
         *[
@@ -126,7 +126,7 @@ async def test_pushes_to_several_queues_ride_together(broker: Broker) -> None:
 
 
 async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
-    await broker.update_queue("jobs", {"max_bytes": 100})
+    await broker.queues.update("jobs", {"max_bytes": 100})
     results = await asyncio.gather(
         broker.push("jobs", [message(1)]),
         broker.push("jobs", [message(2), OutgoingMessage("{")]),
@@ -142,7 +142,7 @@ async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
 
 async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Broker) -> None:
     options = {"queen": {"encryptionEnabled": True}}
-    await broker.create_queue("sealed", QueueSettings(options=options))
+    await broker.queues.create("sealed", QueueSettings(options=options))
     pushes = [
         broker.push("sealed", [message(0)], guards=1),
         broker.push("sealed", [message(1)], guards=0),
@@ -163,7 +163,7 @@ async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Bro
 async def test_queue_deleted_under_the_flush_harms_only_its_own(
     broker: Broker, connect: Connect
 ) -> None:
-    await broker.create_queue("doomed")
+    await broker.queues.create("doomed")
     await broker.push_each([("jobs", message(0)), ("doomed", message(0))])
     await (await connect()).execute("select laneway.delete_queue('doomed', true)")
     results = await asyncio.gather(
@@ -216,7 +216,7 @@ async def test_lost_lock_is_told_to_the_right_caller(broker: Broker) -> None:
 async def test_full_pump_refuses_and_recovers(database: str, connect: Connect) -> None:
     settings = replace(QUIET, pumps=PumpSettings(waiting_messages=3, flush_messages=1))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [message(0)])
         blocker = await connect()
         async with blocker.transaction():
@@ -239,7 +239,7 @@ async def test_full_pump_refuses_and_recovers(database: str, connect: Connect) -
 async def test_full_of_bytes_refuses(database: str, connect: Connect) -> None:
     settings = replace(QUIET, pumps=PumpSettings(waiting_bytes=1000))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [OutgoingMessage(f'"{"x" * 5000}"')])
         blocker = await connect()
         async with blocker.transaction():
@@ -257,7 +257,7 @@ async def test_full_of_bytes_refuses(database: str, connect: Connect) -> None:
 async def test_submission_beyond_the_flush_limit_still_rides_whole(database: str) -> None:
     settings = replace(QUIET, pumps=PumpSettings(flush_messages=10, flush_bytes=100))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         pushed = await broker.push("jobs", [message(n) for n in range(50)])
         assert len(pushed) == 50
         assert broker._pushes.calls == 1
@@ -266,7 +266,7 @@ async def test_submission_beyond_the_flush_limit_still_rides_whole(database: str
 async def test_push_taken_back_before_it_boarded_does_not_happen(
     broker: Broker, connect: Connect
 ) -> None:
-    await broker.create_queue("line", QueueSettings(ordered=True))
+    await broker.queues.create("line", QueueSettings(ordered=True))
     await broker.push("line", [message(0)])
     blocker = await connect()
     async with blocker.transaction():

@@ -53,7 +53,9 @@ async def test_every_message_is_settled_once(
 ) -> None:
     record = Record()
     async with Broker(database, BUSY) as one, Broker(database, BUSY) as two:
-        await one.create_queue("jobs", QueueSettings(ordered=ordered, lease=LEASE, max_attempts=50))
+        await one.queues.create(
+            "jobs", QueueSettings(ordered=ordered, lease=LEASE, max_attempts=50)
+        )
         brokers = [one, two]
         consumers = [
             asyncio.ensure_future(consume(brokers[n % 2], record, random.Random(n)))  # noqa: S311
@@ -71,7 +73,7 @@ async def test_every_message_is_settled_once(
         assert max(record.acked.values()) == 1
         assert not set(record.acked) & record.dead
         await finish(one, record)
-        [counts] = await one.counts("jobs")
+        [counts] = await one.statistics.counts("jobs")
         assert (counts.queued, counts.processing) == (0, 0)
         assert counts.acknowledged + counts.dead >= MESSAGES
         assert max(record.acked.values()) == 1
@@ -145,7 +147,7 @@ async def finish(broker: Broker, record: Record) -> None:
     while True:
         for delivery in await broker.claim("jobs", 100, wait=LEASE * 3):
             await ack(broker, record, delivery)
-        [counts] = await broker.counts("jobs")
+        [counts] = await broker.statistics.counts("jobs")
         if not counts.queued and not counts.processing:
             return
 

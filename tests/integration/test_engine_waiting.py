@@ -35,7 +35,7 @@ DEAF = replace(QUIET, wakeups=WakeupSettings(safety_poll=timedelta(hours=1)))
 
 async def test_push_in_the_same_process_wakes(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = await start_waiting(broker)
         await broker.push("jobs", [OutgoingMessage("1")])
         assert await bodies(waiting) == ["1"]
@@ -43,7 +43,7 @@ async def test_push_in_the_same_process_wakes(database: str) -> None:
 
 async def test_push_in_another_process_wakes(database: str) -> None:
     async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker._core.notices.listening.wait()
         waiting = await start_waiting(broker)
         await other.push("jobs", [OutgoingMessage("1")])
@@ -52,7 +52,7 @@ async def test_push_in_another_process_wakes(database: str) -> None:
 
 async def test_safety_poll_finds_what_nobody_told_of(broker: Broker, connect: Connect) -> None:
     waiting = await start_waiting(broker)
-    queue = await broker.get_queue("jobs")
+    queue = await broker.queues.get("jobs")
     await (await connect()).execute(
         "select laneway.push_many($1, array['1'::json])", [queue.queue_id]
     )
@@ -61,8 +61,8 @@ async def test_safety_poll_finds_what_nobody_told_of(broker: Broker, connect: Co
 
 async def test_waiting_costs_no_calls(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
-        await broker.create_queue("other")
+        await broker.queues.create("jobs")
+        await broker.queues.create("other")
         waiting = await start_waiting(broker)
         pump = only_pump(broker)
         calls = pump.calls
@@ -74,7 +74,7 @@ async def test_waiting_costs_no_calls(database: str) -> None:
 
 async def test_delayed_message_wakes_when_it_is_due(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = await start_waiting(broker)
         delay = timedelta(milliseconds=150)
         await broker.push("jobs", [OutgoingMessage("1", delay=delay)])
@@ -83,7 +83,7 @@ async def test_delayed_message_wakes_when_it_is_due(database: str) -> None:
 
 async def test_message_of_a_delaying_queue_wakes_when_it_is_due(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs", QueueSettings(delay=timedelta(milliseconds=100)))
+        await broker.queues.create("jobs", QueueSettings(delay=timedelta(milliseconds=100)))
         waiting = await start_waiting(broker)
         await broker.push("jobs", [OutgoingMessage("1")])
         assert await bodies(waiting) == ["1"]
@@ -93,7 +93,7 @@ async def test_message_of_a_delaying_queue_wakes_when_it_is_due(database: str) -
 @pytest.mark.parametrize("how", ["nack", "backoff", "release"])
 async def test_message_given_back_wakes(database: str, how: str, ordered: bool) -> None:  # noqa: FBT001
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs", QueueSettings(ordered=ordered))
+        await broker.queues.create("jobs", QueueSettings(ordered=ordered))
         await broker.push("jobs", [OutgoingMessage("1")])
         [delivery] = await broker.claim("jobs")
         waiting = await start_waiting(broker)
@@ -109,7 +109,7 @@ async def test_message_given_back_wakes(database: str, how: str, ordered: bool) 
 
 async def test_ack_in_an_ordered_group_lets_the_lane_go_on(database: str) -> None:
     async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
-        await broker.create_queue("jobs", QueueSettings(ordered=True))
+        await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
         await broker._core.notices.listening.wait()
         [first] = await broker.claim("jobs")
@@ -121,7 +121,7 @@ async def test_ack_in_an_ordered_group_lets_the_lane_go_on(database: str) -> Non
 
 async def test_only_waiters_for_the_partition_are_woken(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         a = await start_waiting(broker, partition="a")
         calls = only_pump(broker).calls
         b = await start_waiting(broker, partition="b")
@@ -143,7 +143,7 @@ async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
 
     monkeypatch.setattr("laneway.engine.pumps.claim.claim_spans", count_and_claim)
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         sleepers = [await start_waiting(broker) for _ in range(100)]
         # The first asked, and the others knew.
         assert asked == [1]
@@ -158,7 +158,7 @@ async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
 
 async def test_who_joins_sleepers_asks_for_nothing_and_is_woken_like_them(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = [await start_waiting(broker) for _ in range(4)]
         assert only_pump(broker).calls == 1
         # Who cannot wait asks.
@@ -170,7 +170,7 @@ async def test_who_joins_sleepers_asks_for_nothing_and_is_woken_like_them(databa
 
 async def test_one_push_serves_many_waiters_in_order(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = [await start_waiting(broker) for _ in range(20)]
         before = only_pump(broker).calls
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(20)])
@@ -198,7 +198,7 @@ async def test_cancelled_waiter_leaves_the_message_to_others(broker: Broker) -> 
 
 async def test_waiter_cancelled_during_the_claim_gives_back(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage("1")])
         gone = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
         while not broker._claims or not only_pump(broker).calls:
@@ -214,7 +214,7 @@ async def test_waiter_cancelled_just_after_its_answer_gives_back(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = await start_waiting(broker)
         pump = only_pump(broker)
         deal = pump._deal
@@ -234,7 +234,7 @@ async def test_waiter_cancelled_just_after_its_answer_gives_back(
 
 async def test_deleted_queue_ends_the_waiting(broker: Broker) -> None:
     waiting = await start_waiting(broker)
-    await broker.delete_queue("jobs")
+    await broker.queues.delete("jobs")
     with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
         await waiting
     assert broker._claims == {}
@@ -242,10 +242,10 @@ async def test_deleted_queue_ends_the_waiting(broker: Broker) -> None:
 
 async def test_queue_that_another_process_deletes_ends_the_waiting(database: str) -> None:
     async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker._core.notices.listening.wait()
         waiting = await start_waiting(broker)
-        await other.delete_queue("jobs")
+        await other.queues.delete("jobs")
         with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
             await waiting
 
@@ -253,7 +253,7 @@ async def test_queue_that_another_process_deletes_ends_the_waiting(database: str
 async def test_too_many_waiters_are_refused(database: str) -> None:
     settings = replace(DEAF, pumps=PumpSettings(waiting_messages=2))
     async with Broker(database, settings) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = [await start_waiting(broker) for _ in range(2)]
         with pytest.raises(Overloaded):
             await broker.claim("jobs")
@@ -265,10 +265,10 @@ async def test_too_many_waiters_are_refused(database: str) -> None:
 async def test_catalog_change_in_another_process_is_heard(database: str) -> None:
     settings = replace(DEAF, wakeups=WakeupSettings(catalog_age=timedelta(hours=1)))
     async with Broker(database, settings) as broker, Broker(database, settings) as other:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         await broker._core.notices.listening.wait()
         await broker.push("jobs", [OutgoingMessage("1")])
-        await other.update_queue("jobs", {"description": "changed"})
+        await other.queues.update("jobs", {"description": "changed"})
         while broker._core.catalog.peek("jobs") is not None:
             await asyncio.sleep(0.001)
         assert (await broker._core.catalog.find("jobs")).settings.description == "changed"
@@ -277,7 +277,7 @@ async def test_catalog_change_in_another_process_is_heard(database: str) -> None
 async def test_consumers_that_ride_together_settle_apart(database: str) -> None:
     """They hold what they got by one claim, and none can tell but by its token."""
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = [await start_waiting(broker) for _ in range(4)]
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(4)])
         (acked,), (failed,), (unread,), (kept,) = await asyncio.gather(*waiting)
@@ -296,7 +296,7 @@ async def test_consumers_that_ride_together_settle_apart(database: str) -> None:
 
 async def test_who_asks_for_a_token_apart_shares_it_with_nobody(database: str) -> None:
     async with Broker(database, DEAF) as broker:
-        await broker.create_queue("jobs")
+        await broker.queues.create("jobs")
         waiting = [await start_waiting(broker, apart=place == 1) for place in range(3)]
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
         dealt = await asyncio.gather(*waiting)

@@ -43,9 +43,9 @@ async def register(
 ) -> str:
     worker_id = f"mailer.{uuid4().hex[:8]}"
     identity = WorkerIdentity(worker_id, "mailer", "host-1", 4711, [queue], timeout)
-    await lane.backend.register_worker(identity)
+    await lane.backend.workers.register(identity)
     if state is not None:
-        await lane.backend.step_worker(worker_id, state)
+        await lane.backend.workers.step(worker_id, state)
     return worker_id
 
 
@@ -307,7 +307,7 @@ async def test_unknown_group_is_named(lane: Connection, queue: str) -> None:
 
 async def test_registered_worker_is_seen(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
-    order = await lane.backend.record_heartbeat(worker_id, handled=5, failed=2)
+    order = await lane.backend.workers.record_heartbeat(worker_id, handled=5, failed=2)
     assert order == (WorkerState.POLLING, None)
     (worker,) = await lane.admin.list_workers(queue)
     assert (worker.worker_id, worker.name, worker.host, worker.pid) == (
@@ -344,7 +344,7 @@ async def test_unknown_worker_is_named(lane: Connection) -> None:
     with pytest.raises(WorkerNotFound):
         await lane.admin.reclaim("nobody")
     with pytest.raises(WorkerNotFound):
-        await lane.backend.record_heartbeat("nobody", handled=0, failed=0)
+        await lane.backend.workers.record_heartbeat("nobody", handled=0, failed=0)
 
 
 async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
@@ -355,7 +355,7 @@ async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
     for consumer, seconds in ((worker_id, 60), (worker_id, 900), ("another", 60)):
         await lane.backend.claim(queue, lease=timedelta(seconds=seconds), consumer=consumer)
     before = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
-    await lane.backend.extend_leases_of_worker(worker_id, lease=timedelta(seconds=300))
+    await lane.backend.workers.extend_leases(worker_id, lease=timedelta(seconds=300))
     after = {item.body: item.until for item in await lane.admin.messages(queue, Status.PROCESSING)}
     assert [body for body in before if before[body] != after[body]] == ["0"]
 
@@ -365,11 +365,11 @@ async def test_states_follow_one_another(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue)
     assert await admin.suspend_worker(worker_id) is WorkerState.SUSPENDED
     assert await admin.resume_worker(worker_id) is WorkerState.READY
-    await backend.step_worker(worker_id, WorkerState.POLLING)
+    await backend.workers.step(worker_id, WorkerState.POLLING)
     assert await admin.suspend_worker(worker_id) is WorkerState.INTERRUPTED
-    order = await backend.record_heartbeat(worker_id, handled=0, failed=0)
+    order = await backend.workers.record_heartbeat(worker_id, handled=0, failed=0)
     assert order == (WorkerState.INTERRUPTED, WorkerState.SUSPENDED)
-    await backend.step_worker(worker_id, WorkerState.SUSPENDED)
+    await backend.workers.step(worker_id, WorkerState.SUSPENDED)
     assert await admin.shutdown_worker(worker_id) is WorkerState.STOPPED
 
 
@@ -389,7 +389,7 @@ async def test_wrong_transition_says_from_to_and_why(
 ) -> None:
     worker_id = await register(lane, queue)
     if state is not WorkerState.READY:
-        await lane.backend.step_worker(worker_id, state)
+        await lane.backend.workers.step(worker_id, state)
     with pytest.raises(InvalidStateTransition) as caught:
         await getattr(lane.admin, f"{ask}_worker")(worker_id)
     target = {"resume": "ready", "suspend": "suspended", "shutdown": "stopped"}[ask]
@@ -400,9 +400,9 @@ async def test_wrong_transition_says_from_to_and_why(
 
 async def test_worker_cannot_step_where_no_way_leads(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue)
-    await lane.backend.step_worker(worker_id, WorkerState.STOPPED)
+    await lane.backend.workers.step(worker_id, WorkerState.STOPPED)
     with pytest.raises(InvalidStateTransition):
-        await lane.backend.step_worker(worker_id, WorkerState.POLLING)
+        await lane.backend.workers.step(worker_id, WorkerState.POLLING)
 
 
 async def test_shutdown_refuses_or_releases_while_messages_are_held(

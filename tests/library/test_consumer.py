@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     GroupNotFound,
     InvalidId,
     InvalidRequest,
-    LockLost,
+    LeaseLost,
     QueueNotFound,
 )
 from laneway.domain.messages import Outcome
@@ -112,7 +112,7 @@ async def test_only_the_holder_settles(lane: Connection, queue: str) -> None:
     assert await stranger.archive(message.id) is False
     assert await stranger.release(message.id) is False
     assert await stranger.fail(message.id, "mine") is Outcome.LOST
-    with pytest.raises(LockLost, match=str(message.id)):
+    with pytest.raises(LeaseLost, match=str(message.id)):
         await stranger.extend(message.id, SECOND)
     assert await holder.delete(message.id) is True
 
@@ -127,7 +127,7 @@ async def test_late_holder_changes_nothing(lane: Connection, queue: str) -> None
     assert (second.id, second.attempt) == (first.id, 2)
     assert await late.delete(first) is False
     assert await late.archive(first) is False
-    with pytest.raises(LockLost):
+    with pytest.raises(LeaseLost):
         await late.extend(first, SECOND)
     assert (await lane.admin.queue_metrics(queue)).locked == 1
 

@@ -106,11 +106,11 @@ def test_everything_public_can_be_had_and_is_said() -> None:
 
 
 def test_modules_can_be_imported_from_and_have_all() -> None:
-    asked = "from laneway.errors import LockLost; from laneway.middlewares import Metrics, trace"
+    asked = "from laneway.errors import LeaseLost; from laneway.middlewares import Metrics, trace"
     subprocess.run([sys.executable, "-c", asked], check=True)
     every = {name for name, item in vars(errors).items() if isinstance(item, type)}
     assert set(laneway.errors.__all__) == every
-    assert laneway.errors.LockLost is errors.LockLost
+    assert laneway.errors.LeaseLost is errors.LeaseLost
 
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
@@ -126,7 +126,7 @@ def test_type_checkers_know_what_there_is(tmp_path: Path) -> None:
     program.write_text(
         """
 import laneway
-from laneway.errors import LockLost
+from laneway.errors import LeaseLost
 from laneway import Retri
 
 app = laneway.App()
@@ -136,7 +136,7 @@ app = laneway.App()
 async def log(work: laneway.Work, proceed: laneway.Proceed) -> object:
     try:
         return await proceed(work)
-    except (LockLost, laneway.errors.QueueNotFound):
+    except (LeaseLost, laneway.errors.QueueNotFound):
         return laneway.conect
 """
     )

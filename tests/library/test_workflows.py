@@ -602,12 +602,13 @@ class Watched:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self.workflows = self
         self.seen = asyncio.Event()
         self.refused = asyncio.Event()
 
     async def load_run(self, run_id: str) -> RunInfo:
         try:
-            info = await self._backend.load_run(run_id)
+            info = await self._backend.workflows.load_run(run_id)
         except Unavailable:
             self.refused.set()
             raise

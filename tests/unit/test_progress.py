@@ -16,6 +16,7 @@ class Moody:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
+        self.workflows = self
 
     async def store_step(self, _run: str, _driver: str, step: str, **done: Any) -> Stored:
         self.kept.append((step, done["result"]))

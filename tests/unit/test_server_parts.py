@@ -88,7 +88,7 @@ def test_every_error_has_an_answer(kind: type[domain.LanewayError]) -> None:
         (domain.QueueNotEmpty, 400),
         (domain.InvalidMessage, 422),
         (domain.MessageTooLarge, 413),
-        (domain.LockLost, 409),
+        (domain.LeaseLost, 409),
         (domain.InternalError, 500),
         (server.Unauthenticated, 401),
         (server.Forbidden, 403),

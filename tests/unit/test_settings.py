@@ -12,7 +12,7 @@ import pytest
 
 import laneway.sql
 from laneway.domain.settings import QueueChanges, QueueSettings
-from laneway.engine.procedures.administration import encode_json
+from laneway.engine.procedures.queues import encode_json
 
 SQL = Path(laneway.sql.__file__).parent
 

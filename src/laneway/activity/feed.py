@@ -131,7 +131,7 @@ class Feed:
                 await pulse.rest(busy=busy)
 
     async def _begin(self) -> None:
-        place = await self._broker.read_snapshot()
+        place = await self._broker.activity.read_snapshot()
         # Whoever was first decides: an earlier place shows no less.
         if self._seen is None:
             self._seen = place
@@ -141,7 +141,7 @@ class Feed:
         if seen is None:
             return False
         settings = self._settings
-        look = await self._broker.follow(
+        look = await self._broker.activity.follow(
             seen, limit=settings.look_events, large=settings.large_payload
         )
         if not look.events:
@@ -149,7 +149,7 @@ class Feed:
         place = look.seen
         if look.more:
             # Too much for anybody to watch: skip to what happens now.
-            place = await self._broker.read_snapshot()
+            place = await self._broker.activity.read_snapshot()
             updates = [refresh(Change.ENQUEUE, None, datetime.now(UTC))]
         else:
             updates = await self._illustrate(summarize(look.events))
@@ -171,7 +171,8 @@ class Feed:
         if not ids:
             return list(updates)
         known = {
-            facts.id: facts for facts in await self._broker.find_facts(ids, largest=LARGEST_BODY)
+            facts.id: facts
+            for facts in await self._broker.activity.find_facts(ids, largest=LARGEST_BODY)
         }
         return [
             update._replace(messages=[known[each] for each in update.ids if each in known])

@@ -23,7 +23,7 @@ class Pulse:
         self._stirred = asyncio.Event()
 
     def __enter__(self) -> Self:
-        self._end = self._broker.watch(self._stirred.set)
+        self._end = self._broker.activity.watch(self._stirred.set)
         return self
 
     def __exit__(

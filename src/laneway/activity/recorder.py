@@ -50,7 +50,7 @@ class Recorder:
         settings = self._settings
         with Pulse(self._broker, soon=settings.record, patience=settings.patience) as pulse:
             while True:
-                await self._broker.maintains.wait()
+                await self._broker.leads_maintenance.wait()
                 try:
                     await self._follow(pulse)
                 except Retryable as error:
@@ -60,9 +60,9 @@ class Recorder:
                 await asyncio.sleep(settings.patience.total_seconds())
 
     async def _follow(self, pulse: Pulse) -> None:
-        await self._broker.set_event_retention(self._settings.retention)
-        seen = await self._broker.find_activity_place()
-        while self._broker.maintains.is_set():
+        await self._broker.activity.set_event_retention(self._settings.retention)
+        seen = await self._broker.activity.find_place()
+        while self._broker.leads_maintenance.is_set():
             seen, busy, more = await self.look(seen)
             if monotonic() >= self._tidy_at:
                 self._tidy_at = monotonic() + _MINUTE
@@ -75,24 +75,26 @@ class Recorder:
     async def look(self, seen: Snapshot) -> Looked:
         """Examine what happened since, as far as one part of a look goes."""
         settings = self._settings
-        look = await self._broker.follow(
+        look = await self._broker.activity.follow(
             seen, limit=max(1, settings.look_events // _PARTS), large=settings.large_payload
         )
         if not look.events:
             return Looked(seen, busy=False, more=False)
         anomalies, takers = self._examiner.examine(look.events)
-        stored = await self._broker.store_activity(
+        stored = await self._broker.activity.store(
             seen, look.seen, anomalies=anomalies, takers=takers
         )
         if not stored:
-            return Looked(await self._broker.find_activity_place(), busy=True, more=look.more)
+            return Looked(await self._broker.activity.find_place(), busy=True, more=look.more)
         return Looked(look.seen, busy=True, more=look.more)
 
     async def _tidy(self, seen: Snapshot) -> Snapshot:
         """Look at the queues themselves, and forget what is past retention."""
         if self._examiner.looks_periodically:
-            anomalies = self._examiner.look(await self._broker.counts(), datetime.now(UTC))
-            if not await self._broker.store_activity(seen, seen, anomalies=anomalies, takers=()):
-                return await self._broker.find_activity_place()
-        await self._broker.sweep_activity(limit=_SWEPT_AT_ONCE)
+            anomalies = self._examiner.look(
+                await self._broker.statistics.counts(), datetime.now(UTC)
+            )
+            if not await self._broker.activity.store(seen, seen, anomalies=anomalies, takers=()):
+                return await self._broker.activity.find_place()
+        await self._broker.activity.sweep(limit=_SWEPT_AT_ONCE)
         return seen

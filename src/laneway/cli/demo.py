@@ -53,13 +53,13 @@ async def run_demo(dsn: str, connections: ConnectionSettings) -> None:
     if not connections.have_sessions:
         engine = engine.without_sessions()
     async with Broker(dsn, engine) as broker:
-        await broker.create_queue(queue, QueueSettings(description="laneway demo"))
+        await broker.queues.create(queue, QueueSettings(description="laneway demo"))
         try:
             await _show_life(broker, queue)
             typer.echo("\nmeasuring …")
             _show_steps([step async for step in _measure(broker, queue)])
         finally:
-            await broker.delete_queue(queue, force=True)
+            await broker.queues.delete(queue, force=True)
 
 
 async def _show_life(broker: Broker, queue: str) -> None:

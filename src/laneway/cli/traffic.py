@@ -14,7 +14,7 @@ from laneway.cli.output import Output
 from laneway.cli.payloads import cut, find_payloads
 from laneway.cli.settings import LONGEST
 from laneway.cli.stdio import OutputLost, tell
-from laneway.domain.errors import InvalidMessage, LanewayError, LockLost
+from laneway.domain.errors import InvalidMessage, LanewayError, LeaseLost
 from laneway.library.connection import Connection
 from laneway.library.messages import Message
 
@@ -117,7 +117,7 @@ async def dequeue(
         raise typer.Exit(_NOTHING)
     lost = (await taker.delete_many(taken)).count(False) if ack else 0
     if lost:
-        raise LockLost(
+        raise LeaseLost(
             f"{lost} of the {len(taken)} messages come again: their locks ended before they were "
             "settled; say a longer --ack-timeout"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -40,7 +41,10 @@ class HttpBackend:
         )
         self._patience = settings.call_timeout.total_seconds()
         for shape in list_shapes().values():
-            setattr(self, shape.name, self._bind(shape))
+            section, _, name = shape.method.rpartition(".")
+            if section and not hasattr(self, section):
+                setattr(self, section, SimpleNamespace())
+            setattr(getattr(self, section) if section else self, name, self._bind(shape))
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -23,10 +23,36 @@ Turn: TypeAlias = Callable[[Any], Any]
 _TOKEN = (UUID, str)
 
 
+# The name of a call on the wire stays when its method's name changes. Those not listed have their
+# method's name.
+_WIRE_NAMES = {
+    "queues.create": "create_queue",
+    "queues.update": "update_queue",
+    "queues.delete": "delete_queue",
+    "queues.get": "get_queue",
+    "queues.list_all": "list_queues",
+    "groups.create": "create_group",
+    "messages.archive_leased": "archive_held",
+    "statistics.system": "system_stats",
+    "dead_letters.redrive": "replay",
+    "workers.register": "register_worker",
+    "workers.extend_leases": "extend_leases_of_worker",
+    "workers.step": "step_worker",
+    "workers.ask": "ask_worker",
+    "workers.list_all": "list_workers",
+    "workers.reclaim": "reclaim_worker",
+    "workers.purge": "purge_workers",
+}
+
+
 class Shape(NamedTuple):
-    """One call: what it takes, what it answers, and how what was decoded becomes that."""
+    """One call: what it takes, what it answers, and how what was decoded becomes that.
+
+    name: as on the wire. method: where the call is in a Backend, such as "queues.create".
+    """
 
     name: str
+    method: str
     request: type[msgspec.Struct]
     turns: dict[str, Turn]
     answer: Any
@@ -43,14 +69,22 @@ class Failure(msgspec.Struct):
 
 @cache
 def list_shapes() -> dict[str, Shape]:
-    return {
-        name: _derive(name, function)
-        for name, function in vars(Backend).items()
-        if inspect.iscoroutinefunction(function)
-    }
+    """Return every call of a Backend by its name on the wire."""
+    shapes = [_derive(method, function) for method, function in _list_methods(Backend)]
+    return {shape.name: shape for shape in shapes}
 
 
-def _derive(name: str, function: Callable[..., Any]) -> Shape:
+def _list_methods(protocol: type, prefix: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, member in vars(protocol).items():
+        if isinstance(member, property):
+            section = get_type_hints(member.fget)["return"]
+            yield from _list_methods(section, f"{name}.")
+        elif inspect.iscoroutinefunction(member):
+            yield prefix + name, member
+
+
+def _derive(method: str, function: Callable[..., Any]) -> Shape:
+    name = _WIRE_NAMES.get(method, method.rpartition(".")[2])
     hints = get_type_hints(function)
     answer, turn = _adapt(hints.pop("return"))
     fields: list[Any] = []
@@ -68,7 +102,7 @@ def _derive(name: str, function: Callable[..., Any]) -> Shape:
             else (parameter.name, kind, default)
         )
     request = msgspec.defstruct(name.title().replace("_", ""), fields, kw_only=True)
-    return Shape(name, request, turns, answer, turn)
+    return Shape(name, method, request, turns, answer, turn)
 
 
 def _adapt(hint: Any) -> tuple[Any, Turn | None]:

@@ -25,7 +25,7 @@ LanewayError
 │   └── InvalidMessage
 │       ├── MessageTooLarge
 │       └── InvalidPayload   breaks one of the producer's rules, before anything is sent
-├── LockLost                 leave the message alone, another has it or will get it; nothing happened
+├── LeaseLost                 leave the message alone, another has it or will get it; nothing happened
 ├── BrokerClosed             give up: this broker is closing
 ├── Misconfigured            give up: a person has to look at the database or its schema
 │   └── AccessDenied         the server asks for another key
@@ -168,7 +168,7 @@ class InvalidPayload(InvalidMessage):
         self.index = index
 
 
-class LockLost(LanewayError):
+class LeaseLost(LanewayError):
     pass
 
 

@@ -114,7 +114,7 @@ class Delivery(NamedTuple):
         return Receipt(self.token, self.lane, self.seq)
 
 
-class Handout(NamedTuple):
+class ClaimedSpan(NamedTuple):
     """What one lock was handed out with: the messages first, first + 1, … of a lane, as columns.
 
     A column that is None has nothing for any of them. positions: where each stands among all that a

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from laneway.domain.messages import Handout, Pushed, Token
+    from laneway.domain.messages import ClaimedSpan, Pushed, Token
 
 # Where a queue of streams keeps what it was configured with, among its options.
 STREAM = "queen"
@@ -63,7 +63,7 @@ class Swept(NamedTuple):
     """Messages of several lanes under one lease; None: there were no more lanes."""
 
     lease: Token | None
-    handouts: Sequence[Handout]
+    handouts: Sequence[ClaimedSpan]
 
 
 class Transacted(NamedTuple):

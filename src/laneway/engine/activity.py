@@ -8,6 +8,7 @@ import msgspec
 
 from laneway.domain.activity import Entries, Entry, Found, Look, Remark, Snapshot
 from laneway.domain.ids import MessageId
+from laneway.domain.statistics import Happening, Watched
 from laneway.engine.procedures import activity as procedures
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         Anomaly,
         AnomalyFilter,
         ConsumerStats,
+        Event,
         Facts,
         Taker,
     )
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 # Beyond so many entries, a total is "at least".
 MOST_COUNTED = 10_000
+MOST_EVENTS = 1000
+
+# No message is that large: sizes do not matter here.
+NOT_LARGE = 2**31 - 1
 
 
 class Activity:
@@ -49,7 +55,7 @@ class Activity:
         async with self._core.pool.lend() as connection:
             return await procedures.read_snapshot(connection)
 
-    async def find_activity_place(self) -> Snapshot:
+    async def find_place(self) -> Snapshot:
         """Return the place up to which `store_activity` has stored."""
         async with self._core.pool.lend() as connection:
             return await procedures.activity_place(connection)
@@ -69,7 +75,17 @@ class Activity:
             return Look(events, now, more=False)
         return Look(events, _stop_at(max(event.xid for event in events), now), more=True)
 
-    async def store_activity(
+    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched:
+        """Return what happened in a queue since the last look; the first only marks the place."""
+        found = await self._core.catalog.find(queue)
+        if seen is None:
+            return Watched([], await self.read_snapshot(), more=False)
+        # Everything that happened is looked at, and what happened elsewhere passed over.
+        look = await self.follow(seen, limit=MOST_EVENTS, large=NOT_LARGE)
+        shown = [_show(event) for event in look.events if event.queue_id == found.queue_id]
+        return Watched(shown, look.seen, look.more)
+
+    async def store(
         self,
         seen: Snapshot,
         now: Snapshot,
@@ -87,7 +103,7 @@ class Activity:
                 takers=_encode([taker._asdict() for taker in takers]),
             )
 
-    async def list_activity(
+    async def list_entries(
         self, wanted: ActivityFilter, *, limit: int = 100, offset: int = 0
     ) -> Entries:
         """Return what happened, newest first, an entry for each message."""
@@ -99,7 +115,7 @@ class Activity:
             entries = await _complete(connection, [row for row in rows if row["xid"] is not None])
         return Entries(entries, total)
 
-    async def list_message_activity(self, message: MessageId) -> list[Entry]:
+    async def list_message_entries(self, message: MessageId) -> list[Entry]:
         """Return what happened to one message, oldest first."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.message_activity(connection, message)
@@ -158,11 +174,11 @@ class Activity:
         async with self._core.pool.lend() as connection:
             await procedures.record_event(connection, action="ack_refused", ids=ids, tokens=tokens)
 
-    async def clear_activity(self) -> None:
+    async def clear(self) -> None:
         async with self._core.pool.lend() as connection:
             await procedures.clear_activity(connection)
 
-    async def sweep_activity(self, *, limit: int) -> int:
+    async def sweep(self, *, limit: int) -> int:
         """Forget anomalies and consumers past retention; return how many."""
         async with self._core.pool.lend() as connection:
             return await procedures.sweep_activity(connection, limit=limit)
@@ -171,6 +187,27 @@ class Activity:
         """Set how long what happened is kept, for the whole database."""
         async with self._core.pool.lend() as connection:
             await procedures.set_event_retention(connection, retention)
+
+
+def _show(event: Event) -> Happening:
+    first = last = None
+    if event.segment is not None and event.lane is not None:
+        first, last = (
+            None if seq is None else str(MessageId(event.segment, event.lane, seq))
+            for seq in (event.first_seq, event.last_seq)
+        )
+    return Happening(
+        event.at,
+        event.kind,
+        event.group,
+        event.partition,
+        event.messages,
+        first,
+        last,
+        event.attempt,
+        event.consumer,
+        event.reason,
+    )
 
 
 def _stop_at(xid: int, now: Snapshot) -> Snapshot:

@@ -21,18 +21,20 @@ from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import expand_places, make_spans, squeeze, turn_messages
 from laneway.engine.core import Core
+from laneway.engine.dead_letters import DeadLetters
 from laneway.engine.deliveries import list_deliveries, list_receipts
+from laneway.engine.groups import Groups
 from laneway.engine.in_flight_limits import InFlight
-from laneway.engine.inspection import Inspection
 from laneway.engine.keys import Keys
 from laneway.engine.lane_queues import LanePlace, Lanes
 from laneway.engine.lease_expiry import Deadlines
+from laneway.engine.listings import Listings
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements
-from laneway.engine.message_pages import Listing
+from laneway.engine.messages import Messages
+from laneway.engine.moves import Moves
 from laneway.engine.notifications import Notices
-from laneway.engine.overview import Overview
 from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
@@ -43,12 +45,17 @@ from laneway.engine.pumps.line import Filter
 from laneway.engine.pumps.ordered_claim import OrderedClaimPump
 from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
-from laneway.engine.redrive import Redrive
+from laneway.engine.queues import Queues
+from laneway.engine.receive_attempts import ReceiveAttempts
+from laneway.engine.schema import Schema
+from laneway.engine.statistics import Statistics
 from laneway.engine.streams import Streams
+from laneway.engine.subscriptions import Subscriptions
 from laneway.engine.tasks import Tasks
+from laneway.engine.traces import Traces
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
-from laneway.engine.workflows import Runs
+from laneway.engine.workflows import Workflows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -57,8 +64,8 @@ if TYPE_CHECKING:
 
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import (
+        ClaimedSpan,
         Delivery,
-        Handout,
         Nack,
         Outcome,
         OutgoingMessage,
@@ -72,17 +79,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Broker(
-    Streams,
-    Inspection,
-    Listing,
-    Overview,
-    Keys,
-    Activity,
-    Workers,
-    Runs,
-    Redrive,
-):
+class Broker:
     """A broker on the database at `dsn`, running for as long as its context.
 
     It starts whether the database is there or not: until it is, and whenever it is not, calls fail
@@ -106,34 +103,51 @@ class Broker(
             on_outbox=outbox.set,
             on_gap=self._hear_gap,
         )
-        super().__init__(Core(pool, catalog, Wakeups(notices), notices))
-        self._lanes = Lanes(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
+        waiters = Wakeups(notices)
+        self._lanes = Lanes(pool=pool, tasks=self._tasks, wakeups=waiters)
+        core = self._core = Core(pool, catalog, waiters, notices, self._lanes)
+        self.schema = Schema(core)
+        self.queues = Queues(core)
+        self.groups = Groups(core)
+        self.messages = Messages(core)
+        self.listings = Listings(core)
+        self.statistics = Statistics(core)
+        self.dead_letters = DeadLetters(core)
+        self.moves = Moves(core)
+        self.receive_attempts = ReceiveAttempts(core)
+        self.streams = Streams(core)
+        self.subscriptions = Subscriptions(core, self.groups)
+        self.traces = Traces(core)
+        self.activity = Activity(core)
+        self.workers = Workers(core)
+        self.workflows = Workflows(core)
+        self.keys = Keys(core)
         self._pushes = PushPump(
             pool=pool,
             tasks=self._tasks,
             settings=self._settings.pumps,
-            wakeups=self._core.wakeups,
+            wakeups=waiters,
         )
         self._settlements = SettlePump(
             pool=pool, tasks=self._tasks, settings=self._settings.pumps, lanes=self._lanes
         )
-        self._deadlines = Deadlines(pool=pool, tasks=self._tasks, wakeups=self._core.wakeups)
+        self._deadlines = Deadlines(pool=pool, tasks=self._tasks, wakeups=waiters)
         self._claims: dict[int, ClaimPump] = {}
-        self.in_flight = InFlight(self.count_in_flight)
+        self.in_flight = InFlight(self.statistics.count_in_flight)
         self._safety = SafetyPoll(
             pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
         )
         self._keeper = Keeper(
             dsn,
             connections=connections,
-            services=make_services(self._settings.maintenance, self._core.wakeups, outbox),
+            services=make_services(self._settings.maintenance, waiters, outbox),
             candidacy=self._settings.maintenance.candidacy,
         )
         self._closed = False
 
     @property
-    def maintains(self) -> asyncio.Event:
-        """Set while this broker is the one that maintains the database."""
+    def leads_maintenance(self) -> asyncio.Event:
+        """An event that is set while this broker is the maintenance leader."""
         return self._keeper.elected
 
     async def __aenter__(self) -> Self:
@@ -251,7 +265,7 @@ class Broker(
         out. A caller that is cancelled gives back what was claimed for it, its attempt unspent.
         Consumers of one name may get messages under one token, unless they ask for one apart.
         """
-        handouts = await self.hand_out(
+        handouts = await self.claim_spans(
             queue,
             n,
             group=group,
@@ -264,7 +278,7 @@ class Broker(
         )
         return list_deliveries(handouts)
 
-    async def hand_out(
+    async def claim_spans(
         self,
         queue: str,
         n: int,
@@ -276,12 +290,12 @@ class Broker(
         partition: str | None = None,
         priority: int | None = None,
         apart: bool = False,
-    ) -> list[Handout]:
+    ) -> list[ClaimedSpan]:
         """Claim, for who can do with the messages of each lock as columns."""
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
-        async def claim() -> list[Handout]:
+        async def claim() -> list[ClaimedSpan]:
             pump = await self._find_pump(queue, group)
             try:
                 return await pump.claim(
@@ -310,7 +324,7 @@ class Broker(
         return await self._settlements.ack_spans(spans)
 
     async def ack_whole(self, spans: Spans) -> None:
-        """Settle all of these messages; LockLost: none of them, as one is not held in time."""
+        """Settle all of these messages; LeaseLost: none of them, as one is not held in time."""
         await self._settlements.ack_whole(spans)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
@@ -338,7 +352,7 @@ class Broker(
         self, queue: str, message: MessageId, *, lease: timedelta, group: str = DEFAULT_GROUP
     ) -> datetime | None:
         """Extend the lock on a message, whoever holds it; None where nobody does."""
-        (token,) = await self.holders(queue, [message], group=group)
+        (token,) = await self.messages.find_leases(queue, [message], group=group)
         if token is None:
             return None
         return (await self.extend([Receipt(token, message.lane, message.seq)], lease=lease))[0]
@@ -357,7 +371,7 @@ class Broker(
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]
     ) -> list[Pushed]:
-        """Settle messages and push others, all or nothing; LockLost where one cannot be settled."""
+        """Settle messages and push others, all or nothing; LeaseLost where one cannot be settled."""
         self._require_open()
         spans = make_spans(acks)
         names = tuple(name for name, _ in pushes)
@@ -406,7 +420,7 @@ class Broker(
         pump = self._claims.get(group.group_id)
         if pump is None:
             if group_name == DEFAULT_GROUP and STREAM in queue.settings.options:
-                await self.note_own_group(queue_name)
+                await self.subscriptions.note_own_group(queue_name)
                 self._require_open()
             pump = self._claims.get(group.group_id) or self._open_pump(queue, group)
         return pump
@@ -433,7 +447,7 @@ class Broker(
             pump.fail(error)
             pump.close()
 
-    def _give_back(self, handouts: Sequence[Handout]) -> None:
+    def _give_back(self, handouts: Sequence[ClaimedSpan]) -> None:
         self._returns.start(self._return(list_receipts(handouts)), name="give back")
 
     async def _return(self, receipts: Sequence[Receipt]) -> None:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import GroupNotFound, LanewayError, QueueNotFound
-from laneway.engine.procedures.administration import list_queues
+from laneway.engine.procedures.queues import list_queues
 
 if TYPE_CHECKING:
     from datetime import timedelta

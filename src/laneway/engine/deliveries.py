@@ -7,7 +7,7 @@ from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneway.domain.messages import Delivery, Handout, Receipt
+from laneway.domain.messages import ClaimedSpan, Delivery, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST = Handout._fields.index("first")
+_FIRST = ClaimedSpan._fields.index("first")
 # From this field on, a handout has columns.
-_COLUMNS = Handout._fields.index("positions")
+_COLUMNS = ClaimedSpan._fields.index("positions")
 
 
 def deal(
     rows: Iterable[asyncpg.Record | tuple[Any, ...]], wants: Sequence[int]
-) -> list[list[Handout]]:
+) -> list[list[ClaimedSpan]]:
     """Return what each waiter was handed.
 
     A row is a waiter's number and a handout. What is more than that one wanted is for those after
     it: they share a lock.
     """
-    dealt: list[list[Handout]] = [[] for _ in wants]
+    dealt: list[list[ClaimedSpan]] = [[] for _ in wants]
     for row in rows:
-        dealt[row[0]].append(Handout._make(row[1:]))
+        dealt[row[0]].append(ClaimedSpan._make(row[1:]))
     for waiter, handouts in enumerate(dealt):
         if count_messages(handouts) > wants[waiter]:
             shared, dealt[waiter] = handouts, []
@@ -41,7 +41,10 @@ def deal(
 
 
 def _share_out(
-    handouts: Sequence[Handout], dealt: list[list[Handout]], wants: Sequence[int], waiter: int
+    handouts: Sequence[ClaimedSpan],
+    dealt: list[list[ClaimedSpan]],
+    wants: Sequence[int],
+    waiter: int,
 ) -> None:
     """Give each waiter from this one on as many as it wanted, the oldest first."""
     if len(handouts) == 1:
@@ -58,14 +61,14 @@ def _share_out(
         dealt[place].append(_cut(handout, at, at + 1))
 
 
-def _cut(handout: Handout, start: int, stop: int) -> Handout:
+def _cut(handout: ClaimedSpan, start: int, stop: int) -> ClaimedSpan:
     values: list[Any] = list(handout)
     values[_FIRST] += start
     values[_COLUMNS:] = [column and column[start:stop] for column in values[_COLUMNS:]]
-    return Handout._make(values)
+    return ClaimedSpan._make(values)
 
 
-def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list[T]:
+def arrange(handouts: Sequence[ClaimedSpan], columns: Iterable[Iterable[T]]) -> list[T]:
     """Return what there is of each message, a column for a handout, in the order of delivery.
 
     That is by position or, where there are none, by age.
@@ -87,16 +90,16 @@ def arrange(handouts: Sequence[Handout], columns: Iterable[Iterable[T]]) -> list
     return first + [value for _, value in placed]
 
 
-def list_deliveries(handouts: Sequence[Handout]) -> list[Delivery]:
+def list_deliveries(handouts: Sequence[ClaimedSpan]) -> list[Delivery]:
     """Return the messages in the order of delivery."""
     return arrange(handouts, map(_list_messages, handouts))
 
 
-def count_messages(handouts: Iterable[Handout]) -> int:
+def count_messages(handouts: Iterable[ClaimedSpan]) -> int:
     return sum(len(handout.bodies) for handout in handouts)
 
 
-def list_receipts(handouts: Iterable[Handout]) -> list[Receipt]:
+def list_receipts(handouts: Iterable[ClaimedSpan]) -> list[Receipt]:
     return [
         Receipt(handout.token, handout.lane, seq)
         for handout in handouts
@@ -104,14 +107,14 @@ def list_receipts(handouts: Iterable[Handout]) -> list[Receipt]:
     ]
 
 
-def list_attempts(handout: Handout) -> Iterable[int]:
+def list_attempts(handout: ClaimedSpan) -> Iterable[int]:
     """Return how often each was handed out; those that did not fail before have no own number."""
     if not handout.attempts:
         return repeat(handout.attempt)
     return [own or handout.attempt for own in handout.attempts]
 
 
-def _list_messages(handout: Handout) -> Iterable[Delivery]:
+def _list_messages(handout: ClaimedSpan) -> Iterable[Delivery]:
     return map(
         Delivery._make,
         zip(

@@ -15,7 +15,7 @@ class Keys:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def create_api_key(
+    async def create(
         self, key_id: str, *, name: str, role: Role, pattern: str | None, digest: bytes
     ) -> None:
         """Keep a key by its digest; the key itself is nowhere."""
@@ -24,11 +24,11 @@ class Keys:
                 connection, key_id=key_id, name=name, role=role, pattern=pattern, digest=digest
             )
 
-    async def revoke_api_key(self, key_id: str) -> None:
+    async def revoke(self, key_id: str) -> None:
         async with self._core.pool.lend() as connection:
             await procedures.revoke_api_key(connection, key_id)
 
-    async def list_api_keys(self, *, revoked: bool = False) -> list[ApiKey]:
+    async def list_all(self, *, revoked: bool = False) -> list[ApiKey]:
         """Return the keys in force, and with `revoked` the others too."""
         async with self._core.pool.lend() as connection:
             return await procedures.list_api_keys(connection, revoked=revoked)

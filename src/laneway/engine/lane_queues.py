@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import LanewayError
-from laneway.engine.procedures.inspection import find_lanes
+from laneway.engine.procedures.messages import find_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -12,7 +12,7 @@ from laneway.domain.errors import (
     InternalError,
     InvalidMessage,
     InvalidRequest,
-    LockLost,
+    LeaseLost,
     MessageTooLarge,
     Misconfigured,
     NotFound,
@@ -32,7 +32,7 @@ Meanings: TypeAlias = "Mapping[str, type[LanewayError]]"
 OWN: Meanings = {
     "LW404": NotFound,
     "LW409": Conflict,
-    "LW410": LockLost,
+    "LW410": LeaseLost,
     "LW412": QueueChanged,
     "LW413": MessageTooLarge,
     "LW422": InvalidRequest,

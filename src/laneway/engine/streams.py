@@ -1,89 +1,48 @@
-"""The broker's calls about streams: leases over lanes, settling by key, transactions, places, traces."""
+"""The broker's calls about streams: leases over lanes, settling by key, transactions, positions."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import GroupExists
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.domain.streams import (
-    Fate,
-    Place,
-    Subscription,
-    Swept,
-    Trace,
-    TraceName,
-    Transacted,
-    Verdict,
-)
-from laneway.engine.administration import Administration
+from laneway.domain.streams import Fate, Place, Swept, Transacted, Verdict
 from laneway.engine.columns import expand_places, squeeze, turn_messages
 from laneway.engine.deliveries import deal
 from laneway.engine.lane_queues import LanePlace
-from laneway.engine.procedures import inspection, message_pages
 from laneway.engine.procedures import streams as procedures
-from laneway.engine.procedures.administration import encode_json
+from laneway.engine.procedures.listings import count_messages, list_messages
+from laneway.engine.procedures.messages import find_lanes, find_messages
+from laneway.engine.procedures.queues import encode_json
+from laneway.engine.procedures.statistics import count_by_state
 from laneway.engine.pumps.conflicts import persist
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import timedelta
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
 
     from laneway.domain.listings import MessageFilter
-    from laneway.domain.messages import Handout, OutgoingMessage, Pushed, Status, Token
-    from laneway.domain.queues import Counts, Group
-    from laneway.domain.settings import QueueSettings, Start
+    from laneway.domain.messages import ClaimedSpan, OutgoingMessage, Pushed, Status, Token
+    from laneway.domain.queues import Counts
+    from laneway.domain.settings import QueueSettings
     from laneway.domain.streams import Settlement
-    from laneway.engine.lane_queues import Lanes
+    from laneway.engine.core import Core
 
 # How many lanes a sweep asks for in one call of the database, as laneway.widen_lease does.
 _AT_ONCE = 16
 
 
-class Streams(Administration):
-    _lanes: Lanes
+class Streams:
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
-    async def subscribe(
-        self, queue: str, name: str, *, start: Start = "all", ordered: bool | None = None
-    ) -> Group:
-        """Return the group, made now if it is new; where it once began goes before `start`."""
-        since = start if isinstance(start, datetime) else None
-        async with self._core.pool.lend() as connection:
-            begins, since = await procedures.subscribe(
-                connection,
-                queue=queue,
-                name=name,
-                start="time" if isinstance(start, datetime) else start,
-                since=since,
-            )
-        try:
-            return await self.create_group(
-                queue, name, ordered=ordered, start=begins if since is None else since
-            )
-        except GroupExists:
-            return (await self._core.catalog.find_group(queue, name))[1]
-
-    async def note_own_group(self, queue: str) -> None:
-        """Note that somebody reads by the queue's own group: until then it counts for nothing."""
-        async with self._core.pool.lend() as connection:
-            await procedures.subscribe(
-                connection, queue=queue, name=DEFAULT_GROUP, start="all", since=None
-            )
-
-    def next_change(self) -> asyncio.Future[None]:
-        """Return what is done when queues or groups may have changed, here or elsewhere."""
-        return self._core.catalog.next_change()
-
-    async def sweep(
+    async def widen_lease(
         self,
         queue: str,
         group: str,
-        first: Handout,
+        first: ClaimedSpan,
         *,
         want: int,
         lanes: int,
@@ -108,7 +67,7 @@ class Streams(Administration):
         ordered = found_queue.settings.ordered
         for row in rows:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
-            self._lanes.learn(row["lane_id"], place)
+            self._core.lanes.learn(row["lane_id"], place)
         dealt = deal((row[1:] for row in rows), [want] * _AT_ONCE)
         return Swept(rows[0]["lease"], [handout for part in dealt for handout in part])
 
@@ -121,7 +80,7 @@ class Streams(Administration):
         self._free(settlements)
         return [Verdict(Fate(outcome), released) for _, outcome, released in rows]
 
-    async def transact_stream(
+    async def transact(
         self,
         settlements: Sequence[Settlement],
         pushes: Sequence[tuple[str, OutgoingMessage]],
@@ -130,7 +89,7 @@ class Streams(Administration):
         guards: Mapping[str, int],
         new: Mapping[str, QueueSettings],
     ) -> Transacted:
-        """Settle and push, all or nothing; LockLost where a lease is gone or one cannot be settled.
+        """Settle and push, all or nothing; LeaseLost where a lease is gone or one cannot be settled.
 
         guards and new: as for `push_within_limits`; Conflict where a queue is full.
         """
@@ -189,12 +148,7 @@ class Streams(Administration):
             pushed[row["idx"] : row["idx"] + len(places)] = places
         return pushed
 
-    def forget_queues(self, names: Iterable[str]) -> None:
-        """Ask for these queues anew when they are next needed."""
-        for name in names:
-            self._core.catalog.forget(name)
-
-    async def list_places(
+    async def list_positions(
         self,
         queue: str,
         *,
@@ -214,13 +168,7 @@ class Streams(Administration):
             )
         return [Place._make(row) for row in rows]
 
-    async def name_lanes(self, lanes: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Return the queue and partition of those lanes that exist."""
-        async with self._core.pool.lend() as connection:
-            rows = await inspection.find_lanes(connection, list(set(lanes)))
-        return {lane: (queue, partition) for lane, _, queue, partition, _ in rows}
-
-    async def find_message_by_key(
+    async def find_message(
         self,
         lane: int,
         key: str,
@@ -237,18 +185,18 @@ class Streams(Administration):
                 key=key,
                 address=(address.segment, address.seq) if address else (None, None),
             )
-            lanes = await inspection.find_lanes(connection, [lane]) if found else []
+            lanes = await find_lanes(connection, [lane]) if found else []
             if found is None or not lanes:
                 return None
             _, seen_by = await self._core.catalog.find_group(lanes[0]["queue"], group)
-            rows = await inspection.find_messages(
+            rows = await find_messages(
                 connection,
                 group_id=seen_by.group_id,
                 ids=[MessageId(found["segment"], lane, found["seq"])],
             )
         return StoredMessage._make(rows[0]) if rows else None
 
-    async def list_group(
+    async def list_messages(
         self,
         groups: Sequence[int],
         status: Status,
@@ -259,7 +207,7 @@ class Streams(Administration):
     ) -> list[StoredMessage]:
         """Return messages of one state as these groups see them, newest first."""
         async with self._core.pool.lend() as connection:
-            return await message_pages.list_messages(
+            return await list_messages(
                 connection,
                 group_ids=list(groups),
                 status=status,
@@ -270,24 +218,24 @@ class Streams(Administration):
                 offset=offset,
             )
 
-    async def count_group(
+    async def count_messages(
         self, groups: Sequence[int], status: Status, wanted: MessageFilter
     ) -> int:
         async with self._core.pool.lend() as connection:
-            return await message_pages.count_messages(
+            return await count_messages(
                 connection, group_ids=list(groups), status=status, wanted=wanted, most=10_000
             )
 
-    async def count_groups(self, groups: Sequence[int]) -> list[Counts]:
+    async def counts(self, groups: Sequence[int]) -> list[Counts]:
         async with self._core.pool.lend() as connection:
-            return await inspection.counts(connection, list(groups))
+            return await count_by_state(connection, list(groups))
 
     async def count_partitions(self) -> dict[int, int]:
         """Return how many partitions each queue has."""
         async with self._core.pool.lend() as connection:
             return await procedures.count_partitions(connection)
 
-    async def measure_streams(
+    async def measure(
         self, queue_ids: Sequence[int], *, since: datetime, until: datetime, step: timedelta
     ) -> list[tuple[datetime, int, int, int, int, int]]:
         """Return what happened in each step of time: pushed, claimed, acked, failed, dead."""
@@ -296,81 +244,6 @@ class Streams(Administration):
                 connection, queue_ids=queue_ids, since=since, until=until, step=step
             )
         return [tuple(row) for row in rows]
-
-    async def set_subscription(self, name: str, since: datetime) -> list[str]:
-        """Have a group begin at a moment; return the queues that it reads already and moved in."""
-        async with self._core.pool.lend() as connection:
-            await procedures.set_subscription(connection, name=name, since=since)
-        queues = [queue.name for queue in await self.list_queues() if name in queue.groups]
-        for queue in queues:
-            await self.seek(queue, since, group=name)
-        return queues
-
-    async def counting_groups(self) -> set[int]:
-        """Return the groups whose backlog counts: not a stream's own that nobody ever read by."""
-        async with self._core.pool.lend() as connection:
-            return set(await procedures.counting_groups(connection))
-
-    async def list_subscriptions(self) -> list[Subscription]:
-        async with self._core.pool.lend() as connection:
-            rows = await procedures.list_subscriptions(connection)
-        return [Subscription._make(row) for row in rows]
-
-    async def forget_subscription(self, name: str, *, queue_id: int | None = None) -> None:
-        async with self._core.pool.lend() as connection:
-            await procedures.forget_subscription(connection, name=name, queue_id=queue_id)
-
-    async def record_trace(
-        self,
-        lane: int,
-        key: str,
-        *,
-        group: str,
-        event_type: str,
-        names: Sequence[str],
-        data: str,
-    ) -> tuple[int, datetime]:
-        """Note something about a message; return the note's number and time."""
-        async with self._core.pool.lend() as connection:
-            trace_id, at = await procedures.record_trace(
-                connection,
-                lane=lane,
-                key=key,
-                group=group,
-                event_type=event_type,
-                names=names,
-                data=data,
-            )
-        return trace_id, at
-
-    async def list_traces(
-        self, lane: int, key: str, *, limit: int = 1000, offset: int = 0
-    ) -> list[Trace]:
-        async with self._core.pool.lend() as connection:
-            rows = await procedures.list_traces(
-                connection, lane=lane, key=key, limit=limit, offset=offset
-            )
-        return [Trace._make(row) for row in rows]
-
-    async def list_traces_by_name(
-        self,
-        name: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[Trace]:
-        async with self._core.pool.lend() as connection:
-            rows = await procedures.list_traces(
-                connection, name=name, since=since, until=until, limit=limit, offset=offset
-            )
-        return [Trace._make(row) for row in rows]
-
-    async def list_trace_names(self, *, limit: int = 100, offset: int = 0) -> list[TraceName]:
-        async with self._core.pool.lend() as connection:
-            rows = await procedures.list_trace_names(connection, limit=limit, offset=offset)
-        return [TraceName._make(row) for row in rows]
 
     async def _address(
         self,
@@ -406,4 +279,4 @@ class Streams(Administration):
 
     def _free(self, settlements: Sequence[Settlement]) -> None:
         requeued = any(settlement.action != "ack" for settlement in settlements)
-        self._lanes.free({settlement.lane for settlement in settlements}, requeued=requeued)
+        self._core.lanes.free({settlement.lane for settlement in settlements}, requeued=requeued)

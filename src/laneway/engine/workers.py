@@ -23,12 +23,12 @@ class Workers:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def register_worker(self, identity: WorkerIdentity) -> None:
+    async def register(self, identity: WorkerIdentity) -> None:
         """Make a worker known, in the state ready; one that comes again begins anew."""
         async with self._core.pool.lend() as connection:
             await procedures.register_worker(connection, identity)
 
-    async def find_worker_queues(self, worker_id: str) -> list[str]:
+    async def find_queues(self, worker_id: str) -> list[str]:
         """Return the names of the queues that a worker registered for."""
         async with self._core.pool.lend() as connection:
             return await procedures.find_worker_queues(connection, worker_id)
@@ -40,12 +40,12 @@ class Workers:
                 connection, worker_id, handled=handled, failed=failed
             )
 
-    async def extend_leases_of_worker(self, worker_id: str, *, lease: timedelta) -> None:
+    async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None:
         """Have all that a worker has in hand stay locked for at least so long from now."""
         async with self._core.pool.lend() as connection:
             await procedures.extend_leases_of_worker(connection, worker_id, lease)
 
-    async def step_worker(self, worker_id: str, to: WorkerState) -> None:
+    async def step(self, worker_id: str, to: WorkerState) -> None:
         """Bring a worker to a state by its own will."""
         async with self._core.pool.lend() as connection:
             was, state, _ = await procedures.change_worker_state(
@@ -54,7 +54,7 @@ class Workers:
         if was not in STEPS[to] and state is not to:
             raise InvalidStateTransition(was, to, f'worker "{worker_id}" is {was}')
 
-    async def ask_worker(self, worker_id: str, ask: Ask, *, release: bool = False) -> WorkerState:
+    async def ask(self, worker_id: str, ask: Ask, *, release: bool = False) -> WorkerState:
         """Suspend, resume or shut down a worker from outside; return the state it is in then.
 
         A worker that polls is interrupted: it finishes what it has in hand and follows. A shutdown
@@ -85,11 +85,11 @@ class Workers:
                     return answer.state
         raise InvalidStateTransition(was, target, f'worker "{worker_id}" is {was}')
 
-    async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
+    async def list_all(self, queue: str | None = None) -> list[WorkerInfo]:
         async with self._core.pool.lend() as connection:
             return await procedures.list_workers(connection, queue)
 
-    async def reclaim_worker(self, worker_id: str) -> int:
+    async def reclaim(self, worker_id: str) -> int:
         """Take all that a worker has in hand, attempts spent, and end it; return how many."""
         async with self._core.pool.lend() as connection:
             await procedures.change_worker_state(
@@ -110,7 +110,7 @@ class Workers:
             dead = await procedures.find_dead_workers(connection, timeout)
         return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 
-    async def purge_workers(self, age: timedelta) -> int:
+    async def purge(self, age: timedelta) -> int:
         """Forget workers that stopped longer ago; return how many."""
         async with self._core.pool.lend() as connection:
             return await procedures.purge_workers(connection, age)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LIVE = (RunStatus.RUNNING, RunStatus.PAUSED)
 
 
-class Runs:
+class Workflows:
     def __init__(self, core: Core) -> None:
         self._core = core
 

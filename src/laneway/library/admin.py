@@ -41,33 +41,33 @@ class Admin:
 
     async def install(self) -> int:
         """Bring the schema to the version of this Laneway; return that."""
-        return await self._backend.install()
+        return await self._backend.schema.install()
 
     async def verify(self) -> list[str]:
         """Return what is wrong with the schema: versions, differences, rows that lead nowhere."""
-        return await self._backend.verify()
+        return await self._backend.schema.verify()
 
     async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Make a queue; QueueExists if there is one of that name."""
-        return await self._backend.create_queue(
+        return await self._backend.queues.create(
             _name(name), check_settings(settings or QueueSettings())
         )
 
     async def update_queue(self, name: str, changes: QueueChanges) -> Queue:
-        return await self._backend.update_queue(_name(name), check_changes(changes))
+        return await self._backend.queues.update(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
         """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
 
         Messages that are committed to the outbox, and not moved to the queue yet, count too.
         """
-        await self._backend.delete_queue(_name(name), force=bool(force))
+        await self._backend.queues.delete(_name(name), force=bool(force))
 
     async def get_queue(self, name: str) -> Queue:
-        return await self._backend.get_queue(_name(name))
+        return await self._backend.queues.get(_name(name))
 
     async def list_queues(self) -> list[Queue]:
-        return await self._backend.list_queues()
+        return await self._backend.queues.list_all()
 
     async def create_group(
         self,
@@ -82,7 +82,7 @@ class Admin:
             raise InvalidSetting(f"ordered is {ordered!r}: give True, False or None")
         if start not in ("all", "new"):
             raise InvalidSetting(f'a group cannot start at {start!r}: give "all" or "new"')
-        return await self._backend.create_group(
+        return await self._backend.groups.create(
             _name(queue), check_text(name, "the group's name"), ordered=ordered, start=start
         )
 
@@ -90,22 +90,22 @@ class Admin:
         self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int:
         """Delete a group's messages of one state, or of any; return how many."""
-        return await self._backend.purge(
+        return await self._backend.messages.purge(
             _name(name), status=None if status is None else _status(status), group=_group(group)
         )
 
     async def queue_metrics(self, name: str, *, group: str = DEFAULT_GROUP) -> QueueMetrics:
-        return (await self._backend.metrics(_name(name), group=_group(group)))[0]
+        return (await self._backend.statistics.metrics(_name(name), group=_group(group)))[0]
 
     async def all_queues_metrics(self) -> list[QueueMetrics]:
-        return await self._backend.metrics()
+        return await self._backend.statistics.metrics()
 
     async def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
         """Return what happened in a queue since `seen`; the first look only marks the place."""
-        return await self._backend.follow_queue(_name(queue), seen)
+        return await self._backend.activity.follow_queue(_name(queue), seen)
 
     async def system_stats(self) -> SystemStats:
-        return await self._backend.system_stats()
+        return await self._backend.statistics.system()
 
     async def messages(
         self,
@@ -117,7 +117,7 @@ class Admin:
         group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
         """Return a group's messages of one state, newest first."""
-        return await self._backend.browse(
+        return await self._backend.listings.browse(
             _name(queue),
             _status(status),
             limit=check_page(limit, "limit"),
@@ -135,7 +135,7 @@ class Admin:
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
         """Put a group's dead letters back, oldest first, attempts from zero; return how many."""
-        return await self._backend.replay(
+        return await self._backend.dead_letters.redrive(
             _name(queue),
             limit=None if limit is None else check_page(limit, "limit"),
             group=_group(group),
@@ -146,17 +146,17 @@ class Admin:
         return await self.purge_queue(queue, status=Status.DEAD, group=group)
 
     async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
-        return await self._backend.list_workers(None if queue is None else _name(queue))
+        return await self._backend.workers.list_all(None if queue is None else _name(queue))
 
     async def get_worker(self, worker_id: str) -> WorkerInfo:
         wanted = _worker(worker_id)
-        for worker in await self._backend.list_workers():
+        for worker in await self._backend.workers.list_all():
             if worker.worker_id == wanted:
                 return worker
         raise WorkerNotFound(f'worker "{worker_id}" does not exist: list the workers')
 
     async def worker_stats(self) -> WorkerStats:
-        workers = await self._backend.list_workers()
+        workers = await self._backend.workers.list_all()
         return WorkerStats(
             total=len(workers),
             by_state=dict(Counter(worker.state.value for worker in workers)),
@@ -171,46 +171,48 @@ class Admin:
         check_optional_duration(timeout, "timeout")
         return {
             worker.worker_id: worker.silence < (worker.timeout if timeout is None else timeout)
-            for worker in await self._backend.list_workers()
+            for worker in await self._backend.workers.list_all()
             if worker.state is not WorkerState.STOPPED
         }
 
     async def suspend_worker(self, worker_id: str) -> WorkerState:
         """Have a worker take nothing more; one that polls finishes what it has in hand first."""
-        return await self._backend.ask_worker(_worker(worker_id), "suspend")
+        return await self._backend.workers.ask(_worker(worker_id), "suspend")
 
     async def resume_worker(self, worker_id: str) -> WorkerState:
         """Have a suspended worker go on."""
-        return await self._backend.ask_worker(_worker(worker_id), "resume")
+        return await self._backend.workers.ask(_worker(worker_id), "resume")
 
     async def shutdown_worker(self, worker_id: str, *, release: bool = False) -> WorkerState:
         """End a worker; WorkerBusy while it has messages in hand, unless they are released."""
-        return await self._backend.ask_worker(_worker(worker_id), "shutdown", release=bool(release))
+        return await self._backend.workers.ask(
+            _worker(worker_id), "shutdown", release=bool(release)
+        )
 
     async def reclaim(self, worker_id: str) -> int:
         """Take all that a worker has in hand, attempts kept, and stop it; return how many."""
-        return await self._backend.reclaim_worker(_worker(worker_id))
+        return await self._backend.workers.reclaim(_worker(worker_id))
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
         """Reclaim every worker not heard of within `timeout`, or its own; return each one's."""
-        return await self._backend.reclaim_dead(check_optional_duration(timeout, "timeout"))
+        return await self._backend.workers.reclaim_dead(check_optional_duration(timeout, "timeout"))
 
     async def purge_old_workers(self, age: timedelta) -> int:
         """Forget workers that stopped longer ago; return how many."""
-        return await self._backend.purge_workers(check_duration(age, "age"))
+        return await self._backend.workers.purge(check_duration(age, "age"))
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100
     ) -> list[RunInfo]:
         """Return runs of workflows, newest first."""
-        return await self._backend.list_runs(
+        return await self._backend.workflows.list_runs(
             status=None if status is None else check_choice(status, RunStatus, "status"),
             limit=check_page(limit, "limit"),
         )
 
     async def purge_runs(self, age: timedelta) -> int:
         """Forget runs that ended longer ago, with their steps; return how many."""
-        return await self._backend.purge_runs(check_duration(age, "age"))
+        return await self._backend.workflows.purge_runs(check_duration(age, "age"))
 
 
 def _name(queue: object) -> str:

@@ -167,16 +167,16 @@ class Connection:
 
     async def install(self) -> int:
         """Bring the schema to the version of this Laneway; return that."""
-        return await self.backend.install()
+        return await self.backend.schema.install()
 
     async def verify(self) -> list[str]:
         """Return what is wrong with the schema; nothing when all is well."""
-        return await self.backend.verify()
+        return await self.backend.schema.verify()
 
     async def job_result(self, message: MessageId | Message | str) -> Any:
         """Return what a message's handler returned; ResultNotFound while there is nothing kept."""
         message_id = read_id(message)
-        found = await self.backend.find_result(message_id)
+        found = await self.backend.workers.find_result(message_id)
         if found is None:
             raise ResultNotFound(
                 f"no result of message {message_id} is kept: it is not done yet, its handler has no "
@@ -189,7 +189,7 @@ class Connection:
     ) -> Run:
         """Begin a run of a workflow by its name; one that has begun under that id is left alone."""
         run = self.run(run_id or uuid4().hex)
-        await self.backend.start_run(
+        await self.backend.workflows.start_run(
             run.run_id,
             name=check_text(workflow, "the workflow's name"),
             queue=check_text(queue, "the queue's name"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from laneway.domain.backend import Holding
-from laneway.domain.errors import InvalidRequest, LockLost
+from laneway.domain.errors import InvalidRequest, LeaseLost
 from laneway.domain.messages import Nack, Outcome
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
@@ -124,7 +124,7 @@ class Consumer:
         deliveries = self._find(messages)
         mine = list(dict.fromkeys(item for item in deliveries if item is not None))
         holdings = [Holding(item.token, item.segment, item.lane, item.seq) for item in mine]
-        kept = await self._backend.archive_held(self.queue, holdings, group=self.group)
+        kept = await self._backend.messages.archive_leased(self.queue, holdings, group=self.group)
         return self._forget(deliveries, [mine[position].receipt for position in kept])
 
     async def release(self, message: Held, *, delay: timedelta | None = None) -> bool:
@@ -158,12 +158,12 @@ class Consumer:
         return outcome
 
     async def extend(self, message: Held, duration: timedelta) -> datetime:
-        """Have the lock last for `duration` from now; LockLost where it is not held."""
+        """Have the lock last for `duration` from now; LeaseLost where it is not held."""
         receipts = _receipts(self._find([message]))
         untils = await self._backend.extend(receipts, lease=check_lock(duration, "duration"))
         message_id = read_id(message)
         if not untils or untils[0] is None:
-            raise LockLost(
+            raise LeaseLost(
                 f"message {message_id} is not held by {self.name}: leave it to who holds it"
             )
         if held := self._held.get(message_id):

@@ -26,14 +26,14 @@ class Run:
         self._backend = backend
 
     async def info(self) -> RunInfo:
-        return await self._backend.load_run(self.run_id)
+        return await self._backend.workflows.load_run(self.run_id)
 
     async def steps(self) -> list[StepInfo]:
         """Return the steps that are finished, and the timers that were set, oldest first."""
-        return await self._backend.load_steps(self.run_id)
+        return await self._backend.workflows.load_steps(self.run_id)
 
     async def status(self) -> RunStatus:
-        return (await self._backend.load_run(self.run_id)).status
+        return (await self._backend.workflows.load_run(self.run_id)).status
 
     async def result(self, timeout: timedelta | None = None) -> Any:
         """Wait for the end and return what the workflow returned.
@@ -60,20 +60,20 @@ class Run:
 
     async def pause(self) -> RunStatus:
         """Have the run stop at its next step; what it is in the middle of is finished first."""
-        return await self._backend.ask_run(self.run_id, "pause")
+        return await self._backend.workflows.ask_run(self.run_id, "pause")
 
     async def resume(self) -> RunStatus:
         """Have a paused or failed run go on from its last finished step."""
-        return await self._backend.ask_run(self.run_id, "resume")
+        return await self._backend.workflows.ask_run(self.run_id, "resume")
 
     async def cancel(self) -> RunStatus:
         """End the run at its next step."""
-        return await self._backend.ask_run(self.run_id, "cancel")
+        return await self._backend.workflows.ask_run(self.run_id, "cancel")
 
     async def _look(self) -> RunInfo | Retryable:
         """Return the run, or why it cannot be seen at the moment."""
         try:
-            return await self._backend.load_run(self.run_id)
+            return await self._backend.workflows.load_run(self.run_id)
         except Retryable as error:
             return error
 

@@ -41,7 +41,7 @@ class Monitor:
         if monotonic() - self._counted_at < _COUNTS_AGE:
             return
         try:
-            self._counts = await broker.counts()
+            self._counts = await broker.statistics.counts()
         except Retryable:
             self._counts = ()
         self._counted_at = monotonic()

@@ -85,7 +85,7 @@ async def serve(
             settings=settings,
             keyring=Keyring(
                 secret=settings.secret_key,
-                load=partial(broker.list_api_keys, revoked=True),
+                load=partial(broker.keys.list_all, revoked=True),
                 age=KEYS_AGE,
                 insecure=settings.insecure,
                 tokens=Tokens.make(settings.tokens),
@@ -163,10 +163,10 @@ async def _publish(service: Service) -> None:
 async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
     """Make the queue that is meant when a request names none."""
     try:
-        await broker.get_queue(settings.queue)
+        await broker.queues.get(settings.queue)
     except QueueNotFound:
         try:
-            await broker.create_queue(settings.queue, default_queue_settings(settings))
+            await broker.queues.create(settings.queue, default_queue_settings(settings))
         except QueueExists:
             logger.debug("another process made the queue %s", settings.queue)
 

@@ -56,7 +56,7 @@ class Settler:
                 await self._send(messages, self._backend.ack)
             for keep, pairs in results.items():
                 given = [result for _, result in pairs]
-                send = partial(self._backend.ack_results, results=given, keep=keep)
+                send = partial(self._backend.workers.ack_results, results=given, keep=keep)
                 await self._send([message for message, _ in pairs], send)
             if not self._stirred.is_set():
                 self._idle.set()

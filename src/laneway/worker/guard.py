@@ -139,7 +139,7 @@ class Guard:
     async def _beat(self, backend: Backend) -> None:
         counters = self._counters
         try:
-            order = await backend.record_heartbeat(
+            order = await backend.workers.record_heartbeat(
                 self._identity.worker_id, handled=counters.handled, failed=counters.failed
             )
         except WorkerNotFound:
@@ -151,7 +151,7 @@ class Guard:
 
     async def _return(self, backend: Backend) -> None:
         """Make the worker known again, and find out what it holds no more."""
-        await backend.register_worker(self._identity)
+        await backend.workers.register(self._identity)
         logger.warning(
             "worker %s was not heard of for too long and was reclaimed; it goes on",
             self._identity.worker_id,
@@ -166,7 +166,7 @@ class Guard:
         """
         if self._asked:
             lease = timedelta(seconds=self._pause * 2 * PART)
-            await backend.extend_leases_of_worker(self._identity.worker_id, lease=lease)
+            await backend.workers.extend_leases(self._identity.worker_id, lease=lease)
         else:
             self._asked = True
             self._tell(self._answer)

@@ -155,7 +155,7 @@ class Progress:
         if self._off.done():
             raise Halt
         try:
-            status = (await self._backend.load_run(self._run_id)).status
+            status = (await self._backend.workflows.load_run(self._run_id)).status
         except RunNotFound:
             status = RunStatus.CANCELLED
         except LanewayError:
@@ -230,7 +230,9 @@ class Progress:
         end = monotonic() + STORING
         while True:
             try:
-                stored = await self._backend.store_step(self._run_id, self._driver, key, **done)
+                stored = await self._backend.workflows.store_step(
+                    self._run_id, self._driver, key, **done
+                )
                 break
             except (Retryable, BrokerClosed) as error:
                 if isinstance(error, Retryable) and monotonic() < end:

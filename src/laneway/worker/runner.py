@@ -333,7 +333,7 @@ class Runner:
         self._skew = (await self._backend.ping()).timestamp() - asked
         if self.handler.lock_time is not None:
             return
-        lease = (await self._backend.get_queue(self.handler.queue)).settings.lease
+        lease = (await self._backend.queues.get(self.handler.queue)).settings.lease
         self._lease = lease.total_seconds()
         self._hurry(self._lease)
         self._watch_for(self._lease)

@@ -71,7 +71,7 @@ async def keep_firing(schedule: Schedule, backend: Backend) -> None:
             if due > now:
                 await asyncio.sleep(min(due - now, LONGEST_SLEEP).total_seconds())
                 continue
-            await backend.fire_schedule(
+            await backend.workers.fire_schedule(
                 schedule.name,
                 schedule.cron.expression,
                 due,

@@ -226,14 +226,14 @@ class Worker:
         duties = self._duties
         for queue in duties.durable_queues:
             try:
-                await backend.get_queue(queue)
+                await backend.queues.get(queue)
             except QueueNotFound:
                 with suppress(QueueExists):
-                    await backend.create_queue(queue, QueueSettings(max_attempts=None))
+                    await backend.queues.create(queue, QueueSettings(max_attempts=None))
         for queue in {schedule.queue for schedule in duties.schedules}:
-            await backend.get_queue(queue)
+            await backend.queues.get(queue)
         names = dict.fromkeys(handler.queue for handler in duties.handlers)
-        queues = {name: await backend.get_queue(name) for name in names}
+        queues = {name: await backend.queues.get(name) for name in names}
         self._identity = WorkerIdentity(
             self.worker_id,
             self.name,
@@ -244,7 +244,7 @@ class Worker:
             self._settings.timeout,
         )
         self._known = True
-        await backend.register_worker(self._identity)
+        await backend.workers.register(self._identity)
         self._runners = [
             _choose_runner(handler, queues[handler.queue])(
                 handler,
@@ -361,7 +361,7 @@ class Worker:
     async def _say_state(self) -> None:
         """Tell the database once more what the worker does; the next heartbeat says if it may not."""
         try:
-            await self._backend.step_worker(self.worker_id, self.state)
+            await self._backend.workers.step(self.worker_id, self.state)
         except LanewayError as error:
             logger.info("%s", error)
 
@@ -414,7 +414,7 @@ class Worker:
     async def _step(self, backend: Backend, to: WorkerState) -> bool:
         """Tell the database what the worker does now; return whether it may."""
         try:
-            await backend.step_worker(self.worker_id, to)
+            await backend.workers.step(self.worker_id, to)
         except InvalidStateTransition as error:
             # Asked to be something else meanwhile: the next heartbeat says what.
             logger.info("%s", error)

@@ -145,10 +145,10 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
     again = False
     while True:
         try:
-            run = await backend.drive_run(run_id, driver, again=again)
+            run = await backend.workflows.drive_run(run_id, driver, again=again)
             if run.status != "running":
                 return
-            finished = await backend.load_steps(run_id)
+            finished = await backend.workflows.load_steps(run_id)
         except RunNotFound:
             return
         progress = Progress(backend, run_id, driver, finished)
@@ -176,7 +176,9 @@ class _End(NamedTuple):
 async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
     if ended.error is None:
         try:
-            await backend.end_run(run_id, driver, RunStatus.COMPLETED, result=ended.result)
+            await backend.workflows.end_run(
+                run_id, driver, RunStatus.COMPLETED, result=ended.result
+            )
         except (Retryable, BrokerClosed):
             raise
         except LanewayError as error:
@@ -184,7 +186,7 @@ async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
             ended = _End(error=describe(error))
         else:
             return
-    await backend.end_run(run_id, driver, RunStatus.FAILED, error=ended.error)
+    await backend.workflows.end_run(run_id, driver, RunStatus.FAILED, error=ended.error)
 
 
 async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:

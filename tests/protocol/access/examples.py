@@ -327,7 +327,9 @@ plain(
 async def _(target: Target) -> Ask:
     run_id, driver = await target.driven()
     if target.queue_id:
-        await target.broker.store_step(run_id, driver, "first", result=f'"{target.marker}"')
+        await target.broker.workflows.store_step(
+            run_id, driver, "first", result=f'"{target.marker}"'
+        )
     return Ask(body={"run_id": run_id})
 
 
@@ -363,7 +365,7 @@ async def _(target: Target) -> Ask:
 @example("library POST /purge_runs")
 async def _(target: Target) -> Ask:
     if target.queue_id:
-        await target.broker.ask_run(await target.run(), "cancel")
+        await target.broker.workflows.ask_run(await target.run(), "cancel")
     return Ask(body={"age": "PT0S"})
 
 
@@ -428,7 +430,7 @@ plain("streams GET /consumer-groups/{group}", lambda _: Ask(path={"group": "__QU
 
 async def group(target: Target) -> str:
     name = f"others-{target.queue_id}"
-    await target.broker.subscribe(target.name, name, start="all")
+    await target.broker.subscriptions.subscribe(target.name, name, start="all")
     return name
 
 
@@ -513,7 +515,7 @@ plain("streams GET /traces/by-name/{name}", lambda t: Ask(path={"name": t.marker
 async def _(target: Target) -> Ask:
     held = await target.popped()
     if target.queue_id:
-        await target.broker.record_trace(
+        await target.broker.traces.record(
             int(held.partition),
             held.key,
             group="default",

@@ -168,7 +168,7 @@ async def test_forged_receipt_handle_deletes_nothing_of_another_queue(world: Wor
     address = [int(part) for part in (await target.ready()).split("-")]
     held = await target.leased()
     before = await target.look()
-    own = (await world.broker.get_queue(OWN)).queue_id
+    own = (await world.broker.queues.get(OWN)).queue_id
     for queue_id in (own, target.queue_id):
         for place in (address, held.id):
             data = _FORM.pack(uuid4().bytes, queue_id, *place, 0)
@@ -280,10 +280,10 @@ async def test_worker_holds_only_what_it_has_of_its_own_queues(world: World) -> 
     body = {"worker_id": consumer, "lease": "P1000D"}
     await call(world, "limited-write", "POST", "/library/v1/extend_leases_of_worker", body)
     assert await target.look() == before
-    workers = {each.worker_id: each for each in await world.broker.list_workers(OWN)}
+    workers = {each.worker_id: each for each in await world.broker.workers.list_all(OWN)}
     assert workers[consumer].held == 1
     # What maintenance does once the worker was not heard of for its timeout.
-    assert await world.broker.reclaim_worker(consumer) == 1
+    assert await world.broker.workers.reclaim(consumer) == 1
     assert await target.look() == before
     assert await world.broker.ack([own.receipt]) == [0]
     # The worker is stopped now. Also where messages come again, its name still claims in the other queue.
@@ -333,7 +333,7 @@ async def test_options_of_a_queue_name_no_queue_of_others(world: World, option: 
         assert queue in answer.json()["message"]
     kept = {"name": name, "changes": {"options": options(OWN)}}
     await call(world, "limited-admin", "POST", update, kept)
-    assert (await world.broker.get_queue(name)).settings.options == options(OWN)
+    assert (await world.broker.queues.get(name)).settings.options == options(OWN)
     for other in (5, [target.name], {"queue": target.name}):
         body = {"name": name, "changes": {"options": {"sqs": {option: other}}}}
         answer = await request(world, "limited-admin", "POST", update, body)
@@ -344,7 +344,7 @@ async def test_options_of_a_queue_name_no_queue_of_others(world: World, option: 
     # A key of all queues names any.
     body = {"name": name, "changes": {"options": options(target.name)}}
     await call(world, "admin", "POST", update, body)
-    await world.broker.update_queue(name, {"options": {}})
+    await world.broker.queues.update(name, {"options": {}})
     assert await target.look() == before
 
 
@@ -360,7 +360,7 @@ async def test_redrive_policy_names_no_queue_of_others(world: World) -> None:
         fields = {"QueueUrl": OWN, **attributes}
         answer = await act(world, "limited-admin", "SetQueueAttributes", fields)
         assert (answer.status_code, "AccessDenied" in answer.text) == (403, True), answer.text
-    assert "sqs" not in (await world.broker.get_queue(OWN)).settings.options
+    assert "sqs" not in (await world.broker.queues.get(OWN)).settings.options
 
 
 async def test_move_task_does_not_name_a_queue_of_others(world: World) -> None:

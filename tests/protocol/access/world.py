@@ -123,7 +123,7 @@ class Target:
     async def done(self) -> str:
         """Return a message whose handler's result is kept."""
         delivery = await self.leased()
-        await self.broker.ack_results([delivery.receipt], [f'"{self.marker}"'], keep=LEASE)
+        await self.broker.workers.ack_results([delivery.receipt], [f'"{self.marker}"'], keep=LEASE)
         return str(delivery.id)
 
     async def popped(self) -> Leased:
@@ -148,7 +148,7 @@ class Target:
 
     async def run(self) -> str:
         run_id = f"run-{uuid4().hex}"
-        await self.broker.start_run(
+        await self.broker.workflows.start_run(
             run_id, name=f"flow-of-{self.name}", queue=self.name, arguments=f'["{self.marker}"]'
         )
         return await self.note(run_id)
@@ -160,7 +160,7 @@ class Target:
             self.name, lease=LEASE, partition=f"flow-of-{self.name}"
         )
         driver = f"{delivery.token}/{delivery.id}"
-        await self.broker.drive_run(run_id, driver)
+        await self.broker.workflows.drive_run(run_id, driver)
         return run_id, driver
 
     async def held_run(self) -> tuple[str, str]:
@@ -173,7 +173,7 @@ class Target:
 
     async def worker(self) -> str:
         worker_id = f"worker.{uuid4().hex[:8]}"
-        await self.broker.register_worker(
+        await self.broker.workers.register(
             WorkerIdentity(worker_id, self.marker, "host", 1, [self.name], LEASE)
         )
         await self._push("of a worker", priority=10)
@@ -189,7 +189,7 @@ class Target:
 
     async def dead_letter_queue(self) -> str:
         """Make the queue one that takes another's dead letters; return its ARN."""
-        source = await self.broker.create_queue(f"{self.name}-source", QueueSettings())
+        source = await self.broker.queues.create(f"{self.name}-source", QueueSettings())
         arn = f"arn:aws:sqs:us-east-1:000000000000:{self.name}"
         await self.act(
             "SetQueueAttributes",

@@ -20,7 +20,7 @@ async def test_pop_of_many_queues_releases_what_it_had_when_cancelled(database: 
     names = ("one", "other")
     async with Broker(database, QUIET) as broker, asyncio.timeout(60):
         for name in names:
-            await broker.create_queue(name, QueueSettings(ordered=True))
+            await broker.queues.create(name, QueueSettings(ordered=True))
         before = asyncio.all_tasks()
         pop = asyncio.ensure_future(
             _race(

@@ -378,6 +378,9 @@ def call(monitor: Monitor, settings: ActivitySettings) -> Any:
 class Silence:
     """A broker in which nothing happens."""
 
+    def __init__(self) -> None:
+        self.activity = self
+
     async def read_snapshot(self) -> tuple[int, int, tuple[int, ...]]:
         return (1, 1, ())
 

@@ -6,7 +6,9 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.redrive import redrive_by_policy, run_moves, sweep_redrive
+from laneway.engine.procedures.dead_letters import redrive_by_policy
+from laneway.engine.procedures.maintenance import sweep_redrive
+from laneway.engine.procedures.moves import run_moves
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings

@@ -151,7 +151,7 @@ async def ack_whole(
     first: Sequence[int],
     last: Sequence[int],
 ) -> None:
-    """Settle as ack_many does, all or nothing: LockLost where one is not held."""
+    """Settle as ack_many does, all or nothing: LeaseLost where one is not held."""
     await fetch(
         connection,
         "select laneway.raise_lease_lost(a.first_seq) from laneway.ack_many($1, $2, $3, $4, $5) a",

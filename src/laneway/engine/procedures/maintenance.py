@@ -81,3 +81,8 @@ async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
     return [
         row[0] for row in await fetch(connection, "select * from laneway.drain_outbox($1)", limit)
     ]
+
+
+async def sweep_redrive(connection: Connection) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_redrive()")
+    return swept

@@ -1,15 +1,50 @@
-"""The calls that count for people."""
+"""The calls that count and measure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound
+from laneway.domain.listings import PayloadSizes
+from laneway.domain.queues import Counts
 from laneway.domain.statistics import QueueMetrics, SystemStats
-from laneway.engine.procedures.call import fetch
+from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.engine.procedures.call import Connection
+
+
+async def count_by_state(connection: Connection, group_ids: Sequence[int] | None) -> list[Counts]:
+    rows = await fetch(connection, "select * from laneway.count_by_state($1)", group_ids)
+    return [
+        Counts(
+            group_id=row["group_id"],
+            queue_id=row["queue_id"],
+            queue=row["queue"],
+            group=row["group_name"],
+            queued=row["queued"],
+            delayed=row["delayed"],
+            processing=row["processing"],
+            acknowledged=row["acknowledged"],
+            dead=row["dead"],
+            archived=row["archived"],
+            oldest=row["oldest"],
+            newest=row["newest"],
+        )
+        for row in rows
+    ]
+
+
+async def count_delayed(connection: Connection, group_id: int) -> int:
+    count: int = await fetch_value(connection, "select laneway.count_delayed($1)", group_id)
+    return count
+
+
+async def count_in_flight(connection: Connection, group_id: int) -> int:
+    count: int = await fetch_value(connection, "select laneway.count_in_flight($1)", group_id)
+    return count
 
 
 async def metrics(connection: Connection, queue: str | None, group: str) -> list[QueueMetrics]:
@@ -28,8 +63,6 @@ async def system_stats(connection: Connection) -> SystemStats:
     return SystemStats(*row)
 
 
-async def orphans(connection: Connection) -> list[tuple[str, int]]:
-    """Return tables with rows that point to nothing, and how many."""
-    return [
-        (row[0], row[1]) for row in await fetch(connection, "select * from laneway.find_orphans()")
-    ]
+async def payload_sizes(connection: Connection, *, queue_ids: Sequence[int]) -> PayloadSizes:
+    rows = await fetch(connection, "select * from laneway.payload_sizes($1)", queue_ids)
+    return PayloadSizes._make(rows[0])

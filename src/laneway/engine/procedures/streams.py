@@ -1,11 +1,11 @@
-"""The calls of streams: leases, settling by key, transactions, subscriptions, traces."""
+"""The calls of streams: leases, settling by key, transactions, positions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.domain.errors import GroupNotFound, InvalidSetting, LockLost, QueueNotFound
-from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.domain.errors import GroupNotFound, LeaseLost, QueueNotFound
+from laneway.engine.procedures.call import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,22 +31,6 @@ class GuardedColumns(NamedTuple):
     guards: Sequence[int] | None
     new: Sequence[str]
     settings: Sequence[str]
-
-
-async def subscribe(
-    connection: Connection, *, queue: str, name: str, start: str, since: datetime | None
-) -> asyncpg.Record:
-    """Return (start, since): where the group is to begin."""
-    rows = await fetch(
-        connection,
-        "select * from laneway.subscribe($1, $2, $3, $4)",
-        queue,
-        name,
-        start,
-        since,
-        means={"LW404": QueueNotFound, "LW422": InvalidSetting},
-    )
-    return rows[0]
 
 
 async def claim_lanes(
@@ -121,7 +105,7 @@ async def transact_stream(
         required,
         *(zip(*settlements, strict=True) if settlements else _NOTHING),
         *pushes,
-        means={"LW404": QueueNotFound, "LW410": LockLost},
+        means={"LW404": QueueNotFound, "LW410": LeaseLost},
     )
 
 
@@ -210,74 +194,3 @@ async def stream_activity(
         until,
         step,
     )
-
-
-async def set_subscription(connection: Connection, *, name: str, since: datetime) -> None:
-    await fetch_value(connection, "select laneway.set_subscription($1, $2)", name, since)
-
-
-async def counting_groups(connection: Connection) -> list[int]:
-    groups: list[int] = await fetch_value(connection, "select laneway.counting_groups()")
-    return groups
-
-
-async def list_subscriptions(connection: Connection) -> list[asyncpg.Record]:
-    return await fetch(connection, "select * from laneway.list_subscriptions()")
-
-
-async def forget_subscription(connection: Connection, *, name: str, queue_id: int | None) -> None:
-    await fetch_value(connection, "select laneway.forget_subscription($1, $2)", name, queue_id)
-
-
-async def record_trace(
-    connection: Connection,
-    *,
-    lane: int,
-    key: str,
-    group: str,
-    event_type: str,
-    names: Sequence[str],
-    data: str,
-) -> asyncpg.Record:
-    """Return (trace_id, at)."""
-    rows = await fetch(
-        connection,
-        "select * from laneway.record_trace($1, $2, $3, $4, $5, $6)",
-        lane,
-        key,
-        group,
-        event_type,
-        names,
-        data,
-    )
-    return rows[0]
-
-
-async def list_traces(
-    connection: Connection,
-    *,
-    lane: int | None = None,
-    key: str | None = None,
-    name: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int,
-    offset: int,
-) -> list[asyncpg.Record]:
-    return await fetch(
-        connection,
-        "select * from laneway.list_traces($1, $2, $3, $4, $5, $6, $7)",
-        lane,
-        key,
-        name,
-        since,
-        until,
-        limit,
-        offset,
-    )
-
-
-async def list_trace_names(
-    connection: Connection, *, limit: int, offset: int
-) -> list[asyncpg.Record]:
-    return await fetch(connection, "select * from laneway.list_trace_names($1, $2)", limit, offset)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import ClaimedSpan
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lane_queues import LanePlace, Lanes
     from laneway.engine.pool import Pool
@@ -67,7 +67,7 @@ class ClaimPump:
         tasks: Tasks,
         settings: PumpSettings,
         lanes: Lanes,
-        give_back: Callable[[Sequence[Handout]], None],
+        give_back: Callable[[Sequence[ClaimedSpan]], None],
     ) -> None:
         self.queue_id = queue_id
         self.group_id = group_id
@@ -109,7 +109,7 @@ class ClaimPump:
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
         apart: bool = False,
-    ) -> list[Handout]:
+    ) -> list[ClaimedSpan]:
         """Return up to `want` messages, or none when nothing came within `wait`.
 
         A caller that is cancelled gives back what was claimed for it.
@@ -339,7 +339,7 @@ class ClaimPump:
 
     def _share_out(
         self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
-    ) -> list[list[Handout]]:
+    ) -> list[list[ClaimedSpan]]:
         return deal(rows, wants)
 
     async def _watch_due(self, connection: Connection) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import ClaimedSpan
 
 
 class Filter(NamedTuple):
@@ -43,7 +43,7 @@ class Waiter:
         self.consumer = consumer
         self.last = last
         self.apart = apart
-        self.answer: asyncio.Future[list[Handout]] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[list[ClaimedSpan]] = asyncio.get_running_loop().create_future()
 
 
 # Waiters in order of arrival.

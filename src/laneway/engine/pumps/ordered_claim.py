@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import ClaimedSpan
     from laneway.engine.procedures.call import Connection
     from laneway.engine.pumps.line import Filter, Line, Waiter
 
@@ -138,7 +138,7 @@ class OrderedClaimPump(ClaimPump):
 
     def _share_out(
         self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
-    ) -> list[list[Handout]]:
+    ) -> list[list[ClaimedSpan]]:
         return deal((row[1:] for row in rows), wants)
 
     def _resume(self, hold: Hold) -> None:

@@ -97,7 +97,7 @@ class SettlePump:
         return await self._acks.submit(spans, count=spans.messages, key=spans.tokens[0])
 
     async def ack_whole(self, spans: Spans) -> None:
-        """Settle all of it; LockLost: nothing of it, as one of them is not held."""
+        """Settle all of it; LeaseLost: nothing of it, as one of them is not held."""
         await self._bundles.submit(spans, count=spans.messages, key=spans.tokens[0])
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:

@@ -21,7 +21,7 @@ STATUS: dict[type[LanewayError], int] = {
     domain.InvalidRequest: 422,
     domain.NotFound: 404,
     domain.Conflict: 409,
-    domain.LockLost: 409,
+    domain.LeaseLost: 409,
     domain.MessageTooLarge: 413,
     domain.BrokerClosed: 503,
     domain.Misconfigured: 503,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from laneway.client.wire import list_shapes
@@ -61,10 +62,11 @@ def _make(shape: Shape) -> Operation[None, Any]:
 
 def _bind(shape: Shape) -> Callable[[Call[None, Any]], Awaitable[Answer]]:
     counted = _COUNTED.get(shape.name)
+    method = attrgetter(shape.method)
 
     async def handle(call: Call[None, Any]) -> Answer:
         arguments = _read(shape, call.body)
-        answer = await getattr(call.broker, shape.name)(**arguments)
+        answer = await method(call.broker)(**arguments)
         if counted is not None:
             given = arguments.get("messages") or arguments.get("receipts") or ()
             lost = 0 if counted is Traffic.PUSHED else len(answer)
@@ -101,15 +103,15 @@ async def _find_result(call: Call[None, Any]) -> Answer:
     """Answer what a message's handler returned; of other queues' messages, there is nothing."""
     arguments = _read(SHAPES["find_result"], call.body)
     if call.identity.pattern is not None:
-        (queue,) = await call.broker.locate([arguments["message"]])
+        (queue,) = await call.broker.messages.locate([arguments["message"]])
         if queue is None or not call.identity.may_use(queue):
             return answer_json(200, None)
-    return answer_json(200, await call.broker.find_result(**arguments))
+    return answer_json(200, await call.broker.workers.find_result(**arguments))
 
 
 async def _list_workers(call: Call[None, Any]) -> Answer:
     """Answer the workers of a queue; to a limited key, those that serve no other queues."""
-    workers = await call.broker.list_workers(call.body.queue)
+    workers = await call.broker.workers.list_all(call.body.queue)
     may_use = call.identity.may_use
     return answer_json(200, [each for each in workers if all(map(may_use, each.queues))])
 
@@ -145,7 +147,7 @@ async def _queue_or_all(call: Call[Any, Any], /) -> Sequence[str] | None:
 async def _run(call: Call[Any, Any], /) -> None:
     """Look the run's queue up; a run whose queue was deleted is nobody's with a limited key."""
     run_id = call.body.run_id
-    queue = await call.broker.find_run_queue(run_id)
+    queue = await call.broker.workflows.find_run_queue(run_id)
     if queue is None or not call.identity.may_use(queue):
         raise RunNotFound(run_missing(run_id))
 
@@ -182,7 +184,7 @@ async def _require_run_free(call: Call[Any, Any], /) -> None:
     """Refuse an id that a run in another queue has: the answer would tell of that."""
     run_id = call.body.run_id
     with suppress(RunNotFound):
-        queue = await call.broker.find_run_queue(run_id)
+        queue = await call.broker.workflows.find_run_queue(run_id)
         if queue is None or not call.identity.may_use(queue):
             raise Conflict(f'run id "{run_id}" is taken: give the run another id')
 
@@ -190,7 +192,7 @@ async def _require_run_free(call: Call[Any, Any], /) -> None:
 async def _owns_worker(call: Call[Any, Any], worker_id: str) -> bool | None:
     """Tell whether the key may use all of a worker's queues; None: there is no such worker."""
     try:
-        queues = await call.broker.find_worker_queues(worker_id)
+        queues = await call.broker.workers.find_queues(worker_id)
     except WorkerNotFound:
         return None
     return bool(queues) and all(map(call.identity.may_use, queues))

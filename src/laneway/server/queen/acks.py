@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import LockLost
+from laneway.domain.errors import LeaseLost
 from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.engine.columns import Spans, make_spans
@@ -130,7 +130,7 @@ class Acknowledging:
         lease_id = call.parameters.lease_id
         lease = read_lease(lease_id)
         lasts = timedelta(seconds=call.body.seconds)
-        until, renewed = (await call.broker.extend_leases([lease or ""], lasts=lasts))[0]
+        until, renewed = (await call.broker.streams.extend_leases([lease or ""], lasts=lasts))[0]
         return answer_json(
             200,
             [
@@ -190,7 +190,7 @@ class Acknowledging:
         spans = _list_spans(parts)
         try:
             await call.service.broker.ack_whole(spans)
-        except LockLost:
+        except LeaseLost:
             return None
         call.service.metrics.count_messages(Traffic.ACKED, spans.messages)
         released: dict[tuple[str, str], bool] = {}
@@ -211,8 +211,8 @@ class Acknowledging:
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> list[str]:
         settlements = [read_settlement(ack, default) for ack in acks]
-        verdicts = await call.broker.settle(settlements)
-        places = await call.broker.name_lanes([item.lane for item in settlements])
+        verdicts = await call.broker.streams.settle(settlements)
+        places = await call.broker.messages.name_lanes([item.lane for item in settlements])
         count_verdicts(call, verdicts)
         shown: list[str] = []
         for ack, settlement, verdict in zip(acks, settlements, verdicts, strict=True):

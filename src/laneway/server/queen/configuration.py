@@ -86,17 +86,17 @@ class Configuring:
         named = _merge({}, wanted)
         try:
             while True:
-                queue = await call.broker.get_queue(wanted.queue)
+                queue = await call.broker.queues.get(wanted.queue)
                 _require_role(call, find_guarded(queue, named))
                 if STREAM not in queue.settings.options:
                     # Made over another protocol, whose consumers read by it.
-                    await call.broker.note_own_group(wanted.queue)
+                    await call.broker.subscriptions.note_own_group(wanted.queue)
                 settings, options = plan_change(queue, named)
                 with suppress(TransientConflict):
-                    await call.broker.configure_queue(
+                    await call.broker.queues.configure(
                         wanted.queue, settings, STREAM, options, seen=queue.updated_at
                     )
-                    return await call.broker.get_queue(wanted.queue)
+                    return await call.broker.queues.get(wanted.queue)
         except QueueNotFound:
             return None
 
@@ -106,7 +106,7 @@ class Configuring:
             record_events=call.settings.activity.enabled,
         )
         try:
-            return await call.broker.create_queue(wanted.queue, settings)
+            return await call.broker.queues.create(wanted.queue, settings)
         except QueueExists:
             queue = await self._change(call, wanted)
             if queue is None:

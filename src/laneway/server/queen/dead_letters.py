@@ -118,10 +118,10 @@ class Burying:
             if wanted.consumer_group is None or group.name == read_group(wanted.consumer_group)
         ]
         filters = wanted.read()
-        found = await call.broker.list_group(
+        found = await call.broker.streams.list_messages(
             chosen, Status.DEAD, filters, limit=wanted.limit, offset=wanted.offset
         )
-        total = await call.broker.count_group(chosen, Status.DEAD, filters)
+        total = await call.broker.streams.count_messages(chosen, Status.DEAD, filters)
         total = max(total, wanted.offset + len(found) if found else 0)
         return answer_json(
             200,
@@ -143,14 +143,16 @@ class Burying:
         for group in await _groups(call, wanted):
             left = None if wanted.limit is None else wanted.limit - count
             if left is None or left > 0:
-                count += await call.broker.replay(wanted.queue, limit=left, group=group)
+                count += await call.broker.dead_letters.redrive(
+                    wanted.queue, limit=left, group=group
+                )
         return answer_json(200, Counted(success=True, queue=wanted.queue, count=count))
 
     async def purge(self, call: Call[OfGroup, None]) -> Answer:
         wanted = call.parameters
         count = 0
         for group in await _groups(call, wanted):
-            count += await call.broker.purge(wanted.queue, status=Status.DEAD, group=group)
+            count += await call.broker.messages.purge(wanted.queue, status=Status.DEAD, group=group)
         return answer_json(200, Counted(success=True, queue=wanted.queue, count=count))
 
     def _show(self, message: StoredMessage, queue: Queue) -> DeadLetter:
@@ -222,7 +224,7 @@ class Burying:
 async def _groups(call: Call[Any, Any], wanted: OfGroup) -> list[str]:
     if wanted.consumer_group is not None:
         return [read_group(wanted.consumer_group)]
-    return [group.name for group in await call.broker.list_groups(wanted.queue)]
+    return [group.name for group in await call.broker.groups.list_all(wanted.queue)]
 
 
 @named

@@ -16,7 +16,7 @@ from laneway.server.responses import encode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from laneway.domain.messages import Handout, StoredMessage
+    from laneway.domain.messages import ClaimedSpan, StoredMessage
     from laneway.server.queen.encryption import Vault
     from laneway.server.queen.leases import Leases
 
@@ -54,7 +54,7 @@ class Delivering:
         self,
         queue: str,
         group: str,
-        handouts: Sequence[Handout],
+        handouts: Sequence[ClaimedSpan],
         *,
         lease: str | None,
         extra: str = "",
@@ -74,7 +74,7 @@ class Delivering:
             f'"partitionsClaimed":{len(known.partitions)}{extra},"messages":[{",".join(messages)}]}}'
         ).encode()
 
-    def _show(self, known: Lease, handout: Handout, tail: str) -> list[str]:
+    def _show(self, known: Lease, handout: ClaimedSpan, tail: str) -> list[str]:
         """Return the messages of one run, which are of one lane and segment."""
         lane, partition, first = handout.lane, handout.partition, handout.first
         start = show_lane_address(handout.segment, lane)

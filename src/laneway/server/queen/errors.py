@@ -35,7 +35,7 @@ STATUS: dict[type[LanewayError], tuple[int, str]] = {
     domain.GroupNotFound: (404, "group_not_found"),
     domain.Conflict: (409, "conflict"),
     domain.MessageTooLarge: (413, "message_too_large"),
-    domain.LockLost: (409, "lease_lost"),
+    domain.LeaseLost: (409, "lease_lost"),
     domain.BrokerClosed: (503, "unavailable"),
     domain.Misconfigured: (503, "misconfigured"),
     domain.InternalError: (500, "internal"),

@@ -92,7 +92,7 @@ async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
     if body.subscription_from is not None and body.subscription_from != "now":
         since = read_moment(body.subscription_from, "subscriptionFrom")
     mode = "new" if body.subscription_from == "now" else body.subscription_mode
-    group = await call.broker.subscribe(
+    group = await call.broker.subscriptions.subscribe(
         call.parameters.queue, name, start=choose_start(mode, since), ordered=body.ordered
     )
     return answer_json(
@@ -107,29 +107,29 @@ async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
 
 async def delete_group(call: Call[Deletion, None]) -> Answer:
     name = _read_own(call.parameters.group)
-    queues = [count.queue for count in await call.broker.counts() if count.group == name]
+    queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
         raise GroupNotFound(f'there is no group "{call.parameters.group}"')
     for queue in queues:
-        await call.broker.delete_group(queue, name)
+        await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:
-        await call.broker.forget_subscription(name)
+        await call.broker.subscriptions.forget(name)
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=queues))
 
 
 async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
     name, queue = _read_own(call.parameters.group), call.parameters.queue
-    found = await call.broker.find_queue(queue)
-    await call.broker.delete_group(queue, name)
+    found = await call.broker.queues.find(queue)
+    await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:
-        await call.broker.forget_subscription(name, queue_id=found.queue_id)
+        await call.broker.subscriptions.forget(name, queue_id=found.queue_id)
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=[queue]))
 
 
 async def set_subscription(call: Call[ByGroup, Subscribing]) -> Answer:
     name = read_group(call.parameters.group)
     since = read_moment(call.body.subscription_timestamp, "subscriptionTimestamp")
-    queues = await call.broker.set_subscription(name, since)
+    queues = await call.broker.subscriptions.reposition(name, since)
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=queues))
 
 
@@ -143,7 +143,7 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     if body.timestamp is not None:
         target = read_moment(body.timestamp, "timestamp")
     partition = getattr(wanted, "partition", None)
-    moved = await call.broker.seek(wanted.queue, target, group=name, partition=partition)
+    moved = await call.broker.groups.seek(wanted.queue, target, group=name, partition=partition)
     if partition is not None and not moved:
         raise NotFound(f'queue "{wanted.queue}" has no partition "{partition}"')
     return answer_json(

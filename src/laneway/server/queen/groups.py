@@ -115,7 +115,7 @@ async def show_one(call: Call[ByGroup, None]) -> Answer:
     queues = []
     for count in await _visible_counts(call):
         if count.group == name:
-            places = await call.broker.list_places(count.queue, group=name)
+            places = await call.broker.streams.list_positions(count.queue, group=name)
             queues.append(
                 GroupInQueue(
                     ordered=all(place.ordered for place in places),
@@ -181,17 +181,23 @@ def _age(moment: datetime | None) -> float:
 
 
 async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
-    return [count for count in await call.broker.counts() if call.identity.may_use(count.queue)]
+    return [
+        count
+        for count in await call.broker.statistics.counts()
+        if call.identity.may_use(count.queue)
+    ]
 
 
 async def _counting(call: Call[Any, Any]) -> list[Counts]:
     """Return the counts without queues' own groups that nobody reads by."""
-    counting = await call.broker.counting_groups()
+    counting = await call.broker.subscriptions.list_counting_groups()
     return [count for count in await _visible_counts(call) if count.group_id in counting]
 
 
 async def _find_subscriptions(call: Call[Any, Any]) -> Subscriptions:
-    return {(each.group, each.queue_id): each for each in await call.broker.list_subscriptions()}
+    return {
+        (each.group, each.queue_id): each for each in await call.broker.subscriptions.list_all()
+    }
 
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (

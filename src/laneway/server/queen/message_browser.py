@@ -142,7 +142,7 @@ class Browsing:
         states = [STATES[wanted.status]] if wanted.status else list(NAMES)
         found: list[StoredMessage] = []
         for status in states:
-            found += await call.broker.list_group(
+            found += await call.broker.streams.list_messages(
                 groups, status, wanted.read(), limit=wanted.limit + wanted.offset
             )
         found.sort(key=lambda message: (message.created_at, message.id), reverse=True)
@@ -163,7 +163,7 @@ class Browsing:
         message = await _find(call, read_group(call.parameters.consumer_group))
         if message is None:
             raise _missing(call)
-        return answer_json(200, self.show(message, await call.broker.find_queue(message.queue)))
+        return answer_json(200, self.show(message, await call.broker.queues.find(message.queue)))
 
     async def delete_message(self, call: Call[ByKey, None]) -> Answer:
         """Take a message from a group, or from all."""
@@ -276,7 +276,7 @@ def show_retries(message: StoredMessage) -> int:
 
 async def choose_queues(call: Call[Any, Any], wanted: Filters) -> list[Queue]:
     if wanted.queue is not None:
-        return [await call.broker.get_queue(wanted.queue)]
+        return [await call.broker.queues.get(wanted.queue)]
     queues = await list_stream_queues(call.broker, namespace=wanted.ns, task=wanted.task)
     return [queue for queue in queues if call.identity.may_use(queue.name)]
 
@@ -292,7 +292,7 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
     if lane is None:
         return None
     key = wanted.transaction_id
-    return await call.broker.find_message_by_key(
+    return await call.broker.streams.find_message(
         lane, key, address=read_address(key, lane), group=group
     )
 
@@ -301,19 +301,19 @@ async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any)
     """Move the message in the group named, else in every group in which it can be."""
     wanted = call.parameters
     lane = await find_lane(call, wanted.partition_id)
-    places = await call.broker.name_lanes([lane] if lane is not None else [])
+    places = await call.broker.messages.name_lanes([lane] if lane is not None else [])
     moved: list[str] = []
     for queue, _ in places.values():
         if wanted.consumer_group is not None:
             names = [read_group(wanted.consumer_group)]
         else:
-            names = [group.name for group in await call.broker.list_groups(queue)]
+            names = [group.name for group in await call.broker.groups.list_all(queue)]
         for name in names:
             message = await _find(call, name)
             if message is None or Status(message.status) not in sources:
                 continue
             source = Status(message.status)
-            if await call.broker.move(
+            if await call.broker.messages.move(
                 queue, [message.id], source=source, target=target, group=name, reason="by hand"
             ):
                 moved.append(show_group(name))

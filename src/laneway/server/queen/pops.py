@@ -35,7 +35,7 @@ from laneway.server.responses import Answer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import ClaimedSpan
     from laneway.domain.queues import Queue
     from laneway.domain.settings import Start
     from laneway.engine import Broker
@@ -119,7 +119,7 @@ class Taken(NamedTuple):
     """What was claimed, and from which queue; waited: nothing was there at first."""
 
     queue: str
-    handouts: Sequence[Handout]
+    handouts: Sequence[ClaimedSpan]
     waited: bool
 
 
@@ -200,7 +200,7 @@ class Popping:
         start = _read_start(wanted)
         try:
             if not self._vault.usable:
-                self._require_key(await broker.find_queue(queue))
+                self._require_key(await broker.queues.find(queue))
             handouts = await _claim(
                 broker,
                 queue,
@@ -233,7 +233,7 @@ class Popping:
         deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
         start = _read_start(wanted)
         while True:
-            changed = broker.next_change()
+            changed = broker.queues.next_change()
             queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
             queues = [queue for queue in queues if call.identity.may_use(queue.name)]
             for queue in queues:
@@ -315,12 +315,12 @@ async def _claim(
     wait: timedelta,
     start: Start,
     partition: str | None = None,
-) -> list[Handout]:
+) -> list[ClaimedSpan]:
     """Claim; a group that is new begins where its first consumer says."""
     group = read_group(wanted.consumer_group)
 
-    async def claim() -> list[Handout]:
-        return await broker.hand_out(
+    async def claim() -> list[ClaimedSpan]:
+        return await broker.claim_spans(
             queue,
             wanted.most,
             group=group,
@@ -334,16 +334,18 @@ async def _claim(
     with suppress(GroupNotFound):
         return await claim()
     try:
-        await broker.subscribe(queue, group, start=start)
+        await broker.subscriptions.subscribe(queue, group, start=start)
         return await claim()
     except GroupNotFound:
         return []  # deleted again meanwhile
 
 
-async def _sweep(broker: Broker, queue: str, handouts: Sequence[Handout], *, wanted: Pop) -> Swept:
+async def _sweep(
+    broker: Broker, queue: str, handouts: Sequence[ClaimedSpan], *, wanted: Pop
+) -> Swept:
     """Add more partitions to what was claimed; none where that fails: the claim is answered."""
     try:
-        return await broker.sweep(
+        return await broker.streams.widen_lease(
             queue,
             read_group(wanted.consumer_group),
             handouts[0],
@@ -360,7 +362,7 @@ async def _sweep(broker: Broker, queue: str, handouts: Sequence[Handout], *, wan
 
 async def _claim_if_there(
     broker: Broker, queue: str, *, wanted: Pop, wait: timedelta, start: Start
-) -> list[Handout]:
+) -> list[ClaimedSpan]:
     try:
         return await _claim(broker, queue, wanted=wanted, wait=wait, start=start)
     except QueueNotFound:
@@ -414,7 +416,7 @@ async def _race(
     return won
 
 
-def _find_place(handout: Handout) -> int:
+def _find_place(handout: ClaimedSpan) -> int:
     """Return where the first message stands among all that were handed out."""
     return handout.positions[0] if handout.positions else -1
 

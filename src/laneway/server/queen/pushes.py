@@ -105,7 +105,7 @@ class Pushing:
         messages, guards, new = out = await self.prepare(call, items)
         broker = call.service.broker
         if out.guarded:
-            return await broker.push_within_limits(messages, guards=guards, new=new)
+            return await broker.streams.push_within_limits(messages, guards=guards, new=new)
         if len(guards) == 1:
             [(name, expected)] = guards.items()
             return await broker.push(name, [message for _, message in messages], guards=expected)
@@ -127,7 +127,7 @@ class Pushing:
         self, call: Call[Any, Any], name: str, new: dict[str, QueueSettings]
     ) -> int:
         try:
-            return (await call.broker.find_queue(name)).guards
+            return (await call.broker.queues.find(name)).guards
         except QueueNotFound:
             new[name] = make_settings(
                 name_parts(name), record_events=call.settings.activity.enabled

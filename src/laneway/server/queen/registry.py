@@ -30,16 +30,16 @@ async def go_by_what_is(
         try:
             return await call()
         except (QueueChanged, QueueNotFound):
-            broker.forget_queues({item.queue for item in items})
+            broker.queues.forget({item.queue for item in items})
     raise TransientConflict("the queues came, went or changed during every try: call again")
 
 
 async def wait_for_queue(broker: Broker, name: str) -> None:
     """Return once there is a queue of that name."""
     while True:
-        changed = broker.next_change()
+        changed = broker.queues.next_change()
         try:
-            await broker.get_queue(name)
+            await broker.queues.get(name)
         except QueueNotFound:
             await changed
         else:
@@ -59,7 +59,7 @@ async def list_stream_queues(
 ) -> list[Queue]:
     """Return the queues of a namespace and task, those of higher priority first."""
     found = []
-    for queue in await broker.list_queues():
+    for queue in await broker.queues.list_all():
         stored = read_stored(queue)
         if namespace is not None and stored.get("namespace") != namespace:
             continue

@@ -139,10 +139,10 @@ async def list_queues(call: Call[Listing, None]) -> Answer:
 
 async def show_queue(call: Call[ByQueue, None]) -> Answer:
     name = call.parameters.queue
-    queue = await call.broker.get_queue(name)
+    queue = await call.broker.queues.get(name)
     counts = await _count(call, [queue])
-    lanes = await call.broker.count_partitions()
-    places = await call.broker.list_places(name)
+    lanes = await call.broker.streams.count_partitions()
+    places = await call.broker.streams.list_positions(name)
     shown = _show(queue, counts, lanes)
     return answer_json(
         200,
@@ -159,9 +159,9 @@ async def show_depth(call: Call[ByQueueAndGroup, None]) -> Answer:
     name = call.parameters.queue
     group = call.parameters.group
     chosen = None if group is None else read_group(group)
-    await call.broker.find_queue(name)
+    await call.broker.queues.find(name)
     worst: dict[str, int] = {}
-    for place in await call.broker.list_places(name, group=chosen, limit=100_000):
+    for place in await call.broker.streams.list_positions(name, group=chosen, limit=100_000):
         depth = place.pending + place.processing
         worst[place.partition] = max(worst.get(place.partition, 0), depth)
     partitions = [Pending(partition=key, pending=value) for key, value in worst.items() if value]
@@ -188,7 +188,7 @@ async def list_partitions(call: Call[OfQueue, None]) -> Answer:
         left = call.parameters.limit - len(shown)
         if left <= 0:
             break
-        places = await call.broker.list_places(name, group=DEFAULT_GROUP, limit=left)
+        places = await call.broker.streams.list_positions(name, group=DEFAULT_GROUP, limit=left)
         shown += [_show_partition(name, place.group, show_place(place)) for place in places]
     return answer_json(200, PartitionList(partitions=shown))
 
@@ -196,7 +196,7 @@ async def list_partitions(call: Call[OfQueue, None]) -> Answer:
 async def delete_queue(call: Call[ByQueue, None]) -> Answer:
     name = call.parameters.queue
     try:
-        await call.broker.delete_queue(name, force=True)
+        await call.broker.queues.delete(name, force=True)
     except QueueNotFound:
         return answer_json(200, Deleted(deleted=False, existed=False, queue=name))
     return answer_json(200, Deleted(deleted=True, existed=True, queue=name))
@@ -206,8 +206,8 @@ async def clear_queue(call: Call[ByQueue, None]) -> Answer:
     """Take every message from every group; what is pushed meanwhile stays."""
     name = call.parameters.queue
     count = 0
-    for group in await call.broker.list_groups(name):
-        count = max(count, await call.broker.purge(name, group=group.name))
+    for group in await call.broker.groups.list_all(name):
+        count = max(count, await call.broker.messages.purge(name, group=group.name))
     return answer_json(200, Cleared(cleared=True, queue=name, count=count))
 
 
@@ -215,19 +215,21 @@ async def collect_queues(call: Call[Any, Any]) -> list[QueueShown]:
     """Return the queues that the caller may see, with their numbers."""
     queues = await _visible(call)
     counts = await _count(call, queues)
-    lanes = await call.broker.count_partitions()
+    lanes = await call.broker.streams.count_partitions()
     return [_show(queue, counts, lanes) for queue in queues]
 
 
 async def _visible(call: Call[Any, Any]) -> list[Queue]:
-    return [queue for queue in await call.broker.list_queues() if call.identity.may_use(queue.name)]
+    return [
+        queue for queue in await call.broker.queues.list_all() if call.identity.may_use(queue.name)
+    ]
 
 
 async def _count(call: Call[Any, Any], queues: Iterable[Queue]) -> dict[int, Counts]:
     groups = [
         queue.groups[DEFAULT_GROUP].group_id for queue in queues if DEFAULT_GROUP in queue.groups
     ]
-    return {count.queue_id: count for count in await call.broker.count_groups(groups)}
+    return {count.queue_id: count for count in await call.broker.streams.counts(groups)}
 
 
 def _show(queue: Queue, counts: dict[int, Counts], lanes: dict[int, int]) -> QueueShown:

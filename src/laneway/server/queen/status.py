@@ -103,7 +103,7 @@ async def list_queue_stats(call: Call[Paging, None]) -> Answer:
 
 async def show_queue_status(call: Call[ByQueue, None]) -> Answer:
     name = call.parameters.queue
-    await call.broker.get_queue(name)
+    await call.broker.queues.get(name)
     queues = [queue for queue in await collect_queues(call) if queue.name == name]
     until = datetime.now(UTC)
     steps = await _measure(call, queues, until - timedelta(hours=1), until, STEPS["minute"])
@@ -138,7 +138,7 @@ async def _measure(
     step: timedelta,
 ) -> list[Step]:
     ids = [int(queue.id) for queue in queues]
-    found = await call.broker.measure_streams(ids, since=since, until=until, step=step)
+    found = await call.broker.streams.measure(ids, since=since, until=until, step=step)
     return [
         Step(
             timestamp=at,

@@ -112,7 +112,7 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
         raise NotFound(
             f"partition {lane} does not exist: Use the partitionId that the message came with."
         )
-    trace_id, at = await call.broker.record_trace(
+    trace_id, at = await call.broker.traces.record(
         lane,
         body.transaction_id,
         group=read_group(body.consumer_group),
@@ -126,14 +126,16 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
 async def list_of_message(call: Call[ByKey, None]) -> Answer:
     lane = await find_lane(call, call.parameters.partition_id)
     found = (
-        [] if lane is None else await call.broker.list_traces(lane, call.parameters.transaction_id)
+        []
+        if lane is None
+        else await call.broker.traces.list_by_message(lane, call.parameters.transaction_id)
     )
     return answer_json(200, _show_all(found))
 
 
 async def list_by_name(call: Call[ByName, None]) -> Answer:
     wanted = call.parameters
-    found = await call.broker.list_traces_by_name(
+    found = await call.broker.traces.list_by_name(
         wanted.name,
         since=None if wanted.since is None else read_moment(wanted.since, "from"),
         until=None if wanted.until is None else read_moment(wanted.until, "to"),
@@ -144,7 +146,7 @@ async def list_by_name(call: Call[ByName, None]) -> Answer:
 
 
 async def list_names(call: Call[Paging, None]) -> Answer:
-    found = await call.broker.list_trace_names(
+    found = await call.broker.traces.list_names(
         limit=call.parameters.limit, offset=call.parameters.offset
     )
     return answer_json(

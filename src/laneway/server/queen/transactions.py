@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from laneway.domain.errors import Conflict, LockLost
+from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
 from laneway.server.metrics import Traffic
@@ -100,13 +100,13 @@ class Transacting:
 
         async def transact() -> Done:
             pushes, guards, new = await self._pushing.prepare(call, items)
-            return await call.broker.transact_stream(
+            return await call.broker.streams.transact(
                 settlements, pushes, required=required, guards=guards, new=new
             )
 
         try:
             done = await go_by_what_is(call.broker, items, transact)
-        except (LockLost, Conflict) as error:
+        except (LeaseLost, Conflict) as error:
             failed = Transacted(transaction_id=name, success=False, results=[], error=str(error))
             return answer_json(409, failed)
         finally:

@@ -92,7 +92,9 @@ async def find_hidden(call: Call[Any, Any], texts: Sequence[str]) -> set[str]:
     if call.identity.pattern is None:
         return set()
     lanes = {text: read_lane(text) for text in texts}
-    places = await call.broker.name_lanes([lane for lane in lanes.values() if lane is not None])
+    places = await call.broker.messages.name_lanes(
+        [lane for lane in lanes.values() if lane is not None]
+    )
     usable = {lane for lane, (queue, _) in places.items() if call.identity.may_use(queue)}
     return {text for text, lane in lanes.items() if lane not in usable}
 

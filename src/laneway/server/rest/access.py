@@ -46,5 +46,5 @@ async def choose_queues(call: Call[Any, Any], named: str | None) -> Sequence[str
         return [named]
     if call.identity.pattern is None:
         return None
-    queues = await call.broker.list_queues()
+    queues = await call.broker.queues.list_all()
     return [queue.name for queue in queues if call.identity.may_use(queue.name)]

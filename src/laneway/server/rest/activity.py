@@ -132,7 +132,9 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
         anomaly_type=query.anomaly_type,
     )
     if query.message_id is None:
-        page = await call.broker.list_activity(wanted, limit=query.limit + 1, offset=query.offset)
+        page = await call.broker.activity.list_entries(
+            wanted, limit=query.limit + 1, offset=query.offset
+        )
         entries, total = page.entries, page.total
     else:
         found = await _find_entries(call, query.message_id, wanted)
@@ -148,7 +150,7 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
 
 async def show_history(call: Call[ById, None]) -> Answer:
     message = read_id(call.parameters.id)
-    entries = [] if message is None else await call.broker.list_message_activity(message)
+    entries = [] if message is None else await call.broker.activity.list_message_entries(message)
     history = [show_entry(entry, call.settings) for entry in entries if _may_show(call, entry)]
     return answer_json(200, History(call.parameters.id, history))
 
@@ -163,7 +165,7 @@ async def list_anomalies(call: Call[AnomalyQuery, None]) -> Answer:
         until=_read_moment(query.end_time),
     )
     columns = {"timestamp": "at", "queue": "queue_name"}
-    found = await call.broker.list_anomalies(
+    found = await call.broker.activity.list_anomalies(
         wanted,
         sort=columns.get(query.sort_by, query.sort_by),
         descending=query.sort_order.lower() == "desc",
@@ -171,7 +173,7 @@ async def list_anomalies(call: Call[AnomalyQuery, None]) -> Answer:
         largest_body=LARGEST_PAYLOAD,
     )
     summary = Summary(0, {}, dict.fromkeys(reversed(SEVERITIES), 0))
-    for kind, severity, count in await call.broker.count_anomalies(wanted):
+    for kind, severity, count in await call.broker.activity.count_anomalies(wanted):
         summary.total += count
         summary.by_type[kind] = summary.by_type.get(kind, 0) + count
         summary.by_severity[severity] += count
@@ -179,7 +181,7 @@ async def list_anomalies(call: Call[AnomalyQuery, None]) -> Answer:
 
 
 async def list_consumers(call: Call[ConsumerQuery, None]) -> Answer:
-    consumers = await call.broker.list_consumers(
+    consumers = await call.broker.activity.list_consumers(
         await _choose_ids(call, None), consumer=call.parameters.consumer_id
     )
     stats = {each.consumer: Consumer(each.taken, to_unix(each.last_at)) for each in consumers}
@@ -187,7 +189,7 @@ async def list_consumers(call: Call[ConsumerQuery, None]) -> Answer:
 
 
 async def clear_activity(call: Call[None, None]) -> Answer:
-    await call.broker.clear_activity()
+    await call.broker.activity.clear()
     return answer_json(200, Cleared(success=True, message="Activity logs cleared successfully"))
 
 
@@ -196,7 +198,7 @@ async def _choose_ids(call: Call[Any, None], named: str | None) -> list[int] | N
     names = await choose_queues(call, named)
     if names is None:
         return None
-    return [queue.queue_id for queue in await call.broker.list_queues() if queue.name in names]
+    return [queue.queue_id for queue in await call.broker.queues.list_all() if queue.name in names]
 
 
 async def _find_entries(
@@ -207,7 +209,7 @@ async def _find_entries(
     if message is None:
         return []
     names = await choose_queues(call, call.parameters.queue_name)
-    entries = await call.broker.list_message_activity(message)
+    entries = await call.broker.activity.list_message_entries(message)
     return [
         entry
         for entry in reversed(entries)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
-    from laneway.domain.messages import Handout
+    from laneway.domain.messages import ClaimedSpan
     from laneway.domain.queues import Queue
 
 # Stands where messages differ: JSON has no such byte, in strings it is escaped.
@@ -48,11 +48,11 @@ class HandoutWriter:
         self._pieces: Sequence[str] = ()
         self._times = UnixWriter()
 
-    def write(self, handouts: Sequence[Handout], taker: Taker) -> list[str]:
+    def write(self, handouts: Sequence[ClaimedSpan], taker: Taker) -> list[str]:
         """Return each message as a MessageObject in JSON, in the order of delivery."""
         return arrange(handouts, [self._write(handout, taker) for handout in handouts])
 
-    def _write(self, handout: Handout, taker: Taker) -> list[str]:
+    def _write(self, handout: ClaimedSpan, taker: Taker) -> list[str]:
         written: list[str] = []
         start = after_id = after_body = after_time = after_size = end = ""
         shared: _Own | None = None
@@ -68,7 +68,7 @@ class HandoutWriter:
             )
         return written
 
-    def _find_shared(self, handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
+    def _find_shared(self, handout: ClaimedSpan, own: _Own, taker: Taker) -> Sequence[str]:
         token, segment, lane, _, partition, priority, _, until, *_ = handout
         lock = (token, segment, lane, partition, priority, until, own, taker)
         if lock != self._lock:
@@ -77,7 +77,7 @@ class HandoutWriter:
         return self._pieces
 
 
-def _list_own(handout: Handout) -> Iterable[_Own]:
+def _list_own(handout: ClaimedSpan) -> Iterable[_Own]:
     columns = (handout.leases, handout.max_attempts, handout.errors)
     if not handout.attempts and not any(columns):
         return repeat(_Own(handout.attempt, None, None, None))
@@ -85,7 +85,7 @@ def _list_own(handout: Handout) -> Iterable[_Own]:
     return map(_Own._make, zip(list_attempts(handout), *own, strict=False))
 
 
-def _encode_shared(handout: Handout, own: _Own, taker: Taker) -> Sequence[str]:
+def _encode_shared(handout: ClaimedSpan, own: _Own, taker: Taker) -> Sequence[str]:
     """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
     mark: Any = Raw(_MARK)
     message_id: Any = Raw(b'"%d-%d-%b"' % (handout.segment, handout.lane, _MARK))

@@ -69,7 +69,7 @@ async def _take(call: Call[Any, None], count: int) -> list[str]:
     wanted: Take = call.parameters
     name = wanted.queue or call.settings.queue
     broker = call.service.broker
-    claim = broker.hand_out(
+    claim = broker.claim_spans(
         name,
         count,
         wait=timedelta(seconds=wanted.timeout),
@@ -85,7 +85,7 @@ async def _take(call: Call[Any, None], count: int) -> list[str]:
         await broker.release(list_receipts(handouts))
         call.leave()
     call.service.metrics.count_messages(Traffic.DELIVERED, count_messages(handouts))
-    queue = await broker.find_queue(name)
+    queue = await broker.queues.find(name)
     return call.service.own(HandoutWriter).write(
         handouts, Taker(queue, wanted.consumer_id, wanted.lease)
     )

@@ -44,7 +44,7 @@ STATUS: dict[type[LanewayError], int] = {
     domain.Conflict: 409,
     domain.QueueNotEmpty: 400,
     domain.MessageTooLarge: 413,
-    domain.LockLost: 409,
+    domain.LeaseLost: 409,
     domain.BrokerClosed: 503,
     domain.Misconfigured: 503,
     domain.InternalError: 500,
@@ -57,7 +57,7 @@ STATUS: dict[type[LanewayError], int] = {
     server.InvalidInput: 422,
 }
 
-_CODES: dict[type[LanewayError], str] = {domain.LockLost: "LOCK_LOST"}
+_CODES: dict[type[LanewayError], str] = {domain.LeaseLost: "LOCK_LOST"}
 _NAMED = re.compile(r'queue "(.*)" does not exist', re.DOTALL)
 _UNPROCESSABLE = 422
 _UNAVAILABLE = 503

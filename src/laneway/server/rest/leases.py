@@ -142,7 +142,7 @@ async def locate(broker: Broker, texts: Sequence[str], *, look: bool = True) -> 
     known = [(position, message_id) for position, message_id in ids if message_id is not None]
     if not known:
         return []
-    names = await broker.locate([message_id for _, message_id in known])
+    names = await broker.messages.locate([message_id for _, message_id in known])
     places: dict[str, list[tuple[int, MessageId]]] = {}
     for (position, message_id), name in zip(known, names, strict=True):
         if name is not None:
@@ -151,7 +151,7 @@ async def locate(broker: Broker, texts: Sequence[str], *, look: bool = True) -> 
     for queue, members in places.items():
         messages: Sequence[StoredMessage | None] = [None] * len(members)
         if look:
-            messages = await broker.find(queue, [message_id for _, message_id in members])
+            messages = await broker.messages.find(queue, [message_id for _, message_id in members])
         located += [
             Located(position, queue, message_id, message)
             for (position, message_id), message in zip(members, messages, strict=True)
@@ -175,7 +175,7 @@ async def _find_holders(
             receipts[unnamed[found.position]] = Problem.INVALID_STATE
             queues.setdefault(found.queue, []).append(found)
     for queue, members in queues.items():
-        tokens = await broker.holders(queue, [found.id for found in members])
+        tokens = await broker.messages.find_leases(queue, [found.id for found in members])
         for found, token in zip(members, tokens, strict=True):
             if token is not None:
                 receipt = Receipt(token, found.id.lane, found.id.seq)

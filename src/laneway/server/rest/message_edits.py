@@ -135,8 +135,8 @@ async def edit_message(call: Call[Edited, Edit]) -> Answer:
     changes = _read_changes(call.body, call.settings)
     for found in await _locate(call, [call.parameters.id]):
         state = STATES[call.parameters.queue_type]
-        if await call.broker.edit(found.queue, found.id, changes, source=state):
-            (message,) = await call.broker.find(found.queue, [found.id])
+        if await call.broker.messages.edit(found.queue, found.id, changes, source=state):
+            (message,) = await call.broker.messages.find(found.queue, [found.id])
             if message is not None:
                 return answer_json(200, EditResult(success=True, data=show_message(message)))
     return answer_json(404, NotEdited(success=False, message="Message not found"))
@@ -176,7 +176,7 @@ async def move_messages(call: Call[None, Move]) -> Answer:
 
 
 async def clear_queues(call: Call[None, None]) -> Answer:
-    await call.broker.purge_each()
+    await call.broker.messages.purge_each()
     return answer_json(200, Message(message="All queues cleared successfully"))
 
 
@@ -185,7 +185,7 @@ async def clear_part(call: Call[Cleared, None]) -> Answer:
     if queue is None and b"queueName" in call.request.scope["query_string"]:
         # A name that was left empty by mistake must not stand for every queue.
         raise InvalidInput([Issue("too_small", ("queueName",), "Expected the name of a queue")])
-    await call.broker.purge_each(None if queue is None else [queue], status=STATES[part])
+    await call.broker.messages.purge_each(None if queue is None else [queue], status=STATES[part])
     return answer_json(
         200,
         ClearResult(success=True, queue_type=part, message=f"{part} queue cleared successfully"),
@@ -193,7 +193,7 @@ async def clear_part(call: Call[Cleared, None]) -> Answer:
 
 
 async def delete_messages_between(call: Call[DeletedBetween, None]) -> Answer:
-    deleted = await call.broker.delete_between(
+    deleted = await call.broker.messages.delete_between(
         None,
         read_moment(call.parameters.start_timestamp, "startTimestamp"),
         read_moment(call.parameters.end_timestamp, "endTimestamp"),
@@ -216,7 +216,7 @@ async def _move(
     moved = 0
     for queue, ids in queues.items():
         moved += len(
-            await call.broker.move(
+            await call.broker.messages.move(
                 queue,
                 ids,
                 source=STATES[source],

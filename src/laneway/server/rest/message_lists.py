@@ -54,7 +54,7 @@ class MessagePage(msgspec.Struct):
 async def list_messages(call: Call[Listing, None]) -> Answer:
     wanted = call.parameters
     limit = wanted.limit
-    page = await call.broker.list_page(
+    page = await call.broker.listings.read_page(
         await choose_queues(call, wanted.queue_name),
         STATES[wanted.queue_type],
         wanted.read(),
@@ -70,7 +70,7 @@ async def list_messages(call: Call[Listing, None]) -> Answer:
 
 async def list_messages_between(call: Call[Between, None]) -> Answer:
     wanted = call.parameters
-    messages = await call.broker.list_between(
+    messages = await call.broker.listings.list_between(
         await choose_queues(call, None),
         read_moment(wanted.start_timestamp, "startTimestamp"),
         read_moment(wanted.end_timestamp, "endTimestamp"),

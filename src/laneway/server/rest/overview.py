@@ -83,7 +83,7 @@ class QueueStatus(msgspec.Struct, kw_only=True, rename="camel"):
 async def show_metrics(call: Call[MetricsQuery, None]) -> Answer:
     queues = await choose_queues(call, call.parameters.queue_name)
     counts = await _count(call, queues)
-    sizes = await call.broker.sample_sizes(queues)
+    sizes = await call.broker.statistics.sample_sizes(queues)
     queued, processing, dead, acknowledged = (
         counts[Status.QUEUED],
         counts[Status.PROCESSING],
@@ -117,7 +117,9 @@ async def show_status(call: Call[StatusQuery, None]) -> Answer:
     messages: dict[Status, list[MessageObject]] = {status: [] for status in Status}
     if call.parameters.include_messages:
         for status in Status:
-            page = await call.broker.list_page(queues, status, MessageFilter(), limit=MOST_SHOWN)
+            page = await call.broker.listings.read_page(
+                queues, status, MessageFilter(), limit=MOST_SHOWN
+            )
             messages[status] = [show_message(message) for message in page.messages]
 
     def show(name: str, status: Status) -> PartStatus:
@@ -135,18 +137,18 @@ async def show_status(call: Call[StatusQuery, None]) -> Answer:
             ),
             archived_queue=show("archived", Status.ARCHIVED),
             metadata=Totals(settled, dead),
-            available_types=await call.broker.list_partitions(queues),
+            available_types=await call.broker.queues.list_partitions(queues),
         ),
     )
 
 
 async def _count(call: Call[Any, Any], queues: Sequence[str] | None) -> dict[Status, int]:
     if queues is not None and len(queues) == 1:
-        counts = await call.broker.counts(queues[0])
+        counts = await call.broker.statistics.counts(queues[0])
     else:
         counts = [
             count
-            for count in await call.broker.counts()
+            for count in await call.broker.statistics.counts()
             if count.group == DEFAULT_GROUP and (queues is None or count.queue in queues)
         ]
     return {status: sum(_read(count, status) for count in counts) for status in Status}

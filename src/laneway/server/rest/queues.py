@@ -130,16 +130,18 @@ async def create_queue(call: Call[None, NewQueue]) -> Answer:
         durable_claims=body.durable_claims,
         description=body.description,
     )
-    queue = await call.broker.create_queue(body.name, settings)
+    queue = await call.broker.queues.create(body.name, settings)
     return answer_json(
         201, QueueChanged(f"Queue '{queue.name}' created successfully", show_queue(queue, None))
     )
 
 
 async def list_queues(call: Call[None, None]) -> Answer:
-    queues = await call.broker.list_queues()
+    queues = await call.broker.queues.list_all()
     counts = {
-        count.queue: count for count in await call.broker.counts() if count.group == DEFAULT_GROUP
+        count.queue: count
+        for count in await call.broker.statistics.counts()
+        if count.group == DEFAULT_GROUP
     }
     shown = [
         show_queue(queue, counts.get(queue.name))
@@ -150,15 +152,15 @@ async def list_queues(call: Call[None, None]) -> Answer:
 
 
 async def get_queue(call: Call[ByName, None]) -> Answer:
-    return answer_json(200, await _look(call, await call.broker.get_queue(call.parameters.name)))
+    return answer_json(200, await _look(call, await call.broker.queues.get(call.parameters.name)))
 
 
 async def update_queue(call: Call[ByName, QueueUpdate]) -> Answer:
     name = call.parameters.name
-    queue = await call.broker.get_queue(name)
+    queue = await call.broker.queues.get(name)
     changes = _read_changes(call.body, queue)
     if changes:
-        queue = await call.broker.update_queue(name, changes)
+        queue = await call.broker.queues.update(name, changes)
     return answer_json(
         200, QueueChanged(f"Queue '{name}' updated successfully", await _look(call, queue))
     )
@@ -167,21 +169,23 @@ async def update_queue(call: Call[ByName, QueueUpdate]) -> Answer:
 async def delete_queue(call: Call[Deletion, None]) -> Answer:
     name, force = call.parameters.name, call.parameters.force
     # Without force, only an empty queue is deleted.
-    counts = await call.broker.counts(name) if force else []
-    await call.broker.delete_queue(name, force=force)
+    counts = await call.broker.statistics.counts(name) if force else []
+    await call.broker.queues.delete(name, force=force)
     deleted = sum(count.queued + count.processing + count.dead for count in counts)
     return answer_json(200, QueueDeleted(f"Queue '{name}' deleted successfully", deleted))
 
 
 async def purge_queue(call: Call[ByName, Purge]) -> Answer:
     name, status = call.parameters.name, call.body.status
-    purged = await call.broker.purge(name, status=None if status == "all" else Status(status))
+    purged = await call.broker.messages.purge(
+        name, status=None if status == "all" else Status(status)
+    )
     return answer_json(200, Purged(f"Purged {purged} messages from queue '{name}'", purged))
 
 
 async def rename_queue(call: Call[ByName, Rename]) -> Answer:
     name, new_name = call.parameters.name, call.body.new_name
-    queue = await call.broker.rename_queue(name, new_name)
+    queue = await call.broker.queues.rename(name, new_name)
     return answer_json(
         200,
         QueueChanged(f"Queue '{name}' renamed to '{new_name}'", await _look(call, queue)),
@@ -208,7 +212,7 @@ def show_queue(queue: Queue, counts: Counts | None) -> QueueInfo:
 
 
 async def _look(call: Call[Any, Any], queue: Queue) -> QueueInfo:
-    counts = await call.broker.counts(queue.name)
+    counts = await call.broker.statistics.counts(queue.name)
     return show_queue(queue, counts[0] if counts else None)
 
 

@@ -30,6 +30,6 @@ async def record_refusals(
         if result is Problem.LOCK_LOST and (message := read_id(item.id)) is not None
     ]
     try:
-        await call.broker.record_refusals(refusals)
+        await call.broker.activity.record_refusals(refusals)
     except LanewayError as error:
         logger.debug("%d refused acknowledgements are not on record: %s", len(refusals), error)

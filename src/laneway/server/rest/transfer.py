@@ -73,7 +73,7 @@ _decoder = msgspec.json.Decoder(list[ImportedMessage] | ImportedMessage)
 
 async def export_messages(call: Call[Filters, None]) -> Stream:
     wanted = call.parameters
-    parts = call.broker.iterate(
+    parts = call.broker.listings.iterate(
         await choose_queues(call, wanted.queue_name),
         STATES[wanted.queue_type],
         wanted.read(),

@@ -141,11 +141,11 @@ async def _delete(
         return faults
     late = [handle.message for handle in handles if handle.receipt in lost]
     if not is_fifo(queue):
-        gone = await broker.delete(queue.name, late, source=Status.QUEUED)
+        gone = await broker.messages.delete(queue.name, late, source=Status.QUEUED)
         left = [message for message in late if message not in gone]
-        await broker.delete(queue.name, left, source=Status.PROCESSING)
+        await broker.messages.delete(queue.name, left, source=Status.PROCESSING)
         return faults
-    found = dict(zip(late, await broker.find(queue.name, late), strict=True))
+    found = dict(zip(late, await broker.messages.find(queue.name, late), strict=True))
     for position, handle in enumerate(handles):
         message = found.get(handle.message) if handle.receipt in lost else None
         if message is not None and message.status in _HELD:
@@ -185,13 +185,13 @@ async def _hold(
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and "dead_letter_queue" in read_options(queue):
-        await broker.redrive_by_policy(queue.name)
+        await broker.dead_letters.redrive_by_policy(queue.name)
     return [outcome is not Outcome.LOST for outcome in outcomes]
 
 
 async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
     """Say why a visibility could not be changed."""
-    message = (await exchange.broker.find(queue.name, [handle.message]))[0]
+    message = (await exchange.broker.messages.find(queue.name, [handle.message]))[0]
     if message is None or message.status not in _HELD:
         return invalid(
             "Value for parameter ReceiptHandle is invalid. Reason: Message does not exist or is "

@@ -53,10 +53,10 @@ async def find_attempt(
     broker: Broker, queue: Queue, attempt: str, *, lease: timedelta
 ) -> Recalled | None:
     """Return what the attempt got, locked anew; None once any of it was settled or ran out."""
-    got = await broker.find_attempt(queue.name, attempt)
+    got = await broker.receive_attempts.find(queue.name, attempt)
     if not got:
         return None
-    messages = await broker.find(queue.name, [message for _, message, _ in got])
+    messages = await broker.messages.find(queue.name, [message for _, message, _ in got])
     held = [
         message
         for (token, *_), message in zip(got, messages, strict=True)

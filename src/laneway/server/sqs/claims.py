@@ -124,5 +124,5 @@ async def _bury_exhausted(
     exhausted = [delivery for delivery in deliveries if delivery.attempt > most]
     nacks = [Nack(*delivery.receipt, reason=reason, dead=True) for delivery in exhausted]
     await exchange.broker.nack(nacks)
-    await exchange.broker.redrive_by_policy(queue.name)
+    await exchange.broker.dead_letters.redrive_by_policy(queue.name)
     return [delivery for delivery in deliveries if delivery.attempt <= most]

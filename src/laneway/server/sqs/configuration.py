@@ -80,15 +80,15 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
     if "RedrivePolicy" in attributes:
         change.options["arn"] = exchange.write_arn(queue.name)
         # What is dead by the policy there was goes where that said.
-        await exchange.broker.redrive_by_policy(queue.name)
-    await exchange.broker.configure_queue(queue.name, change.settings, SECTION, change.options)
+        await exchange.broker.dead_letters.redrive_by_policy(queue.name)
+    await exchange.broker.queues.configure(queue.name, change.settings, SECTION, change.options)
 
 
 async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQueues) -> SourceUrls:
     queue = await exchange.get_queue(request)
     names = [
         source.name
-        for source in await exchange.broker.list_queues()
+        for source in await exchange.broker.queues.list_all()
         if read_options(source).get("dead_letter_queue") == queue.name
         and exchange.identity.may_use(source.name)
     ]
@@ -106,7 +106,7 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
     # Before it is looked up, so that nobody is told which queues of others there are.
     exchange.require_queue(wanted)
     try:
-        target = await exchange.broker.get_queue(wanted)
+        target = await exchange.broker.queues.get(wanted)
     except QueueNotFound:
         raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
     if is_fifo(target) != name.endswith(FIFO):
@@ -122,7 +122,7 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:
-    counts = (await exchange.broker.counts(queue.name))[0]
-    delayed = await exchange.broker.count_delayed(queue.name)
+    counts = (await exchange.broker.statistics.counts(queue.name))[0]
+    delayed = await exchange.broker.statistics.count_delayed(queue.name)
     visible = max(counts.queued - delayed, 0)
     return dict(zip(COUNTS, map(str, (visible, counts.processing, delayed)), strict=True))

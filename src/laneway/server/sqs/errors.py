@@ -73,7 +73,7 @@ NAMES: dict[type[LanewayError], str] = {
     domain.InvalidRequest: "InvalidParameterValueException",
     domain.QueueNotFound: "QueueDoesNotExist",
     domain.QueueExists: "QueueNameExists",
-    domain.LockLost: "ReceiptHandleIsInvalid",
+    domain.LeaseLost: "ReceiptHandleIsInvalid",
     domain.BrokerClosed: "ServiceUnavailableException",
     domain.Misconfigured: "ServiceUnavailableException",
     domain.InternalError: "InternalFailure",

@@ -88,11 +88,11 @@ class Exchange:
 
     async def find_queue(self, request: Addressed) -> Queue:
         """Return the queue meant as it is remembered, at most a few seconds old."""
-        return await self.broker.find_queue(self.name_queue(request))
+        return await self.broker.queues.find(self.name_queue(request))
 
     async def get_queue(self, request: Addressed) -> Queue:
         """Return the queue meant as it is now."""
-        return await self.broker.get_queue(self.name_queue(request))
+        return await self.broker.queues.get(self.name_queue(request))
 
     async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
         """Return what a long wait brings, as a call's `attend` does."""

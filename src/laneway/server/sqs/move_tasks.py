@@ -70,7 +70,7 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
         raise invalid_value(
             rate, "MaxNumberOfMessagesPerSecond", f"It has to be between 1 and {FASTEST}."
         )
-    queues = await exchange.broker.list_queues()
+    queues = await exchange.broker.queues.list_all()
     if not any(read_options(queue).get("dead_letter_queue") == source.name for queue in queues):
         raise invalid_value(
             request.source_arn,
@@ -97,7 +97,7 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
             f'"{exchange.identity.pattern}", and messages may have come from others: name the '
             "destination in DestinationArn.",
         )
-    task = await exchange.broker.start_move(
+    task = await exchange.broker.moves.start(
         source.name, target=None if target is None else target.name, rate=rate
     )
     if task is None:
@@ -118,7 +118,7 @@ async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Can
         raise _no_resource("SourceArn")
     source = await _find(exchange, arn, "SourceArn")
     # A handle can be made up: it ends no task of another queue.
-    moved = await exchange.broker.cancel_move(task, queue_id=source.queue_id)
+    moved = await exchange.broker.moves.cancel(task, queue_id=source.queue_id)
     if moved is None:
         raise Fault("ResourceNotFoundException", "Task does not exist or is not running any more.")
     return Cancelled(approximate_number_of_messages_moved=moved)
@@ -129,7 +129,7 @@ async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks
     most = 1 if request.max_results is None else request.max_results
     if not 1 <= most <= MOST_RESULTS:
         raise invalid_value(most, "MaxResults", f"It has to be between 1 and {MOST_RESULTS}.")
-    tasks = await exchange.broker.list_moves(source.name, limit=most)
+    tasks = await exchange.broker.moves.list_all(source.name, limit=most)
     return Tasks(results=[_show(exchange, task, request.source_arn) for task in tasks] or None)
 
 
@@ -137,7 +137,7 @@ async def _find(exchange: Exchange, arn: str, parameter: str) -> Queue:
     if not arn:
         raise missing(parameter)
     try:
-        return await exchange.broker.get_queue(read_arn(arn, parameter))
+        return await exchange.broker.queues.get(read_arn(arn, parameter))
     except QueueNotFound:
         raise _no_resource(parameter) from None
 

@@ -124,6 +124,6 @@ async def _keep(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None)
     """Put it in the place of the one that was read, unless others have changed the queue since."""
     text = None if policy is None else json.dumps(policy)
     options = {"attributes": {"Policy": text}}
-    await exchange.broker.configure_queue(
+    await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, options, seen=queue.updated_at
     )

@@ -83,7 +83,7 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     check_tags(request.tags)
     await check_redrive(exchange, name, attributes)
     pause = exchange.settings.recreate_after
-    if pause and await exchange.broker.was_queue_deleted(name, within=pause):
+    if pause and await exchange.broker.queues.was_deleted(name, within=pause):
         raise Fault(
             "QueueDeletedRecently",
             f"You must wait {pause.total_seconds():.0f} seconds after deleting a queue before you "
@@ -91,7 +91,7 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
         )
     try:
         settings = _read_settings(exchange, request, attributes, fifo=fifo)
-        await exchange.broker.create_queue(name, settings)
+        await exchange.broker.queues.create(name, settings)
     except QueueExists:
         await _require_equal(exchange, name, attributes)
     return QueueUrl(queue_url=exchange.write_url(name))
@@ -100,14 +100,14 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
 async def get_queue_url(exchange: Exchange, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
         raise missing("QueueName")
-    queue = await exchange.broker.find_queue(request.queue_name)
+    queue = await exchange.broker.queues.find(request.queue_name)
     return QueueUrl(queue_url=exchange.write_url(queue.name))
 
 
 async def list_queues(exchange: Exchange, request: ListQueues) -> QueueUrls:
     names = [
         queue.name
-        for queue in await exchange.broker.list_queues()
+        for queue in await exchange.broker.queues.list_all()
         if queue.name.startswith(request.queue_name_prefix)
         and exchange.identity.may_use(queue.name)
     ]
@@ -118,9 +118,9 @@ async def list_queues(exchange: Exchange, request: ListQueues) -> QueueUrls:
 
 async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
     name = exchange.name_queue(request)
-    await exchange.broker.delete_queue(name, force=True)
+    await exchange.broker.queues.delete(name, force=True)
     if exchange.settings.recreate_after:
-        await exchange.broker.note_queue_deleted(name)
+        await exchange.broker.queues.note_deleted(name)
 
 
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
@@ -133,9 +133,9 @@ async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
             f"Only one PurgeQueue operation on {queue.name} is allowed every {pause:.0f} seconds.",
         )
     broker = exchange.broker
-    await broker.configure_queue(queue.name, QueueChanges(), SECTION, {"purged_at": int(time())})
+    await broker.queues.configure(queue.name, QueueChanges(), SECTION, {"purged_at": int(time())})
     for status in (Status.QUEUED, Status.PROCESSING):
-        await broker.purge(queue.name, status=status)
+        await broker.messages.purge(queue.name, status=status)
 
 
 def _check_name(name: str, attributes: Mapping[str, str]) -> bool:
@@ -181,7 +181,7 @@ def _read_settings(
 
 
 async def _require_equal(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
-    queue = await exchange.broker.get_queue(name)
+    queue = await exchange.broker.queues.get(name)
     found = show_attributes(queue, exchange.write_arn(name))
     for key, value in attributes.items():
         if not are_equal(key, found.get(key, ""), value):

@@ -109,7 +109,9 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
         if not deliveries:
             return Messages()
         received = _find_received(deliveries[0], request, _find_visibility(request, queue))
-        await exchange.broker.note_attempt(queue.name, attempt, deliveries, received=received)
+        await exchange.broker.receive_attempts.note(
+            queue.name, attempt, deliveries, received=received
+        )
     return await _show(exchange, request, queue, deliveries, received)
 
 
@@ -143,7 +145,7 @@ async def _show(
     firsts: Mapping[MessageId, int] = {}
     repeated = [delivery.id for delivery in deliveries if delivery.attempt > 1]
     if repeated and _FIRST in names:
-        firsts = await exchange.broker.find_first_claims(queue.name, repeated)
+        firsts = await exchange.broker.messages.find_first_claims(queue.name, repeated)
     lease = _find_visibility(request, queue)
     shown = []
     for delivery in deliveries:

@@ -44,7 +44,7 @@ async def tag_queue(exchange: Exchange, request: TagQueue) -> None:
     check_tags(request.tags)
     if len({**read_tags(queue), **request.tags}) > MOST_TAGS:
         raise invalid(f"Too many tags added for queue {queue.name}.")
-    await exchange.broker.configure_queue(
+    await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict(request.tags)}
     )
 
@@ -53,7 +53,7 @@ async def untag_queue(exchange: Exchange, request: UntagQueue) -> None:
     queue = await exchange.get_queue(request)
     if not request.tag_keys:
         raise invalid("Tag keys must be between 1 and 128 characters in length.")
-    await exchange.broker.configure_queue(
+    await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict.fromkeys(request.tag_keys)}
     )
 

@@ -1,10 +1,9 @@
-"""The calls that look at many messages at once."""
+"""The calls that list many messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.listings import PayloadSizes
 from laneway.domain.messages import StoredMessage
 from laneway.engine.procedures.call import fetch, fetch_value
 
@@ -59,13 +58,3 @@ async def count_messages(
         most,
     )
     return count
-
-
-async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -> list[str]:
-    rows = await fetch(connection, "select * from laneway.list_partitions($1)", queue_ids)
-    return [row[0] for row in rows]
-
-
-async def payload_sizes(connection: Connection, *, queue_ids: Sequence[int]) -> PayloadSizes:
-    rows = await fetch(connection, "select * from laneway.payload_sizes($1)", queue_ids)
-    return PayloadSizes._make(rows[0])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laneway.domain.ids import LARGEST_SEQ
-from laneway.domain.messages import Handout
+from laneway.domain.messages import ClaimedSpan
 from laneway.domain.queues import Queue
 from laneway.domain.settings import QueueSettings
 from laneway.engine.deliveries import list_deliveries, list_receipts
@@ -43,12 +43,12 @@ leases = st.sampled_from([None, timedelta(seconds=1.5), timedelta(hours=1)])
 errors = st.sampled_from([None, 'no "such" address', "\u0000"])
 
 
-def columns_of(count: int) -> st.SearchStrategy[Handout]:
+def columns_of(count: int) -> st.SearchStrategy[ClaimedSpan]:
     def column(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
         return st.none() | st.lists(values, min_size=count, max_size=count)
 
     return st.builds(
-        Handout,
+        ClaimedSpan,
         token=st.just(TOKEN),
         segment=st.integers(1, 99),
         lane=st.integers(1, 99),
@@ -71,7 +71,7 @@ def columns_of(count: int) -> st.SearchStrategy[Handout]:
 
 @given(st.integers(1, 4).flatmap(columns_of), leases, st.sampled_from([None, "c\u00e4"]))
 def test_messages_written_together_are_those_written_apart(
-    handout: Handout, lease: timedelta | None, consumer: str | None
+    handout: ClaimedSpan, lease: timedelta | None, consumer: str | None
 ) -> None:
     written = WRITER.write([handout], Taker(QUEUE, consumer, lease))
     apart = []
@@ -156,8 +156,8 @@ def test_other_acks_are_looked_at_one_by_one(acks: list[Ack]) -> None:
     assert read_spans(acks) is None
 
 
-def make_handout(*, lane: int, positions: list[int] | None) -> Handout:
-    return Handout(
+def make_handout(*, lane: int, positions: list[int] | None) -> ClaimedSpan:
+    return ClaimedSpan(
         token=TOKEN,
         segment=2,
         lane=lane,

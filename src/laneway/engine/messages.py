@@ -1,4 +1,4 @@
-"""The broker's calls about single messages, by hand: find, move, edit, purge, count."""
+"""The broker's calls about single messages, by hand: find, move, edit, purge."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from laneway.domain.errors import NotFound
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.engine.procedures import inspection as procedures
-from laneway.engine.procedures.administration import encode_json, list_queues
+from laneway.engine.procedures import messages as procedures
+from laneway.engine.procedures.queues import encode_json
 from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime, timedelta
 
+    from laneway.domain.backend import Holding
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import MessageChanges, Token
-    from laneway.domain.queues import Counts
     from laneway.engine.core import Core
     from laneway.engine.procedures.call import Connection, Step
 
 Target: TypeAlias = Status | Literal["deleted"]
 
 
-class Inspection:
+class Messages:
     def __init__(self, core: Core) -> None:
         self._core = core
 
@@ -48,7 +48,7 @@ class Inspection:
         names = {lane: name for lane, _, name, _, _ in rows}
         return [names.get(item.lane) for item in ids]
 
-    async def holders(
+    async def find_leases(
         self, queue: str, ids: Sequence[MessageId], *, group: str = DEFAULT_GROUP
     ) -> list[Token | None]:
         """Return the tokens of those who hold the messages now, None where nobody does."""
@@ -56,19 +56,11 @@ class Inspection:
             return []
         _, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.holders(connection, group_id=found.group_id, ids=ids)
+            rows = await procedures.find_lease_tokens(connection, group_id=found.group_id, ids=ids)
         tokens: list[Token | None] = [None] * len(ids)
         for position, token in rows:
             tokens[position] = token
         return tokens
-
-    async def counts(self, queue: str | None = None, *, group: str = DEFAULT_GROUP) -> list[Counts]:
-        """Return the counts of one group, or of every group of every queue."""
-        group_ids = None
-        if queue is not None:
-            group_ids = [(await self._core.catalog.find_group(queue, group))[1].group_id]
-        async with self._core.pool.lend() as connection:
-            return await procedures.counts(connection, group_ids)
 
     async def move(
         self,
@@ -124,6 +116,18 @@ class Inspection:
             queue, ids, source=source, target=Status.ARCHIVED, group=group, reason=reason
         )
         return set(moved)
+
+    async def archive_leased(
+        self, queue: str, holdings: Sequence[Holding], *, group: str = DEFAULT_GROUP
+    ) -> list[int]:
+        """Archive messages that their tokens hold; return the positions of those that were."""
+        if not holdings:
+            return []
+        _, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            return await procedures.archive_many(
+                connection, group_id=found.group_id, holdings=holdings
+            )
 
     async def edit(
         self,
@@ -196,26 +200,32 @@ class Inspection:
 
         return await self._sum_up(queues, delete)
 
+    async def name_lanes(self, lanes: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Return the queue and partition of those lanes that exist."""
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.find_lanes(connection, list(set(lanes)))
+        return {lane: (queue, partition) for lane, _, queue, partition, _ in rows}
+
+    async def find_first_claims(self, queue: str, ids: Sequence[MessageId]) -> dict[MessageId, int]:
+        """Return when messages were first handed out, in milliseconds of Unix time."""
+        group_id = await self._core.find_default_group(queue)
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.first_claim_times(
+                connection,
+                group_id=group_id,
+                lanes=[item.lane for item in ids],
+                seqs=[item.seq for item in ids],
+            )
+        return {ids[position]: int(at.timestamp() * 1000) for position, at in rows}
+
     async def _sum_up(
         self, queues: Sequence[str] | None, call: Callable[[str], Awaitable[int]]
     ) -> int:
         if queues is not None:
-            return sum([await call(queue) for queue in queues])
-        async with self._core.pool.lend() as connection:
-            names = [queue.name for queue in await list_queues(connection)]
+            return sum([await call(name) for name in queues])
         total = 0
-        for name in names:
+        for queue in await self._core.choose_queues(None):
             # Where every queue is meant, one that was deleted meanwhile is none of them.
             with suppress(NotFound):
-                total += await call(name)
+                total += await call(queue.name)
         return total
-
-    async def replay(
-        self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
-    ) -> int:
-        """Put dead messages back, oldest first, attempts from zero; return how many."""
-        found_queue, found = await self._core.catalog.find_group(queue, group)
-        async with self._core.pool.lend() as connection:
-            replayed = await procedures.replay(connection, group_id=found.group_id, limit=limit)
-        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
-        return replayed

@@ -1,11 +1,10 @@
-"""The calls that look at single messages and handle them by hand."""
+"""The calls that find single messages and change them by hand."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import GroupNotFound, InvalidMessage
-from laneway.domain.queues import Counts
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -19,27 +18,6 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 _GROUP = {"LW404": GroupNotFound}
-
-
-async def counts(connection: Connection, group_ids: Sequence[int] | None) -> list[Counts]:
-    rows = await fetch(connection, "select * from laneway.count_by_state($1)", group_ids)
-    return [
-        Counts(
-            group_id=row["group_id"],
-            queue_id=row["queue_id"],
-            queue=row["queue"],
-            group=row["group_name"],
-            queued=row["queued"],
-            delayed=row["delayed"],
-            processing=row["processing"],
-            acknowledged=row["acknowledged"],
-            dead=row["dead"],
-            archived=row["archived"],
-            oldest=row["oldest"],
-            newest=row["newest"],
-        )
-        for row in rows
-    ]
 
 
 async def find_messages(
@@ -59,13 +37,22 @@ async def find_lanes(connection: Connection, lanes: Sequence[int]) -> list[async
     return await fetch(connection, "select * from laneway.find_lanes($1)", lanes)
 
 
-async def holders(
+async def find_lease_tokens(
     connection: Connection, *, group_id: int, ids: Sequence[MessageId]
 ) -> list[asyncpg.Record]:
     """Return (idx, token) of the messages that somebody holds now."""
     _, lanes, seqs = zip(*ids, strict=True)
     return await fetch(
         connection, "select * from laneway.find_lease_tokens($1, $2, $3)", group_id, lanes, seqs
+    )
+
+
+async def first_claim_times(
+    connection: Connection, *, group_id: int, lanes: Sequence[int], seqs: Sequence[int]
+) -> list[asyncpg.Record]:
+    """Return (idx, at) of those that are on record."""
+    return await fetch(
+        connection, "select * from laneway.first_claim_times($1, $2, $3)", group_id, lanes, seqs
     )
 
 
@@ -156,13 +143,6 @@ async def delete_between(
         means=_GROUP,
     )
     return Step._make(row)
-
-
-async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
-    replayed: int = await fetch_value(
-        connection, "select laneway.replay($1, $2)", group_id, limit, means=_GROUP
-    )
-    return replayed
 
 
 async def archive_many(

@@ -1,4 +1,4 @@
-"""The calls that make, change and remove queues and groups."""
+"""The calls that make, change, list and remove queues."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import (
-    GroupExists,
-    GroupNotFound,
     InvalidSetting,
     QueueExists,
     QueueNotEmpty,
@@ -17,7 +15,7 @@ from laneway.domain.errors import (
 )
 from laneway.domain.queues import Group, Queue
 from laneway.domain.settings import QueueSettings
-from laneway.engine.procedures.call import START, Step, fetch, fetch_value
+from laneway.engine.procedures.call import fetch, fetch_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +52,27 @@ async def update_queue(connection: Connection, name: str, changes: QueueChanges)
     return queue_id
 
 
+async def configure_queue(
+    connection: Connection,
+    name: str,
+    *,
+    settings: QueueChanges,
+    section: str,
+    options: Mapping[str, Any],
+    seen: datetime | None,
+) -> None:
+    await fetch_value(
+        connection,
+        "select laneway.configure_queue($1, $2, $3, $4, $5)",
+        name,
+        encode_json(settings),
+        section,
+        encode_json(options),
+        seen,
+        means={"LW404": QueueNotFound, "LW422": InvalidSetting},
+    )
+
+
 async def delete_queue(connection: Connection, name: str, *, force: bool) -> None:
     await fetch_value(
         connection,
@@ -79,72 +98,20 @@ async def list_queues(connection: Connection, names: Sequence[str] | None = None
     return [_read_queue(row) for row in rows]
 
 
-async def create_group(
-    connection: Connection,
-    *,
-    queue: str,
-    name: str,
-    ordered: bool | None,
-    start: str,
-    since: datetime | None,
-) -> int:
-    group_id: int = await fetch_value(
-        connection,
-        "select laneway.create_group($1, $2, $3, $4, $5)",
-        queue,
-        name,
-        ordered,
-        start,
-        since,
-        means={"LW404": QueueNotFound, "LW409": GroupExists, "LW422": InvalidSetting},
+async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -> list[str]:
+    rows = await fetch(connection, "select * from laneway.list_partitions($1)", queue_ids)
+    return [row[0] for row in rows]
+
+
+async def note_queue_deleted(connection: Connection, name: str) -> None:
+    await fetch_value(connection, "select laneway.note_queue_deleted($1)", name)
+
+
+async def was_queue_deleted(connection: Connection, name: str, *, within: timedelta) -> bool:
+    deleted: bool = await fetch_value(
+        connection, "select laneway.was_queue_deleted($1, $2)", name, within
     )
-    return group_id
-
-
-async def delete_group(connection: Connection, *, queue: str, name: str) -> None:
-    await fetch_value(
-        connection,
-        "select laneway.delete_group($1, $2)",
-        queue,
-        name,
-        means={"LW404": GroupNotFound, "LW422": InvalidSetting},
-    )
-
-
-async def mark_readers_idle(
-    connection: Connection, group_id: int, *, after: int | None
-) -> int | None:
-    """Mark readers idle that have nothing to read, a step; return where to go on, None at the end."""
-    reached: int | None = await fetch_value(
-        connection, "select laneway.mark_readers_idle($1, $2)", group_id, after
-    )
-    return reached
-
-
-async def seek(
-    connection: Connection,
-    *,
-    group_id: int,
-    to: str,
-    time: datetime | None,
-    seq: int | None,
-    partition: str | None,
-    done: Step = START,
-) -> Step:
-    """Move a step; return how many lanes in all, and where to go on."""
-    [row] = await fetch(
-        connection,
-        "select * from laneway.seek($1, $2, $3, $4, $5, $6, $7)",
-        group_id,
-        to,
-        time,
-        seq,
-        partition,
-        done.after,
-        done.total,
-        means={"LW404": GroupNotFound},
-    )
-    return Step._make(row)
+    return deleted
 
 
 def encode_json(values: Mapping[str, object]) -> str:

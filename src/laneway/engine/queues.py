@@ -1,0 +1,107 @@
+"""The broker's calls about queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laneway.domain.settings import QueueSettings
+from laneway.engine.procedures import queues as procedures
+from laneway.engine.pumps.conflicts import persist
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from laneway.domain.queues import Queue
+    from laneway.domain.settings import QueueChanges
+    from laneway.engine.core import Core
+
+
+class Queues:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.create_queue(connection, name, settings or QueueSettings())
+        self._core.announce_change()
+        return await self.get(name)
+
+    async def update(self, name: str, changes: QueueChanges) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.update_queue(connection, name, changes)
+        self._core.announce_change()
+        return await self.get(name)
+
+    async def configure(
+        self,
+        name: str,
+        settings: QueueChanges,
+        section: str,
+        options: Mapping[str, Any],
+        *,
+        seen: datetime | None = None,
+    ) -> None:
+        """Change settings and one section of the options at once; a null takes an option away.
+
+        seen: the queue's updated_at where the change rests on what was there then; TransientConflict
+        says that it was changed since.
+        """
+        async with self._core.pool.lend() as connection:
+            await procedures.configure_queue(
+                connection, name, settings=settings, section=section, options=options, seen=seen
+            )
+        self._core.announce_change()
+
+    async def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a queue with all it has; without force, only one in which nothing is left."""
+        queue = await self._core.catalog.find(name)
+        async with self._core.pool.lend() as connection:
+            await persist(lambda: procedures.delete_queue(connection, name, force=force))
+        self._core.announce_change()
+        # Whoever waits there learns that the queue is gone.
+        self._core.wakeups.wake(queue.queue_id)
+
+    async def rename(self, name: str, new_name: str) -> Queue:
+        async with self._core.pool.lend() as connection:
+            await procedures.rename_queue(connection, name, new_name)
+        self._core.announce_change()
+        return await self.get(new_name)
+
+    async def get(self, name: str) -> Queue:
+        """Return the queue as it is now, not as it is remembered."""
+        return await self._core.reload_queue(name)
+
+    async def find(self, name: str) -> Queue:
+        """Return the queue as it is remembered, at most a few seconds old."""
+        return self._core.catalog.peek(name) or await self._core.catalog.find(name)
+
+    async def list_all(self) -> list[Queue]:
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_queues(connection)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Ask for these queues anew when they are next needed."""
+        for name in names:
+            self._core.catalog.forget(name)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return what is done when queues or groups may have changed, here or elsewhere."""
+        return self._core.catalog.next_change()
+
+    async def note_deleted(self, queue: str) -> None:
+        """Record that a queue of this name was deleted just now."""
+        async with self._core.pool.lend() as connection:
+            await procedures.note_queue_deleted(connection, queue)
+
+    async def was_deleted(self, queue: str, *, within: timedelta) -> bool:
+        """Tell whether a queue of that name was there lately and is not now."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.was_queue_deleted(connection, queue, within=within)
+
+    async def list_partitions(self, queues: Sequence[str] | None) -> list[str]:
+        """Return the partitions' names, a thousand at the most."""
+        chosen = [queue.queue_id for queue in await self._core.choose_queues(queues)]
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_partitions(connection, queue_ids=chosen)

@@ -1,0 +1,48 @@
+"""The broker's calls that repeat a receive: what an attempt got, kept under its id."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from laneway.domain.ids import MessageId
+from laneway.engine.procedures import receive_attempts as procedures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from laneway.domain.messages import Delivery
+    from laneway.engine.core import Core
+
+# How long an attempt to receive can be repeated.
+ATTEMPT_WINDOW = timedelta(minutes=5)
+
+
+class ReceiveAttempts:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def note(
+        self, queue: str, attempt: str, deliveries: Sequence[Delivery], *, received: int
+    ) -> None:
+        """Remember what an attempt to receive got, and when, in milliseconds of Unix time."""
+        found = await self._core.catalog.find(queue)
+        async with self._core.pool.lend() as connection:
+            await procedures.note_attempt(
+                connection,
+                queue_id=found.queue_id,
+                attempt=attempt,
+                places=[delivery[:4] for delivery in deliveries],
+                window=ATTEMPT_WINDOW,
+                received=received,
+            )
+
+    async def find(self, queue: str, attempt: str) -> list[tuple[UUID, MessageId, int]]:
+        """Return what an attempt to receive got, with the tokens and when; nothing if unknown."""
+        found = await self._core.catalog.find(queue)
+        async with self._core.pool.lend() as connection:
+            rows = await procedures.find_attempt(
+                connection, queue_id=found.queue_id, attempt=attempt
+            )
+        return [(token, MessageId(*place), received) for token, *place, received in rows]

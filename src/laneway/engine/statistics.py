@@ -1,0 +1,60 @@
+"""The broker's calls that count and measure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.domain.queues import DEFAULT_GROUP
+from laneway.engine.procedures import statistics as procedures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from laneway.domain.listings import PayloadSizes
+    from laneway.domain.queues import Counts
+    from laneway.domain.statistics import QueueMetrics, SystemStats
+    from laneway.engine.core import Core
+
+
+class Statistics:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def counts(self, queue: str | None = None, *, group: str = DEFAULT_GROUP) -> list[Counts]:
+        """Return the counts of one group, or of every group of every queue."""
+        group_ids = None
+        if queue is not None:
+            group_ids = [(await self._core.catalog.find_group(queue, group))[1].group_id]
+        async with self._core.pool.lend() as connection:
+            return await procedures.count_by_state(connection, group_ids)
+
+    async def metrics(
+        self, queue: str | None = None, *, group: str = DEFAULT_GROUP
+    ) -> list[QueueMetrics]:
+        """Return how a group of a queue stands, or of each queue that has one, by name."""
+        if queue is not None:
+            # Whichever does not exist is told by its name.
+            await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            return await procedures.metrics(connection, queue, group)
+
+    async def system(self) -> SystemStats:
+        async with self._core.pool.lend() as connection:
+            return await procedures.system_stats(connection)
+
+    async def sample_sizes(self, queues: Sequence[str] | None) -> PayloadSizes:
+        """Return how large bodies are, by about a thousand of the newest messages."""
+        chosen = [queue.queue_id for queue in await self._core.choose_queues(queues)]
+        async with self._core.pool.lend() as connection:
+            return await procedures.payload_sizes(connection, queue_ids=chosen)
+
+    async def count_delayed(self, queue: str) -> int:
+        """Return how many messages are not due yet, as far as they are easily found."""
+        group_id = await self._core.find_default_group(queue)
+        async with self._core.pool.lend() as connection:
+            return await procedures.count_delayed(connection, group_id)
+
+    async def count_in_flight(self, queue: str) -> int:
+        group_id = await self._core.find_default_group(queue)
+        async with self._core.pool.lend() as connection:
+            return await procedures.count_in_flight(connection, group_id)

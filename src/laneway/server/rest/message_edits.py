@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.ids import MessageId
-    from laneway.engine.inspection import Target
+    from laneway.engine.messages import Target
     from laneway.server.calls import Call
     from laneway.server.rest.leases import Located
     from laneway.server.settings import ServerSettings

@@ -176,8 +176,8 @@ def test_a_master_that_is_none_is_said(
         SparkSession.Builder, "getOrCreate", lambda _: java.java.util.ArrayList().get(7)
     )
     with pytest.raises(
-        SparkUnavailable, match=r"^Spark does not start on local: java\.lang\.[^\n]*$"
+        SparkUnavailable, match=r"^Spark failed to start on local: java\.lang\.[^\n]*$"
     ):
         open_session("local")
-    with pytest.raises(SparkUnavailable, match="Spark has no master 'bogus': it is yarn"):
+    with pytest.raises(SparkUnavailable, match="invalid Spark master 'bogus': use yarn"):
         open_session("bogus")

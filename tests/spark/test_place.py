@@ -36,12 +36,12 @@ ELSEWHERE = {
     "hdfs:lake": "write ./hdfs:lake",
     "dbfs:/": "dbfs: is not supported",
     "http://example.org/lake": "http: is not supported",
-    "C:\\lake": "drives of Windows are not supported",
-    "c:/lake": "drives of Windows are not supported",
+    "C:\\lake": "Windows drives are not supported",
+    "c:/lake": "Windows drives are not supported",
     "a:b": "write ./a:b",
-    "file://host/lake": "a file URL has an absolute path",
-    "file:lake": "a file URL has an absolute path",
-    "file:///lake?x": "a file URL has an absolute path",
+    "file://host/lake": "a file URL needs an absolute path",
+    "file:lake": "a file URL needs an absolute path",
+    "file:///lake?x": "a file URL needs an absolute path",
     "": "it is empty",
 }
 

@@ -114,7 +114,7 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, database: str) -
     rows = [("1",), ("not json",)]
     with pytest.raises(PySparkException, match=r"WriteRefused: row . of partition .*invalid input"):
         write(spark.createDataFrame(rows, "body string"), database)
-    with pytest.raises(PySparkException, match='QueueMissing: queue "nowhere" does not exist'):
+    with pytest.raises(PySparkException, match='QueueMissing: queue "nowhere" not found'):
         write(spark.createDataFrame([("1",)], "body string"), database, "nowhere")
     assert read_bodies(database) == []
     assert count_staged(database) == 0
@@ -141,7 +141,7 @@ def test_a_named_run_is_published_once(spark: SparkSession, database: str) -> No
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("1 as n", "there is no column body"),
+        ("1 as n", "column body not found"),
         ("'1' as body, 2 as nothing", "a message has no column 'nothing'"),
         ("1.5 as body", "the column body cannot be decimal"),
         ("'1' as body, 'high' as priority", "the column priority cannot be string"),
@@ -158,8 +158,8 @@ def test_what_cannot_be_a_message_is_refused(
     ("columns", "problem"),
     [
         ({"body": [None]}, "its body is null"),
-        ({"body": [{"n": math.nan}]}, "its body is no JSON: Out of range float"),
-        ({"body": [{"n": math.inf, "d": Decimal(1)}]}, "its body is no JSON: it has inf"),
+        ({"body": [{"n": math.nan}]}, "its body is not JSON: Out of range float"),
+        ({"body": [{"n": math.inf, "d": Decimal(1)}]}, "its body is not JSON: it has inf"),
         ({"priority": [-1]}, "its priority is -1: give a whole number from 0 to 32767"),
         ({"priority": [32768]}, "its priority is 32768"),
         ({"priority": [1.5]}, r"its priority is 1\.5"),

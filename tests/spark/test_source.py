@@ -79,7 +79,7 @@ def test_queues_by_name_list_and_pattern(spark: SparkSession, database: str) -> 
     assert bodies(read(spark, database, queue="other,mail-in")) == [0, 2]
     assert bodies(read(spark, database, queue="mail-*")) == [0, 1]
     assert bodies(read(spark, database, queue="nothing-*")) == []
-    with pytest.raises(PySparkException, match="there is no queue 'mall'"):
+    with pytest.raises(PySparkException, match="queue 'mall' not found"):
         read(spark, database, queue="mall").count()
 
 
@@ -179,16 +179,16 @@ def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: st
         ({"rowsPerPartition": "0"}, "set a number from 1 on"),
         ({"failOnDataLoss": "maybe"}, "set true or false"),
         ({"startingOffsets": '{"1": true}'}, "write lanes and their seqs"),
-        ({"startingOffsets": '{"999": 1}'}, "names lane 999, which there never was"),
+        ({"startingOffsets": '{"999": 1}'}, "lane 999 never existed"),
         ({"startingOffsets": '{"xid": 1}'}, "messages have offsets by lane"),
         ({"priority": "high"}, "set numbers from 0 to 32767, such as 5, or 0,5, or 1-9"),
         ({"priority": "9-1"}, "set numbers from 0 to 32767"),
         ({"priority": "32768"}, "set numbers from 0 to 32767"),
         ({"priority": ""}, "set numbers from 0 to 32767"),
         ({"table": "events", "partition": "a"}, "the option partition is for messages"),
-        ({"foo": "1"}, "there is no option 'foo' for reading"),
-        ({"runId": "1"}, "there is no option 'runid' for reading"),
-        ({"path": "mail"}, "name it by the option queue"),
+        ({"foo": "1"}, "unknown option 'foo' for reading"),
+        ({"runId": "1"}, "unknown option 'runid' for reading"),
+        ({"path": "mail"}, "Name it with the option queue"),
         ({"dsn": "mysql://x"}, "must start with postgresql"),
         ({"dsn": "postgresql://127.0.0.1:1/none"}, "the database failed"),
     ],

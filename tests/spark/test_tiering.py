@@ -72,10 +72,10 @@ def test_offload_drops_what_the_lake_has(
     assert run_once(spark, lake, database).messages == 1
     # Lanes and seqs of another database would be taken for those of this one.
     run(database, "update laneway.identity set id = gen_random_uuid()")
-    with pytest.raises(LakeForeign, match="has the history of another database"):
+    with pytest.raises(LakeForeign, match="belongs to another database"):
         run_once(spark, lake, database)
     rotate(database)
-    with pytest.raises(LakeForeign, match="has the history of another database"):
+    with pytest.raises(LakeForeign, match="belongs to another database"):
         offload(spark, lake, database, older_than=NOW)
 
 
@@ -185,12 +185,12 @@ def test_replay_pushes_history_once(spark: SparkSession, database: str, tmp_path
     assert replay(rows, database, to="again", run_id="monday") is None
     with pytest.raises(WriteRefused, match='published to queue "again" before'):
         replay(rows, database, to="mail", run_id="monday")
-    with pytest.raises(QueueMissing, match='queue "nowhere" does not exist'):
+    with pytest.raises(QueueMissing, match='queue "nowhere" not found'):
         replay(rows, database, to="nowhere", run_id="wednesday")
     assert list_bodies(database, "again") == [7, 8, 9]
     replay(rows, database, to="mail", run_id="tuesday")
     assert list_bodies(database, "mail") == sorted([*range(10), 7, 8, 9])
-    with pytest.raises(OptionInvalid, match="cannot be used"):
+    with pytest.raises(OptionInvalid, match="invalid condition"):
         choose_history(lake, "mail", "nothing > 1")
 
 
@@ -210,7 +210,7 @@ def test_the_lake_can_be_asked_and_reported(
     # What messages say is neither markup nor an order to the terminal.
     evil = "select '[b]' || char(27) || ']0;pwned' as said"
     assert r"[b]\x1b]0;pwned" in ask_lake(spark, lake, evil, form="table", limit=9)
-    with pytest.raises(OptionInvalid, match="cannot be answered"):
+    with pytest.raises(OptionInvalid, match="the query failed"):
         ask_lake(spark, lake, "select nothing from nowhere", form="csv", limit=9)
     now = datetime.now(UTC) + timedelta(minutes=1)
     page = make_report(lake, timedelta(hours=6), now=now)

@@ -1,4 +1,4 @@
-"""The bundled PostgreSQL: made, tuned, started, watched and stopped with the program."""
+"""The bundled PostgreSQL: created, tuned, started, watched and stopped with the program."""
 
 from __future__ import annotations
 

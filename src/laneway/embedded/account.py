@@ -13,19 +13,19 @@ from laneway.embedded.errors import NoAccount
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The first that exists; a person who wants a dedicated one adds `laneway`.
+# The first that exists is used. Create `laneway` for a dedicated account.
 CANDIDATES = ("laneway", "postgres", "nobody")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An unprivileged account that root hands the database to."""
+    """The unprivileged account that runs the database when the program runs as root."""
 
     uid: int
     gid: int
 
     def can_reach(self, path: Path) -> bool:
-        """Whether this account may read what others may read, all the way down to the path."""
+        """Return whether this account may enter all parent directories and read the path."""
         resolved = path.resolve()
         return self._may(resolved, stat.S_IROTH) and all(
             self._may(folder, stat.S_IXOTH) for folder in resolved.parents
@@ -41,7 +41,7 @@ class Account:
 
 
 def choose_account(cluster: Path) -> Account | None:
-    """None for an ordinary user, who runs the database as themselves.
+    """Return the account for root; None for an ordinary user, who runs the database directly.
 
     A cluster that exists keeps the account that owns it.
     """

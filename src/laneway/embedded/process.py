@@ -1,4 +1,4 @@
-"""One PostgreSQL server process: started, awaited, stopped."""
+"""Start, await and stop one PostgreSQL server process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ServerProcess:
-    """A server on one cluster, one process at a time and always at the same socket."""
+    """A server on one cluster: one process at a time, always at the same socket."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ServerProcess:
         return self._process.pid
 
     async def start(self) -> None:
-        """Return once the server accepts connections, after crash recovery if it needs one."""
+        """Start the server; return once it accepts connections, after any crash recovery."""
         await asyncio.to_thread(self._clear_the_way)
         self._process = self._spawn()
         try:
@@ -79,7 +79,7 @@ class ServerProcess:
             await _wait_for_end(self._process, _WATCH)
 
     async def stop(self) -> None:
-        """Fast shutdown; if that hangs, harder ones, which the next start recovers from."""
+        """Shut down fast; if that hangs, harder. The next start recovers from that."""
         if self._process is not None:
             for ending in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
                 self._process.send_signal(ending)
@@ -92,7 +92,7 @@ class ServerProcess:
         self._directory.note_socket_folder(None)
 
     def _clear_the_way(self) -> None:
-        # A server that was killed left its file; one that stopped without its program, only the note.
+        # A killed server leaves its pid file; one that stopped by itself only our record.
         postmaster = read_postmaster(self._cluster)
         left = [
             postmaster.socket_folder if postmaster else None,
@@ -108,7 +108,7 @@ class ServerProcess:
         self._directory.rotate_log()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # Called on the event loop's own thread: the kernel watches the thread that forks.
+        # Called on the event loop's thread: PDEATHSIG follows the thread that forks.
         command = [self._binaries.program("postgres"), "-D", str(self._cluster)]
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
@@ -120,7 +120,7 @@ class ServerProcess:
                 stderr=log,
                 cwd="/",
                 env=ENVIRONMENT,
-                # A session of its own: Ctrl-C is for this program, which then stops the server.
+                # In a session of its own: Ctrl-C reaches this program only, which stops the server.
                 start_new_session=True,
                 user=self._account.uid if self._account else None,
                 group=self._account.gid if self._account else None,
@@ -147,10 +147,10 @@ async def _wait_for_end(process: subprocess.Popen[bytes], interval: timedelta) -
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Ask the kernel to send the server a fast shutdown when this program is gone."""
+    """Have the kernel send the server a fast shutdown when this program ends."""
     if sys.platform != "linux":
         return None
-    # Looked up before the fork: between fork and exec as little as possible may happen.
+    # Looked up before the fork: little is safe between fork and exec.
     prctl = ctypes.CDLL(None).prctl
 
     def ask() -> None:

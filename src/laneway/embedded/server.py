@@ -1,4 +1,4 @@
-"""Runs one PostgreSQL server for as long as the program runs."""
+"""Run one PostgreSQL server for as long as the program runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESTART_PAUSE = timedelta(seconds=1)
 
 
 class EmbeddedPostgres:
-    """The bundled PostgreSQL on a data directory, owned by whoever enters the context.
+    """The bundled PostgreSQL on a data directory, owned while the context is open.
 
     A server that dies is started again. On Linux the server stops even when this program is
     killed; elsewhere, and whatever happens, the next start ends what was left running.
@@ -43,7 +43,7 @@ class EmbeddedPostgres:
         port: int | None = None,
         binaries: Path | None = None,
     ) -> None:
-        """Listen on 127.0.0.1 only when a port is given, and there only for roles with passwords.
+        """port: also listen on 127.0.0.1, for roles with passwords only.
 
         The settings override the tuned ones; `binaries` names another PostgreSQL's bin directory.
         """
@@ -57,7 +57,7 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """A URL that asyncpg and libpq understand; the same after every restart of the server."""
+        """The URL for asyncpg and libpq; it stays the same when the server restarts."""
         server = self._require_started()
         return format_dsn(server.socket_folder, server.port)
 
@@ -78,7 +78,7 @@ class EmbeddedPostgres:
         await self.stop()
 
     async def start(self) -> None:
-        """Return once the server accepts connections."""
+        """Start the server; return once it accepts connections."""
         if self._lock is not None:
             raise EmbeddedError(f"the database in {self._directory.root} is already started")
         self._lock = self._directory.acquire()
@@ -91,7 +91,7 @@ class EmbeddedPostgres:
         self._watcher = asyncio.create_task(self._watch(self._server))
 
     async def stop(self) -> None:
-        """Return once the server is gone and another program may have the directory."""
+        """Stop the server and release the directory."""
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -131,23 +131,23 @@ class EmbeddedPostgres:
         )
 
     async def _watch(self, server: ServerProcess) -> None:
-        """Start a server that has died again, for ever: the broker waits for its database."""
+        """Restart the server whenever it dies."""
         while True:
             await server.wait_until_dead()
             logger.error(
-                "the embedded PostgreSQL in %s died and is started again; its last words:\n%s",
+                "bundled PostgreSQL in %s died, restarting; its last log lines:\n%s",
                 self._directory.root,
                 self._directory.read_log_tail(),
             )
             try:
                 await server.start()
             except EmbeddedError:
-                logger.exception("the embedded PostgreSQL did not start; trying again")
+                logger.exception("bundled PostgreSQL failed to start, retrying")
                 await asyncio.sleep(RESTART_PAUSE.total_seconds())
 
 
 def find_running(data_dir: Path) -> str | None:
-    """Return the DSN of the server that runs on the directory, whichever program owns it."""
+    """Return the DSN of the server running on the directory, in whichever program."""
     directory = DataDirectory(data_dir.absolute())
     cluster = directory.cluster.resolve()
     try:

@@ -1,4 +1,4 @@
-"""Where the server's socket is, and the address that leads there."""
+"""The folder of the server's socket, and the URL that uses it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 5432
 
-# sockaddr_un holds 104 bytes on macOS and 108 on Linux, with the closing zero.
+# sockaddr_un has 104 bytes on macOS and 108 on Linux, including the final zero.
 _LONGEST_PATH = 103
-# Not the system's own choice of a temporary directory, whose path may be long itself.
+# Not the system's temporary directory, whose path may be too long.
 _SHORT_PLACE = Path("/tmp")  # noqa: S108 - only private directories are made in it
 _PREFIX = "laneway-"
 
 
 def format_dsn(folder: Path, port: int) -> str:
-    """Return a URL that asyncpg and libpq understand."""
+    """Return the URL for asyncpg and libpq."""
     return f"postgresql://postgres@/postgres?host={quote(str(folder))}&port={port}"
 
 
 def choose_folder(cluster: Path, port: int, account: Account | None) -> Path:
-    """Prefer the cluster, unless its path is too long or a URL's list of hosts would split it."""
+    """Return the cluster's folder, unless its path is too long or contains a comma."""
     is_short = len(f"{cluster}/.s.PGSQL.{port}".encode()) <= _LONGEST_PATH
     is_plain = re.fullmatch(r"[\w/.+~-]+", str(cluster), re.ASCII) is not None
     if is_short and is_plain:
@@ -39,6 +39,6 @@ def choose_folder(cluster: Path, port: int, account: Account | None) -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove it if it was made for a socket, and leave a cluster alone."""
+    """Remove the folder if it was created for a socket; never a cluster."""
     if folder.parent == _SHORT_PLACE and folder.name.startswith(_PREFIX):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Spark over the broker: a source and a sink, and the lake that is made of its history."""
+"""Read and write messages with Spark, and keep their history as a lake of Parquet files."""

@@ -1,4 +1,4 @@
-"""Statements to the database through ADBC: answers come as Arrow, by COPY.
+"""Run statements through ADBC, which fetches results as Arrow by COPY.
 
 The driver's own functions are used and not its DB-API, which imports pandas: every task and every
 plan is made in a process of its own, and would pay for that with a second.
@@ -18,7 +18,7 @@ from laneway.lake.errors import DatabaseFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What a connection is called in pg_stat_activity.
+# The application name in pg_stat_activity.
 NAME = "laneway lake"
 
 _USE_COPY = "adbc.postgresql.use_copy"
@@ -26,18 +26,18 @@ _NO_SCHEMA = {"3F000", "42P01", "42883", "42703"}
 
 
 class Database:
-    """One connection; what it does is undone unless it is committed."""
+    """One connection; its changes are rolled back unless committed."""
 
     def __init__(self, connection: adbc.AdbcConnection) -> None:
         self._connection = connection
 
     def fetch(self, statement: str, *, copy: bool = True) -> list[dict[str, Any]]:
-        """Return rows; without COPY where it is to be known what PostgreSQL calls an error."""
+        """Return rows. Without COPY, an error carries its SQLSTATE."""
         batches = list(self.stream(statement, copy=copy))
         return [row for batch in batches for row in batch.to_pylist()]
 
     def stream(self, statement: str, *, copy: bool = True) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they come; nothing is kept."""
+        """Yield batches as they arrive, without keeping them."""
         with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
             if not copy:
                 prepared.set_options(**{_USE_COPY: "false"})
@@ -52,7 +52,7 @@ class Database:
             prepared.execute_update()
 
     def ingest(self, table: str, rows: pa.RecordBatchReader) -> int:
-        """Append rows to a table of ours, by COPY, and tell how many."""
+        """Append rows to one of our tables by COPY and return how many."""
         with translating(), closing(adbc.AdbcStatement(self._connection)) as prepared:
             options = {
                 adbc.INGEST_OPTION_TARGET_TABLE: table,
@@ -84,22 +84,22 @@ def open_database(dsn: str) -> Iterator[Database]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Say what the driver says, and what to do where that is known."""
+    """Translate the driver's error, with a hint where the cause is known."""
     try:
         yield
     except (adbc.Error, OSError) as error:  # OSError: while rows are coming
-        # Before it the driver says by which of its calls it heard of it.
+        # The driver puts the name of its own call before the error.
         text = str(error).split("\n", 1)[0].rpartition("ERROR:  ")[2].strip()
         sqlstate = getattr(error, "sqlstate", None)
         if sqlstate in _NO_SCHEMA:
-            text += " (is the schema current? `laneway admin install` brings it there)"
+            text += ". If the schema is out of date, run `laneway admin install`"
         raise DatabaseFailed(text, sqlstate=sqlstate, detail=str(error)) from error
 
 
 def quote(text: str) -> str:
-    """Return a literal; PostgreSQL has no text with a zero byte."""
+    """Return the text as an SQL literal. PostgreSQL cannot store zero bytes in text."""
     if "\0" in text:
-        raise ValueError("a text with a zero byte cannot be in a statement")
+        raise ValueError("text for a statement contains a zero byte, which PostgreSQL cannot store")
     return "'" + text.replace("'", "''") + "'"
 
 

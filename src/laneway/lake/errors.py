@@ -1,4 +1,4 @@
-"""What can go wrong between Spark, the database and the lake.
+"""Errors of Spark, the database and the lake.
 
 LanewayError
 ├── OptionInvalid           fix the request: an option, column or offset cannot be understood
@@ -29,7 +29,7 @@ class QueueMissing(NotFound):
 
 
 class DatabaseFailed(LanewayError):
-    """sqlstate: what PostgreSQL calls it. detail: all that it says, on lines of their own."""
+    """sqlstate: PostgreSQL's code. detail: its full text, which may have several lines."""
 
     def __init__(
         self, reason: str, *, sqlstate: str | None = None, detail: str | None = None

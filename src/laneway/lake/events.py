@@ -1,4 +1,4 @@
-"""Reads events, by ranges of transactions.
+"""Read events by ranges of transaction ids.
 
 No lane's lock orders events, so only transactions older than the oldest one still running are read:
 a long writer delays a reader and never robs it.
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 XID = "xid"
 
 _EXPRESSIONS = {name: f'e."{name}"' for name in COLUMNS["events"]} | {XID: "e.xid::text::bigint"}
-# An event of several lanes or claims is a row for each.
+# An event about several lanes or claims becomes one row for each.
 _ROWS = "coalesce(cardinality(e.part_first), 1)"
 _ROWS_SO_FAR = f"sum({_ROWS}) over (order by e.xid rows unbounded preceding)::bigint"
 _HORIZON = "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
 
 
 class EventSlice(InputPartition):
-    """The events of transactions start..end, end excluded.
+    """The events of transactions from start to before end.
 
     rows: at least this many, if known. conditions: which queues they are about.
     """
@@ -57,7 +57,7 @@ class EventSlice(InputPartition):
 
 
 class EventSliceReader:
-    """Reads slices on an executor, and plans them on the driver."""
+    """Plan slices on the driver and read them on executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -67,7 +67,7 @@ class EventSliceReader:
         if not isinstance(partition, EventSlice):
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        # Spark may want no column at all, but a row has one.
+        # Spark may ask for no columns, but a row needs at least one.
         names = self._schema.names or [XID]
         wanted = ", ".join(f'{_EXPRESSIONS[name]} as "{name}"' for name in names)
         where = [*_between(partition.start, partition.end), *partition.conditions]
@@ -89,7 +89,7 @@ class EventSliceReader:
             f" from laneway.event e where {' and '.join(_between(start, end))}) r"
             f" where (r.place - r.rows) / {size} < r.place / {size} order by r.xid"
         )
-        # A transaction's events stay together.
+        # Events of one transaction stay in one slice.
         bounds = sorted({start, end, *(row["xid"] for row in rows)})
         conditions = self._choose_queues(database)
         full = self._options.rows_per_partition
@@ -104,8 +104,8 @@ class EventSliceReader:
         found = database.fetch("select d.xid::text::bigint as xid from laneway.dropped_events d")
         if found[0]["xid"] >= start:
             raise DataLost(
-                f"events of transactions {start} to {found[0]['xid']} were dropped before they were read;"
-                " set failOnDataLoss to false to go on without them"
+                f"events of transactions {start} to {found[0]['xid']} were dropped before they were read."
+                " Set failOnDataLoss to false to continue without them"
             )
 
     def _choose_queues(self, database: Database) -> list[str]:
@@ -120,7 +120,7 @@ class EventSliceReader:
         return [f"e.queue_id in ({', '.join(ids)})" if ids else "false"]
 
     def _resolve(self, database: Database, position: Position) -> int:
-        """Return the transaction before which all lies before a position."""
+        """Return the transaction id before which all events precede a position."""
         match position:
             case "earliest":
                 return 0
@@ -138,7 +138,7 @@ class EventSliceReader:
 
 
 class EventReader(EventSliceReader, DataSourceReader):
-    """A batch: from one position to another."""
+    """A batch read from one position to another."""
 
     def partitions(self) -> Sequence[InputPartition]:
         with open_database(self._options.dsn) as database:
@@ -148,7 +148,7 @@ class EventReader(EventSliceReader, DataSourceReader):
 
 
 class EventStreamReader(EventSliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream: an offset is the transaction before which all was read."""
+    """A streaming read. An offset is the transaction id before which everything was read."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -187,12 +187,12 @@ class EventStreamReader(EventSliceReader, DataSourceStreamReader, SupportsTrigge
 
 
 def find_horizon(database: Database) -> int:
-    """Return the oldest transaction that may still write."""
+    """Return the oldest transaction id that may still write events."""
     return int(database.fetch(f"select {_HORIZON}::text::bigint as xid")[0][XID])
 
 
 def find_end(database: Database, start: int, end: int, rows: int | None) -> int:
-    """Return `end`, or sooner: where some rows end, whole transactions only; `start` if there are none.
+    """Return `end`, or the end of the last whole transaction within the row limit; `start` if none.
 
     An offset that moves without rows would make Spark run empty batches for ever.
     """
@@ -210,7 +210,9 @@ def find_end(database: Database, start: int, end: int, rows: int | None) -> int:
 
 def parse(offset: Offset) -> int:
     if set(offset) != {XID}:
-        raise OptionInvalid(f'an offset of events looks like {{"xid": 4711}}, not {offset}')
+        raise OptionInvalid(
+            f'invalid offset of events: {offset}. Expected the form {{"xid": 4711}}'
+        )
     return offset[XID]
 
 

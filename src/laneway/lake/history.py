@@ -1,4 +1,4 @@
-"""Brings what the lake found back to PostgreSQL, where the dashboard looks."""
+"""Copy results of the lake to PostgreSQL for the dashboard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STATE = "history"
 
 
 def publish_history(lake: Lake, dsn: str) -> int:
-    """Replace in the database the days and queues that changed in the lake, and drop what is old there.
+    """Replace the changed days and queues in the database, and delete rows past retention.
 
     Return how many rows were written.
     """
@@ -51,7 +51,7 @@ def publish_history(lake: Lake, dsn: str) -> int:
         parts = {(file.day, file.queue) for file in record.files if file.landed > known}
         rows += _replace(table, dsn, parts)
         done[table.name] = record.version
-    # The note itself makes a version, without files.
+    # The note creates a table version of its own, without files.
     done["anomalies"] += 1
     if rows:
         lake.anomalies.note({**lake.anomalies.load().state, _STATE: done})

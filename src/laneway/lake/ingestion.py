@@ -1,4 +1,4 @@
-"""Lands what is new in the broker: the record that takes rows in also says up to where they go."""
+"""Land new messages and events: one table version records both the rows and how far they reach."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def land_messages(
     accept_loss: bool,
     tell: Callable[[str], None],
 ) -> int:
-    """Land what there is when this begins, some at a time; return how many messages."""
+    """Land the messages that exist at the start, in batches; return their number."""
     goal = _find_goal(dsn)
     total = 0
     while True:
@@ -64,7 +64,7 @@ def land_events(
     accept_loss: bool,
     tell: Callable[[str], None],
 ) -> int:
-    """Do the same for events; those of transactions still running wait for the next time."""
+    """Land events likewise; those of transactions still running are left for the next run."""
     with open_database(dsn) as database:
         goal = log_of_events.find_horizon(database)
     total = 0
@@ -120,7 +120,7 @@ def _read(spark: SparkSession, **options: str) -> DataFrame:
 
 
 def _extend(lake: Lake) -> None:
-    """Bring the extents up to the messages; also after a run that died in between."""
+    """Update the extents to cover all landed messages, also after an interrupted run."""
     known = int(lake.extents.load().state.get(_LANDED, 0))
     newest = lake.messages.load().version
     if newest > known:

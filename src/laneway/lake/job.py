@@ -1,4 +1,4 @@
-"""One pass of the lake: land, refine, judge, tell the database, compact."""
+"""One run of the lake: land, refine, find anomalies, publish to the database, compact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass did."""
+    """The result of one run."""
 
     messages: int
     events: int
@@ -46,13 +46,13 @@ def run_once(
     accept_loss: bool = False,
     now: datetime | None = None,
 ) -> Pass:
-    """Bring the lake up to the broker; a pass that dies anywhere is made good by the next."""
+    """Bring the lake up to date. The next run repairs one that was interrupted."""
     began = time.monotonic()
     with lock_lake(lake.folder):
         check_origin(lake.folder, dsn)
         for table in lake:
             table.clean()
-        # Events first: their messages are then there too, and a claim is never without its message.
+        # Events first: the messages read afterwards then include those of every claim.
         events = land_events(spark, lake, dsn, at_once=at_once, accept_loss=accept_loss, tell=tell)
         messages = land_messages(
             spark, lake, dsn, at_once=at_once, accept_loss=accept_loss, tell=tell

@@ -1,4 +1,4 @@
-"""How far a stream is behind, from what Spark reports of it."""
+"""The lag of a streaming query, from Spark's progress reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def measure_lag(progress: StreamingQueryProgress) -> int:
-    """Return how many messages its Laneway sources had not read yet; of events, transactions."""
+    """Return how many messages its Laneway sources had not read; for events, how many transactions."""
     return sum(
         _subtract(source.latestOffset, source.endOffset)
         for source in progress.sources

@@ -1,4 +1,4 @@
-"""Which lanes a read covers, how far each goes, and how that is cut into Spark's partitions."""
+"""The lanes of a read: their extents, and their division into Spark partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane: messages in order, and what holds for all of them. base: no longer kept up to it."""
+    """A lane and its queue's settings. base: messages up to this seq are no longer kept."""
 
     lane: int
     queue: str
@@ -35,7 +35,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The messages first..last of a lane that lie in one segment."""
+    """Messages first to last of a lane, all in one segment."""
 
     lane: Lane
     segment: int
@@ -48,7 +48,7 @@ class Span:
 
 
 class Slice(InputPartition):
-    """What one task reads."""
+    """The spans that one task reads."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self.spans = tuple(spans)
@@ -59,7 +59,9 @@ def list_lanes(database: Database, choice: Choice) -> list[Lane]:
     names = [row["name"] for row in database.fetch("select q.name from laneway.queue q")]
     missing = choice.list_missing(names)
     if missing:
-        raise QueueMissing(f"there is no queue {missing[0]!r}: there are {', '.join(names) or '-'}")
+        raise QueueMissing(
+            f"queue {missing[0]!r} not found. Existing queues: {', '.join(names) or 'none'}"
+        )
     chosen = [name for name in names if choice.covers_queue(name)]
     if not chosen:
         return []
@@ -75,7 +77,7 @@ def list_lanes(database: Database, choice: Choice) -> list[Lane]:
 
 
 def find_spans(database: Database, lanes: Iterable[Lane], after: Mapping[int, int]) -> list[Span]:
-    """Return what is in the log after some seqs, or after the base, in order."""
+    """Return the spans in the log after the given seqs, or after the lane's base, in order."""
     known = {lane.lane: lane for lane in lanes}
     if not known:
         return []
@@ -94,7 +96,7 @@ def find_spans(database: Database, lanes: Iterable[Lane], after: Mapping[int, in
 def find_ends(
     database: Database, lanes: Iterable[Lane], after: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return each lane's newest seq, where it has any beyond what was read."""
+    """Return the newest seq of each lane that has unread messages."""
     ends: dict[int, int] = {}
     for span in find_spans(database, lanes, after):
         ends[span.lane.lane] = max(ends.get(span.lane.lane, 0), span.last)
@@ -102,7 +104,7 @@ def find_ends(
 
 
 def resolve(database: Database, lanes: Sequence[Lane], position: Position) -> dict[int, int]:
-    """Return the seq up to which each lane lies before a position; lanes not named lie after."""
+    """Return for each lane the last seq before a position; lanes not in the position start at 0."""
     match position:
         case "earliest":
             return {lane.lane: lane.base for lane in lanes}
@@ -125,7 +127,7 @@ def resolve(database: Database, lanes: Sequence[Lane], position: Position) -> di
 
 
 def _check_known(database: Database, offset: Offset) -> None:
-    """Raise for a lane that never was; one that was deleted may still be in an offset."""
+    """Raise for a lane that never existed; an offset may name one that was deleted."""
     rows = database.fetch(
         "select coalesce(pg_sequence_last_value("
         "pg_get_serial_sequence('laneway.lane', 'lane_id')::regclass), 0) as newest"
@@ -133,14 +135,14 @@ def _check_known(database: Database, offset: Offset) -> None:
     unknown = [lane for lane in offset if int(lane) > rows[0]["newest"]]
     if unknown:
         raise OptionInvalid(
-            f"an offset names lane {unknown[0]}, which there never was: the newest is {rows[0]['newest']}"
+            f"invalid offset: lane {unknown[0]} never existed; the newest lane is {rows[0]['newest']}"
         )
 
 
 def cut_spans(
     spans: Iterable[Span], *, start: Mapping[int, int], end: Mapping[int, int]
 ) -> list[Span]:
-    """Return what lies after `start` and not after `end`."""
+    """Return the parts of the spans after `start`, up to and including `end`."""
     cut = []
     for span in spans:
         first = max(span.first, start.get(span.lane.lane, 0) + 1)
@@ -153,7 +155,7 @@ def cut_spans(
 def check_complete(
     spans: Iterable[Span], *, start: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
-    """Raise where messages between two offsets are not in the log any more."""
+    """Raise DataLost if messages between two offsets have left the log."""
     found: dict[int, int] = {}
     lanes: dict[int, Lane] = {}
     for span in spans:
@@ -165,12 +167,12 @@ def check_complete(
             name = f' of queue "{lanes[lane].queue}"' if lane in lanes else ""
             raise DataLost(
                 f"{missing} messages of lane {lane}{name} after seq {start.get(lane, 0)} left the log"
-                " before they were read; set failOnDataLoss to false to go on without them"
+                " before they were read. Set failOnDataLoss to false to continue without them"
             )
 
 
 def make_slices(spans: Iterable[Span], rows_per_partition: int) -> list[Slice]:
-    """Split what is long and gather what is short, so that tasks are alike."""
+    """Split long spans and group short ones, so that tasks have similar sizes."""
     slices: list[Slice] = []
     gathered: list[Span] = []
     rows = 0
@@ -190,7 +192,7 @@ def make_slices(spans: Iterable[Span], rows_per_partition: int) -> list[Slice]:
 
 
 def share_limit(available: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Divide a limit among lanes in proportion to what each has, and leave none of it unused."""
+    """Divide a limit among lanes in proportion to their unread messages, and use all of it."""
     total = sum(available.values())
     if total <= limit:
         return dict(available)

@@ -1,4 +1,4 @@
-"""Where a lake is: a directory that the driver and every executor see as a file system."""
+"""The location of a lake: a directory on a file system shared by the driver and all executors."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ def find_folder(place: str | Path) -> Path:
         return Path(text).absolute()
     rooted = text[found.end() :].startswith(("/", "\\"))
     if isinstance(place, Path) and not rooted and found.end() < len(text):
-        # The name of a file: Path takes the dot off ./a:b, and leaves one slash of s3://bucket.
+        # Path turns ./a:b into a:b and s3://bucket into s3:/bucket.
         return place.absolute()
     scheme = found[1].lower()
     if scheme == "file" and isinstance(place, Path):
-        raise _refuse(text, "a Path holds no URL whole: give it as a string")
+        raise _refuse(text, "a Path changes URLs. Pass the URL as a string")
     if scheme == "file":
         url = urlsplit(text)
         local = url.netloc.lower() in _LOCAL and url.path.startswith("/")
         if local and not url.query + url.fragment:
             return Path(unquote(url.path))
-        raise _refuse(text, "a file URL has an absolute path on this machine, as file:///srv/lake")
+        raise _refuse(
+            text, "a file URL needs an absolute path on this machine, such as file:///srv/lake"
+        )
     if len(scheme) == 1 and rooted:
-        raise _refuse(text, "drives of Windows are not supported")
+        raise _refuse(text, "Windows drives are not supported")
     if rooted:
         raise _refuse(text, f"{scheme}: is not supported")
     raise _refuse(

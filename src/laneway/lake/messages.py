@@ -1,4 +1,4 @@
-"""Reads messages out of the log, by ranges of seqs: no claim, no lock, and nothing is missed.
+"""Read messages from the log by spans of seqs, without claims or locks and without gaps.
 
 A lane's seqs are dense and follow commit order, so what is visible up to a seq is complete.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from laneway.lake.lanes import Span
     from laneway.lake.options import Offset, ReadOptions
 
-# What the statement asks for; the rest of a row is the same for its whole lane.
+# Columns to select; the other columns are the same for the whole lane.
 _EXPRESSIONS = {
     "seq": "m.seq",
     "created_at": "m.created_at",
@@ -60,14 +60,14 @@ _EXPRESSIONS = {
 
 
 class SliceReader:
-    """Reads slices on an executor."""
+    """Read slices on an executor."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark asks for an empty partition where there are none.
+        # Spark passes an empty partition when there are none.
         if not isinstance(partition, Slice) or not partition.spans:
             return
         with open_database(self._options.dsn) as database:
@@ -90,18 +90,18 @@ class SliceReader:
             self._check_kept(database, spans)
 
     def _check_kept(self, database: Database, spans: Sequence[Span]) -> None:
-        """Raise where the log was trimmed meanwhile; a crash may leave holes in UNLOGGED queues."""
+        """Raise DataLost if the log was trimmed during the read. A crash may leave gaps in unlogged queues."""
         kept = {lane.lane: lane.base for lane in list_lanes(database, EVERYTHING)}
         for span in spans:
             if kept.get(span.lane.lane, span.last) >= span.first:
                 raise DataLost(
                     f'messages {span.first} to {span.last} of lane {span.lane.lane} of queue "{span.lane.queue}"'
-                    " left the log while they were read; set failOnDataLoss to false to go on without"
+                    " left the log during the read. Set failOnDataLoss to false to continue without"
                 )
 
 
 class MessageReader(SliceReader, DataSourceReader):
-    """A batch: from one position to another."""
+    """A batch read from one position to another."""
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
@@ -111,7 +111,7 @@ class MessageReader(SliceReader, DataSourceReader):
             spans = find_spans(database, lanes, start)
             named = {span.lane.lane: span.last for span in spans}
             end = named if options.ending == "latest" else resolve(database, lanes, options.ending)
-            # Lanes named by an offset but no longer there have nothing to read.
+            # Lanes of an offset that no longer exist have nothing to read.
             end = {lane.lane: end[lane.lane] for lane in lanes if lane.lane in end}
             cut = cut_spans(spans, start=start, end=end)
             if options.fail_on_data_loss:
@@ -120,7 +120,7 @@ class MessageReader(SliceReader, DataSourceReader):
 
 
 class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream: an offset says of each lane up to where it was read; new lanes are not in it yet."""
+    """A streaming read. An offset holds the last seq read of each lane; new lanes are added later."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -179,7 +179,7 @@ class MessageStreamReader(SliceReader, DataSourceStreamReader, SupportsTriggerAv
 
 
 def write_statement(spans: Sequence[Span], columns: Sequence[str]) -> str:
-    """Return the statement for spans of one segment; many short spans are one statement too."""
+    """Return one statement for any number of spans of one segment."""
     wanted = [f"{_EXPRESSIONS[name]} as {name}" for name in columns if name in _EXPRESSIONS]
     if "id" in columns and "seq" not in columns:
         wanted.append("m.seq as seq")
@@ -193,23 +193,23 @@ def write_statement(spans: Sequence[Span], columns: Sequence[str]) -> str:
         )
     else:
         values = ", ".join(f"({span.lane.lane}, {span.first}, {span.last})" for span in spans)
-        # `offset 0` keeps this a look-up per span, whatever the planner thinks of a few thousand.
+        # `offset 0` forces one index lookup per span, also for thousands of spans.
         source = (
             f"(values {values}) r (lane_id, first_seq, last_seq) cross join lateral"
             f" (select o.* from laneway.message o where o.segment = {segment}"
             " and o.lane_id = r.lane_id and o.seq between r.first_seq and r.last_seq offset 0) m"
         )
         place = "true"
-    # A row must have a column for its rows to be counted.
+    # Rows need a column to be counted.
     wanted.append("m.lane_id as lane")
     return f"select {', '.join(wanted)} from {source} where {place}"
 
 
 def _complete(batch: pa.RecordBatch, spans: Sequence[Span], schema: pa.Schema) -> pa.RecordBatch:
-    """Add what is the same for a lane, and give every column the type that Spark expects."""
+    """Add the columns that are constant per lane, and cast all to Spark's types."""
     lanes = {span.lane.lane: span.lane for span in spans}
     ids = batch.column("lane")
-    # Which of `lanes` each row is of.
+    # The index in `lanes` of each row's lane.
     place = pc.index_in(ids, value_set=pa.array(list(lanes), pa.int32()))
     segment = spans[0].segment
     columns = []

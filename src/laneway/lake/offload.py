@@ -1,4 +1,4 @@
-"""Takes segments out of PostgreSQL once the lake has them, and pushes history back."""
+"""Drop segments from PostgreSQL once the lake has them, and replay messages from the lake."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offloaded:
-    """What became of a segment.
+    """The outcome for one segment.
 
     dropped: no longer in PostgreSQL; else in the lake, and dropped once every group has settled it.
     failure: why it was kept in PostgreSQL, None where the lake has all of it.
@@ -52,7 +52,7 @@ def offload(
     older_than: timedelta,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Offloaded]:
-    """Land the closed segments, compare each with the lake, and drop those that are equal.
+    """Land the closed segments, compare each with the lake, and drop those that match.
 
     A segment that fails does not stop the others: look at each one's `failure`.
     """
@@ -80,7 +80,7 @@ def offload(
 
 @translating_spark()
 def _drop(lake: Lake, dsn: str, segment: int) -> Offloaded:
-    """Compare a segment lane by lane, and drop it from PostgreSQL where it is settled."""
+    """Compare a segment lane by lane, and drop it from PostgreSQL if all its messages are settled."""
     with open_database(dsn) as database:
         held = database.fetch(
             "select d.lane_id, d.first_seq, d.last_seq, d.messages, d.checksum::text as checksum"
@@ -106,13 +106,13 @@ def _drop(lake: Lake, dsn: str, segment: int) -> Offloaded:
 
 
 def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> None:
-    """Raise unless the lake has just the messages that a segment holds, lane by lane."""
+    """Raise unless the lake has exactly the segment's messages, lane by lane."""
     kept = messages.where(F.col("segment") == segment)
     ranges = kept.sparkSession.createDataFrame(
         [(row["lane_id"], row["first_seq"], row["last_seq"]) for row in held],
         "lane int, first_seq bigint, last_seq bigint",
     )
-    # What the log has trimmed from a lane's old end may still be in the lake.
+    # The lake may still have messages that the log has trimmed.
     inside = kept.join(F.broadcast(ranges), "lane").where("seq between first_seq and last_seq")
     found = {
         row.lane: row
@@ -136,7 +136,7 @@ def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> Non
 
 
 def digest() -> Column:
-    """Return what laneway.segment_digest sums up, of a message in the lake."""
+    """Return the digest of a message in the lake as laneway.segment_digest computes it."""
     text = F.concat_ws(
         "|",
         F.col("seq").cast("string"),
@@ -149,7 +149,7 @@ def digest() -> Column:
 
 
 def choose_history(lake: Lake, queue: str, where: str | None) -> DataFrame:
-    """Return the messages of a queue that a condition in SQL picks, oldest first."""
+    """Return the messages of a queue that match an SQL condition, oldest first."""
     kept = {file.queue for file in lake.messages.load().files}
     if queue not in kept:
         raise QueueMissing(
@@ -160,9 +160,7 @@ def choose_history(lake: Lake, queue: str, where: str | None) -> DataFrame:
         try:
             rows = rows.where(where)
         except (AnalysisException, ParseException) as error:
-            raise OptionInvalid(
-                f"the condition {where!r} cannot be used: {shorten(str(error))}"
-            ) from error
+            raise OptionInvalid(f"invalid condition {where!r}: {shorten(str(error))}") from error
     return rows.orderBy("created_at", "lane", "seq")
 
 
@@ -172,14 +170,14 @@ def count_history(rows: DataFrame) -> int:
 
 
 def check_replay(dsn: str, *, to: str, run_id: str) -> None:
-    """Refuse a queue or a run that cannot be pushed to, before anything is read."""
+    """Check the target queue and the run before anything is read."""
     check_run_id(run_id)
     check_goal(WriteOptions(dsn=dsn, queue=to, run_id=_name_run(run_id)))
 
 
 @translating_spark()
 def replay(rows: DataFrame, dsn: str, *, to: str, run_id: str) -> int | None:
-    """Push messages back as new ones, once; return how many, None where this run did before.
+    """Push messages as new ones, once; return how many, or None if this run did so before.
 
     Keys stay behind: within their window they would make duplicates of the messages themselves.
     """

@@ -1,4 +1,4 @@
-"""Reads the files of messages that earlier versions landed, whose headers were a map of strings."""
+"""Read message files of earlier versions, whose headers are a map of strings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# The form that files have now, and that of files whose record does not say.
+# The current file format, and the format of files whose record names none.
 FORM = 2
 EARLIEST = 1
 
@@ -20,7 +20,7 @@ _NESTED = r"^[\[{]"
 
 
 def find_schema(schema: StructType, form: int) -> StructType:
-    """Return what a file of that form has in it."""
+    """Return the columns of files in that format."""
     if form == FORM:
         return schema
     return StructType(
@@ -32,14 +32,14 @@ def find_schema(schema: StructType, form: int) -> StructType:
 
 
 def bring_up(frame: DataFrame, form: int) -> DataFrame:
-    """Return the rows of a file as they would be now, as far as that can be told."""
+    """Convert the rows of a file to the current format, as far as possible."""
     if form == FORM or _HEADERS not in frame.columns:
         return frame
     return frame.withColumn(_HEADERS, _write_headers(F.col(_HEADERS)))
 
 
 def _write_headers(headers: Column) -> Column:
-    """Return JSON: nested values, true and false are restored, numbers remain strings."""
+    """Return headers as JSON: nested values, true and false are restored; numbers remain strings."""
     entries = F.transform(
         F.map_entries(headers),
         lambda each: F.concat(_quote(each["key"]), F.lit(":"), _write_value(each["value"])),
@@ -58,6 +58,6 @@ def _write_value(value: Column) -> Column:
 
 
 def _quote(text: Column) -> Column:
-    """Return a string of JSON: Spark writes one only in an array or an object."""
+    """Return a JSON string. Spark writes one only inside an array or object."""
     array = F.to_json(F.array(text))
     return array.substr(F.lit(2), F.length(array) - 2)

@@ -1,4 +1,4 @@
-"""The options of `format("laneway")`, read once and checked.
+"""The options of `format("laneway")`.
 
 The only place outside the command that reads the environment: a Spark program has no flags of ours,
 so where it gives no `dsn`, DATABASE_URL says which database is meant.
@@ -41,7 +41,7 @@ _READ = (
     "failOnDataLoss",
 )
 _WRITE = ("dsn", "queue", "runId")
-# Spark passes it to the sink along with ours.
+# Spark passes this option to the sink along with ours.
 _OF_SPARK = {"checkpointlocation"}
 _ALIKE = 0.8
 _PRIORITIES = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
@@ -49,9 +49,9 @@ _PRIORITIES = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """limit: messages, or events, in one micro-batch."""
+    """limit: messages or events per micro-batch."""
 
-    # May hold a password, so never printed.
+    # May contain a password, so it is not printed.
     dsn: str = field(repr=False)
     choice: Choice = EVERYTHING
     table: Table = "messages"
@@ -64,7 +64,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """run_id: who writes the same again under the same name changes nothing."""
+    """run_id: writing again under the same name changes nothing."""
 
     dsn: str = field(repr=False)
     queue: str
@@ -78,13 +78,13 @@ def read_table(options: Mapping[str, str]) -> Table:
         case "events":
             return "events"
         case other:
-            raise OptionInvalid(f"the option table is {other!r}: say messages or events")
+            raise OptionInvalid(f"invalid option table: {other!r}. Use messages or events")
 
 
 def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     _check_names(options, _READ, "reading")
     if streaming and "endingOffsets" in options:
-        raise OptionInvalid("the option endingOffsets is for batch reads: a stream has no end")
+        raise OptionInvalid("the option endingOffsets is for batch reads only")
     limit = options.get("maxMessagesPerTrigger")
     table = read_table(options)
     return ReadOptions(
@@ -105,7 +105,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     _check_names(options, _WRITE, "writing")
     queue = options.get("queue", "").strip()
     if not queue:
-        raise OptionInvalid("the option queue is missing: it names the queue to write to")
+        raise OptionInvalid("the option queue is missing. Set it to the queue to write to")
     run_id = options.get("runId")
     if run_id is not None:
         check_run_id(run_id)
@@ -114,7 +114,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def check_run_id(text: str) -> None:
     if not text.strip() or "/" in text or "\0" in text:
-        raise OptionInvalid(f"the name of a run is {text!r}: give one without a slash")
+        raise OptionInvalid(f"invalid run name {text!r}: it must not contain a slash")
 
 
 def _check_names(options: Mapping[str, str], known: tuple[str, ...], use: str) -> None:
@@ -123,19 +123,19 @@ def _check_names(options: Mapping[str, str], known: tuple[str, ...], use: str) -
         if name.lower() in lower | _OF_SPARK:
             continue
         if name.lower() == "path":
-            raise OptionInvalid("a queue has no path: name it by the option queue")
+            raise OptionInvalid("a queue has no path. Name it with the option queue")
         alike = difflib.get_close_matches(name.lower(), sorted(lower), 1, _ALIKE)
         if alike:
             meant = next(each for each in known if each.lower() == alike[0])
-            raise OptionInvalid(f"there is no option {name!r}: is {meant} meant?")
-        raise OptionInvalid(f"there is no option {name!r} for {use}: there are {', '.join(known)}")
+            raise OptionInvalid(f"unknown option {name!r}. Did you mean {meant}?")
+        raise OptionInvalid(f"unknown option {name!r} for {use}. Options: {', '.join(known)}")
 
 
 def _find_dsn(options: Mapping[str, str]) -> str:
     dsn = options.get("dsn") or os.environ.get("DATABASE_URL")
     if not dsn:
         raise OptionInvalid(
-            "no database is given: set the option dsn (`laneway url` prints it) or DATABASE_URL"
+            "no database given. Set the option dsn (`laneway url` prints it) or DATABASE_URL"
         )
     fault = find_fault(dsn)
     if fault is not None:
@@ -152,7 +152,7 @@ def _parse_choice(options: Mapping[str, str], table: Table) -> Choice:
                     f"the option {name} is for messages: filter the events that were read by where()"
                 )
     queues = [name.strip() for name in options.get("queue", "").split(",") if name.strip()]
-    # The default partition has no name, so an option without a text means that one.
+    # The default partition's name is empty, so an empty option means that partition.
     partitions = options.get("partition")
     priorities = options.get("priority")
     return Choice(
@@ -202,13 +202,13 @@ def _parse_position(
 
 
 def parse_offset(text: str, where: str) -> Offset:
-    """Read {"lane": seq}, or {"xid": xid} of events: what has been read already, the end included."""
+    """Read {"lane": seq}, or {"xid": xid} for events: the last position that was read."""
     try:
         found = json.loads(text)
     except ValueError as error:
         raise OptionInvalid(f"{where} is not JSON: {error}") from None
     for key, value in found.items():
-        # True would count as 1.
+        # bool is an int in Python.
         if not (key == "xid" or key.isdecimal()) or type(value) is not int or value < 0:
             raise OptionInvalid(f"{where} has {key!r}: {value!r}; write lanes and their seqs")
     return {str(key): int(value) for key, value in found.items()}

@@ -1,4 +1,4 @@
-"""Line charts as SVG, each with its heading: text in, text out."""
+"""Line charts as SVG, each with its heading."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _THOUSAND = 1000
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment to point at, and what to say about it."""
+    """A marked moment and its label."""
 
     at: datetime
     text: str
@@ -41,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The time that charts cover, one value each step."""
+    """The time range of charts, with one value per step."""
 
     start: datetime
     end: datetime
@@ -57,7 +57,7 @@ def draw_lines(
     marks: Sequence[Mark] = (),
     whole: bool = False,
 ) -> str:
-    """Return a chart of one line per series; where there is no data, one that says so.
+    """Return a chart with one line per series, or one that says there is no data.
 
     A line is broken where steps are missing. whole: values are numbers of things.
     """
@@ -122,7 +122,7 @@ def _draw_axes(scale: _Scale) -> list[str]:
 
 
 def _label_times(axis: Axis) -> Iterator[tuple[datetime, str]]:
-    """Yield round times: hours of a day, or days, as many as there is room for."""
+    """Yield round times (hours or days), as many as fit."""
     hours = (axis.end - axis.start) / timedelta(hours=1)
     every = next((each for each in _HOURS if hours / each <= _MOST_LABELS), _HOURS[-1])
     first = datetime(1970, 1, 5, tzinfo=UTC).replace(tzinfo=None)  # a Monday
@@ -137,7 +137,7 @@ def _label_times(axis: Axis) -> Iterator[tuple[datetime, str]]:
 def _cut(
     scale: _Scale, points: Sequence[tuple[datetime, float]]
 ) -> Iterator[list[tuple[float, float]]]:
-    """Yield unbroken runs of places; of those that share a pixel, the highest."""
+    """Yield unbroken sequences of points; of points on one pixel, the highest."""
     run: list[tuple[float, float]] = []
     before: datetime | None = None
     for at, value in points:
@@ -170,7 +170,7 @@ def _draw_mark(scale: _Scale, mark: Mark) -> str:
 
 
 def _round_up(value: float) -> float:
-    """Return the next number that reads well on an axis, and a quarter of which does too."""
+    """Return the next larger number that, like a quarter of it, reads well on an axis."""
     if value <= 0:
         return 1.0
     power = math.pow(10, math.floor(math.log10(value)))

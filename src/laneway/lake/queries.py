@@ -1,4 +1,4 @@
-"""Answers to questions in SQL about the lake's tables."""
+"""Run SQL queries on the lake's tables."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _WIDTH = 200
 
 @translating_spark()
 def ask_lake(spark: SparkSession, lake: Lake, query: str, *, form: str, limit: int) -> str:
-    """Return the answer as a table, as CSV with a head, or as one JSON object a line."""
+    """Return the result as a table, as CSV with a header, or as JSON lines."""
     if form not in _FORMS:
-        raise OptionInvalid(f"the format is {form!r}: say {', '.join(_FORMS)}")
+        raise OptionInvalid(f"invalid format {form!r}: use {', '.join(_FORMS)}")
     _check_query(spark, query)
     for table in lake:
         table.read().createOrReplaceTempView(table.name)
@@ -39,17 +39,17 @@ def ask_lake(spark: SparkSession, lake: Lake, query: str, *, form: str, limit: i
         frame = spark.sql(query)
         rows = frame.limit(limit).collect()
     except AnalysisException as error:
-        raise OptionInvalid(f"the query cannot be answered: {shorten(str(error))}") from error
+        raise OptionInvalid(f"the query failed: {shorten(str(error))}") from error
     return _FORMS[form](frame, rows)
 
 
 def _check_query(spark: SparkSession, query: str) -> None:
-    """Refuse what changes tables or settings: that is a statement, and no query."""
+    """Refuse statements that change tables or settings."""
     try:
         spark._jsparkSession.sessionState().sqlParser().parseQuery(query)  # noqa: SLF001 - no other way
     except ParseException as error:
         raise OptionInvalid(
-            f"the query cannot be answered: {shorten(str(error))} (queries only: select, with, values)"
+            f"the query failed: {shorten(str(error))} (queries only: select, with, values)"
         ) from error
 
 
@@ -65,7 +65,7 @@ def _write_table(frame: DataFrame, rows: Sequence[Row]) -> str:
 
 
 def _show(value: Any) -> Text:
-    """Return it as it is: no markup, and no orders to a terminal."""
+    """Return the text without markup or terminal control characters."""
     return Text(escape(str(value)))
 
 

@@ -1,4 +1,4 @@
-"""Keeps silver, gold and findings up with what was landed, redoing only the days that changed."""
+"""Update silver, gold and findings from landed data, recomputing only the days that changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Queues whose rows changed, from a day on."""
+    """Queues whose rows changed, and the first day that did."""
 
     queues: frozenset[str]
     first_day: str
@@ -43,7 +43,7 @@ class Change:
 
 
 def refine_silver(lake: Lake) -> int:
-    """Redo the days of the messages that are new or that something happened to; return how many days."""
+    """Recompute the days of new messages and of messages with new events; return how many days."""
     seen = _Seen(lake.silver, messages=lake.messages, events=lake.events)
     parts = {(file.day, file.queue) for file in seen.new("messages")}
     fresh = seen.new("events")
@@ -52,7 +52,7 @@ def refine_silver(lake: Lake) -> int:
         events = lake.events.read(lambda file: file.path in paths)
         for row in find_touched(events, lake.extents.read()).collect():
             parts.add((row.day, row.queue))
-        # A purge or a seek names no messages: any of its queue may be among them.
+        # A purge or seek names no messages: it may concern any of its queue.
         sweeps = events.where(F.col("kind").isin(*SWEEPING)).select("queue").distinct().collect()
         swept = {row.queue for row in sweeps}
         parts |= {
@@ -71,7 +71,7 @@ def refine_silver(lake: Lake) -> int:
 
 
 def refine_gold(lake: Lake) -> None:
-    """Redo traffic and consumers from the first day that changed on."""
+    """Recompute traffic and consumers from the first changed day on."""
     seen = _Seen(lake.traffic, silver=lake.silver, events=lake.events)
     change = _find_change([*seen.new("silver"), *seen.new("events")])
     if change is None:
@@ -91,14 +91,14 @@ def refine_gold(lake: Lake) -> None:
 
 
 def refine_anomalies(lake: Lake, now: datetime) -> int:
-    """Judge again from the first day that changed on; return how many findings that makes."""
+    """Find anomalies again from the first changed day on; return how many there are."""
     seen = _Seen(lake.anomalies, events=lake.events, messages=lake.messages, traffic=lake.traffic)
     fresh = [file for name in ("events", "messages", "traffic") for file in seen.new(name)]
     change = _find_change(fresh)
     if change is None:
         lake.anomalies.note(seen.state)
         return 0
-    # A burst may have begun the evening before.
+    # A burst may have begun on the day before.
     eve = (change.since - timedelta(days=1)).date().isoformat()
     events = lake.events.read(lambda file: file.queue in change.queues and file.day >= eve)
     touched = find_touched(events, lake.extents.read()).collect()
@@ -116,13 +116,13 @@ def refine_anomalies(lake: Lake, now: datetime) -> int:
 
 
 def _read_gold(lake: Lake, change: Change) -> tuple[DataFrame, DataFrame]:
-    """Return silver of whole queues, as a message may be settled long after it came, and events."""
+    """Return events, and silver rows of whole queues: a message may be settled days after its push."""
     silver = lake.silver.read(lambda file: file.queue in change.queues)
     return silver, lake.events.read(change.covers)
 
 
 def compact(lake: Lake) -> int:
-    """Write small files together, as far as all that is made of them has been made."""
+    """Merge small files, as far as the tables derived from them are up to date."""
     silver = lake.silver.load().state
     found = lake.anomalies.load().state
     done = {
@@ -143,7 +143,7 @@ def compact(lake: Lake) -> int:
 
 
 class _Seen:
-    """How much of other tables a table was made from."""
+    """The versions of the tables that a table was derived from."""
 
     def __init__(self, table: Table, **sources: Table) -> None:
         before = table.load().state

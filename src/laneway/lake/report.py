@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, made of gold and the findings."""
+"""The report: one self-contained HTML file from gold and the findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ h1 { font-size: 1.6rem } h2 { border-bottom: 1px solid var(--line); margin-top: 
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums } th, td { text-align: right; padding: .25rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap }
 .text, .long { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 5rem } .long { min-width: 16rem } .scroll { overflow-x: auto } .soft { color: var(--soft) }
 """
-# Which findings belong to which chart; the rest to the first.
+# The findings shown on each chart; all others are shown on the first.
 _CHARTS = {
     "Throughput": (),
     "Wait": ("flash_message", "unusual_wait_p95"),
@@ -42,14 +42,14 @@ _CHARTS = {
 }
 _CHART_OF = {name: chart for chart, names in _CHARTS.items() for name in names}
 _PERCENTILES = ("wait_p50", "wait_p95", "wait_p99", "work_p50", "work_p95", "work_p99")
-# Messages a second, a minute or an hour: whichever makes numbers one can read.
+# Messages per second, minute or hour, whichever gives readable numbers.
 _PACES = (("messages/s", 1), ("messages/min", 60), ("messages/h", 3600))
 
 
 @translating_spark()
 def make_report(lake: Lake, since: timedelta, *, now: datetime | None = None) -> str:
-    """Return the page about the time since then: by the minute where that is half a day or less."""
-    # Spark gives times without a zone; they are UTC.
+    """Return the page about the time since `since`, per minute up to half a day, else per hour."""
+    # Spark returns times without a zone; they are UTC.
     end = (now or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None)
     grain = "minute" if since <= _BY_MINUTE else "hour"
     axis = Axis(end - since, end, timedelta(seconds=GRAINS[grain]))
@@ -129,7 +129,7 @@ def _order_groups(groups: dict[str, list[Row]]) -> dict[str, list[Row]]:
 def _draw_overview(
     axis: Axis, queues: dict[str, dict[str, list[Row]]], findings: Sequence[Row]
 ) -> str:
-    # What is enqueued is the same for every group.
+    # Enqueued messages are the same for every group.
     counts = {
         queue: _fill(next(iter(groups.values())), "enqueued", axis)
         for queue, groups in queues.items()
@@ -252,14 +252,14 @@ def _tabulate_findings(findings: Sequence[Row]) -> str:
 
 
 def _count_more(finding: Row) -> str:
-    """Say how many messages a finding is about, where its own words do not."""
+    """Return a finding's text, with its number of messages unless the text says it."""
     many = finding.messages or 1
     told = many in {1, finding.actual}
     return "" if told else f", {format_number(many)} messages in all"
 
 
 def _tabulate(head: Sequence[str], lines: Sequence[Sequence[str]], *, texts: int) -> str:
-    """Return a table whose first columns are texts, and the rest numbers."""
+    """Return a table whose first columns are text and the others numbers."""
     if not lines:
         return "<p class=soft>None.</p>"
     kinds = [
@@ -283,13 +283,13 @@ def _tabulate(head: Sequence[str], lines: Sequence[Sequence[str]], *, texts: int
 
 
 def _fill(rows: Sequence[Row], name: str, axis: Axis) -> list[tuple[datetime, float]]:
-    """Return a count for every step, as nothing happened in those without a row."""
+    """Return a count for every step; steps without a row count 0."""
     found = {row.at: float(getattr(row, name)) for row in rows}
     return [(at, found.get(at, 0.0)) for at in _list_steps(axis)]
 
 
 def _carry(rows: Sequence[Row], axis: Axis) -> list[tuple[datetime, float]]:
-    """Return the backlog at every step from the first known on: without a row it stays."""
+    """Return the backlog at every step from the first known one; without a row it is unchanged."""
     found = {row.at: float(row.backlog) for row in rows}
     points: list[tuple[datetime, float]] = []
     for at in _list_steps(axis):

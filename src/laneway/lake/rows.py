@@ -1,4 +1,4 @@
-"""Which rows can become messages, and how they are staged."""
+"""Check rows that become messages, and convert them to the staged form."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _write_exactly = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def check_columns(schema: StructType) -> None:
-    """Refuse a DataFrame that cannot be written, before anything is."""
+    """Check a DataFrame's columns before anything is written."""
     if "body" not in schema.names:
-        raise WriteRefused(f"there is no column body: there are {', '.join(schema.names)}")
+        raise WriteRefused(f"column body not found. The columns are {', '.join(schema.names)}")
     for column in schema.fields:
         kinds = _KINDS.get(column.name)
         if kinds is None:
@@ -81,7 +81,7 @@ def check_columns(schema: StructType) -> None:
 
 
 def convert(batch: pa.RecordBatch, *, attempt: str, first: int, task: int) -> pa.RecordBatch:
-    """Return the rows as they are staged, numbered from `first`; raise for one that cannot be."""
+    """Return the rows in staged form, numbered from `first`; raise for an invalid row."""
     columns = []
     try:
         for column in STAGED:
@@ -103,7 +103,7 @@ def convert(batch: pa.RecordBatch, *, attempt: str, first: int, task: int) -> pa
 
 
 class _RowRefused(Exception):
-    """row: of its batch, from 0."""
+    """row: its index in the batch, from 0."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(problem)
@@ -173,7 +173,7 @@ _CONVERTERS: dict[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def _refuse(wrong: pa.Array, values: pa.Array, problem: str) -> None:
-    """Raise for the first row that is wrong; where nothing is given, nothing is."""
+    """Raise for the first row marked wrong. Null marks count as right."""
     row = pc.index(wrong, True).as_py()
     if row < 0:
         return
@@ -185,7 +185,7 @@ def _refuse(wrong: pa.Array, values: pa.Array, problem: str) -> None:
 
 
 def _write_json(values: pa.Array, name: str) -> pa.Array:
-    """Write as JSON what is not a text: a text is JSON already, and looked at when it is staged."""
+    """Encode values as JSON. Strings are JSON already, and PostgreSQL checks them when staged."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return pc.cast(values, pa.string())
     write = _write_decimals if _holds_decimals(values.type) else _write_plainly
@@ -194,7 +194,7 @@ def _write_json(values: pa.Array, name: str) -> pa.Array:
         try:
             texts.append(None if row is None else write(row))
         except (TypeError, ValueError) as error:
-            raise _RowRefused(number, f"its {name} is no JSON: {error}") from error
+            raise _RowRefused(number, f"its {name} is not JSON: {error}") from error
     return pa.array(texts, pa.string())
 
 
@@ -203,7 +203,7 @@ def _write_plainly(row: Any) -> str:
 
 
 def _write_decimals(row: Any) -> str:
-    """Write the same with every digit of decimals, which Python's own JSON has no way for."""
+    """Encode as JSON with all digits of decimals, which Python's json module cannot do."""
     return _write_exactly(_simplify(row)).decode()
 
 

@@ -1,4 +1,4 @@
-"""The columns of messages and events, as Spark sees them and as the database is asked for them."""
+"""The columns of messages and events, in Spark and in SQL."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _INT = IntegerType()
 _LONG = LongType()
 _TIME = TimestampType()
 
-# max_attempts and lease are those in force: the message's own, else its queue's. lease: seconds.
-# headers, body: the JSON text as it was sent, byte for byte.
+# max_attempts and lease (in seconds): the message's own, else its queue's.
+# headers and body: the JSON text exactly as it was sent.
 _MESSAGES: dict[str, DataType] = {
     "id": _STRING,
     "queue": _STRING,
@@ -72,12 +72,12 @@ def make_schema(table: Table) -> StructType:
 
 
 def check_schema(table: Table, schema: StructType) -> None:
-    """Accept some of the columns: a program that names few reads only those."""
+    """Check the schema a program gives: any of the columns, with their types."""
     for column in schema.fields:
         expected = COLUMNS[table].get(column.name)
         if expected is None:
             raise OptionInvalid(
-                f"{table} have no column {column.name!r}: there are {', '.join(COLUMNS[table])}"
+                f"{table} have no column {column.name!r}. The columns are {', '.join(COLUMNS[table])}"
             )
         if column.dataType != expected:
             raise OptionInvalid(

@@ -1,4 +1,4 @@
-"""Which queues, partitions and priorities a read is limited to."""
+"""The queues, partitions and priorities that a read selects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WILD = ("*", "?", "[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """None means all. queues, partitions: names and patterns. priorities: ranges, ends included."""
+    """A selection; None means all. queues, partitions: names and patterns. priorities: inclusive ranges."""
 
     queues: tuple[str, ...] | None = None
     partitions: tuple[str, ...] | None = None
@@ -24,13 +24,13 @@ class Choice:
         return self.queues is None or _matches(name, self.queues)
 
     def covers_lane(self, partition: str, priority: int) -> bool:
-        """Tell for a lane of one of the queues."""
+        """Return whether a lane of the selected queues is selected."""
         return (self.partitions is None or _matches(partition, self.partitions)) and (
             self.priorities is None or any(low <= priority <= high for low, high in self.priorities)
         )
 
     def list_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the queues that are named, not by a pattern, and are not among those."""
+        """Return the queues that are named without a pattern and do not exist."""
         return [
             queue
             for queue in self.queues or ()

@@ -1,4 +1,4 @@
-"""A Spark session that knows Laneway, and what to say where there cannot be one."""
+"""Open a Spark session with the Laneway data source, with clear errors when Spark cannot start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Times are stored and compared in UTC; a queue named "7" is not a number; the lake's record lists its
+# Times are in UTC; a queue named "7" stays a string; the lake's record lists its
 # files, so tasks need not.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -38,11 +38,11 @@ def open_session(
     java_home: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or take the session that this process has; stop it when done."""
+    """Start Spark, or use the session of this process; stop Spark at the end only if started here."""
     check_java(java_home)
     if master != "yarn" and not master.startswith(_MASTERS):
         raise SparkUnavailable(
-            f"Spark has no master {master!r}: it is yarn, or starts with {', '.join(_MASTERS)}"
+            f"invalid Spark master {master!r}: use yarn, or a URL that starts with {', '.join(_MASTERS)}"
         )
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415 - may be missing
@@ -50,10 +50,10 @@ def open_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
     except ImportError as error:
         raise SparkUnavailable(
-            f"Spark is not installed ({error}): run pip install 'laneway[spark]'"
+            f"Spark is not installed ({error}). Run: pip install 'laneway[spark]'"
         ) from error
     if master.startswith("local"):
-        # Its workers run here, so with the packages of this Python and not of the first on the path.
+        # Local workers use this Python, not the first one on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("laneway")
     for name, value in _add_logging({**SETTINGS, **(settings or {})}).items():
@@ -64,12 +64,12 @@ def open_session(
         from laneway.lake.translation import shorten  # noqa: PLC0415 - needs Spark
 
         raise SparkUnavailable(
-            f"Spark does not start on {master}: {shorten(str(error))}"
+            f"Spark failed to start on {master}: {shorten(str(error))}"
         ) from error
 
 
 def _add_logging(settings: Mapping[str, str]) -> dict[str, str]:
-    """Have Spark log as our file says, unless another is named: it has much to say as it starts."""
+    """Use our log configuration, which silences start-up messages, unless another is set."""
     given = settings.get(_JAVA_OPTIONS, "")
     if _LOGGING in given:
         return dict(settings)
@@ -78,7 +78,7 @@ def _add_logging(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def silence(spark: SparkSession) -> None:
-    """Have Spark log no errors that are raised as well, of tasks or of queries."""
+    """Turn off Spark's logs of task and query errors, which are raised as well."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - see above
 
     spark.sparkContext.setLogLevel("FATAL")

@@ -1,4 +1,4 @@
-"""Writes rows as messages, exactly once: tasks stage them, the driver publishes an epoch of them.
+"""Write rows as messages, exactly once: tasks stage rows and the driver publishes each epoch.
 
 A task that fails or runs twice stages under another name, which nobody publishes; publishing an
 epoch again changes nothing. A run's name stands for one job to one queue.
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 _SWEEP_EVERY = 100
-# What PostgreSQL says of a row that a column does not take, and where it is.
+# PostgreSQL's error and context for a row that a column does not accept.
 _BAD_ROW = ("22", "23")
 _LINE = re.compile(r"^(?:CONTEXT: +)?COPY staged, line (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What one task staged, for which epoch of which run."""
+    """The rows that one task staged for an epoch of a run."""
 
     run: str
     task: int
@@ -49,7 +49,7 @@ class Staged(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One write of a whole DataFrame: epoch 0 of its run."""
+    """Write a whole DataFrame as epoch 0 of its run."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -67,12 +67,12 @@ class BatchWriter(DataSourceArrowWriter):
         _forget(self._options, self._run, 0)
 
     def _tell_repeated(self, rows: int) -> None:
-        """Raise if these cannot be the rows that were pushed, which nobody would miss else."""
+        """Raise if the number of rows differs from what this run pushed before: they would be dropped."""
         before = find_published(self._options.dsn, self._run)
         if before != rows:
             raise WriteRefused(
                 f'run "{self._run}" pushed {before} messages to queue "{self._options.queue}" before,'
-                f" and now has {rows}: nothing was pushed; give other rows a run of another name"
+                f" and now has {rows}: nothing was pushed. Use another run name for other rows"
             )
         sys.stderr.write(
             f'nothing was pushed: run "{self._run}" was published to queue'
@@ -81,7 +81,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The micro-batches of a query, which keeps its id with its checkpoint."""
+    """Write the micro-batches of a streaming query, whose id is kept in its checkpoint."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -103,7 +103,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def check_goal(options: WriteOptions) -> None:
-    """Refuse a queue that is not there, or a run that was another queue's, before rows are staged."""
+    """Check that the queue exists and that the run belongs to it, before rows are staged."""
     run = "null" if options.run_id is None else quote(options.run_id)
     with open_database(options.dsn) as database:
         names = database.fetch(
@@ -114,16 +114,18 @@ def check_goal(options: WriteOptions) -> None:
             f" left join laneway.queue q using (queue_id) where p.run = {run} and p.epoch = 0"
         )
     if not names:
-        raise QueueMissing(f'queue "{options.queue}" does not exist: create it first')
+        raise QueueMissing(
+            f'queue "{options.queue}" not found. Create it with: laneway queue create {options.queue}'
+        )
     if before and before[0]["name"] != options.queue:
         raise WriteRefused(
             f'run "{options.run_id}" was published to queue "{before[0]["name"]}" before: a run\'s name'
-            " stands for one job to one queue; choose another"
+            " belongs to one job and one queue; choose another"
         )
 
 
 def find_published(dsn: str, run: str) -> int | None:
-    """Return how many messages a run of a batch has pushed, None if it has not been."""
+    """Return how many messages a batch run has pushed, or None if it has not run."""
     with open_database(dsn) as database:
         rows = database.fetch(
             f"select p.messages from laneway.published p where p.run = {quote(run)} and p.epoch = 0"
@@ -144,12 +146,12 @@ def _stage(
 
 
 class _Counted:
-    """Batches in the form they are staged in, numbered on."""
+    """Convert batches to the staged form and number their rows."""
 
     def __init__(self, attempt: str, task: int, batches: Iterator[pa.RecordBatch]) -> None:
         self.rows = 0
         self.task = task
-        # The driver keeps only the text of what is raised while it reads.
+        # ADBC keeps only the text of an exception raised while it reads.
         self.failure: Exception | None = None
         self._attempt = attempt
         self._batches = batches
@@ -166,7 +168,7 @@ class _Counted:
 
 @contextmanager
 def _refusing(counted: _Counted) -> Iterator[None]:
-    """Tell which row cannot become a message."""
+    """Raise an error that names the row that cannot become a message."""
     try:
         yield
     except DatabaseFailed as error:
@@ -181,7 +183,7 @@ def _refusing(counted: _Counted) -> Iterator[None]:
 
 
 def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Staged]) -> bool:
-    """Return whether that pushed them: they may have been before."""
+    """Publish the epoch; return False if it was published before."""
     attempts = format_array([each.attempt for each in staged], "text")
     counts = format_array([each.rows for each in staged], "bigint")
     queue = quote(options.queue)
@@ -196,7 +198,7 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
         database.commit()
         if answer[0]["n"] is None:
             return False
-        # Apart from the push, whose lanes are free by now.
+        # In a transaction after the push, when its lane locks are released.
         database.fetch(
             "select pg_catalog.pg_notify('laneway_wake', 'spark:' || q.queue_id)::text as told"
             f" from laneway.queue q where q.name = {queue}"
@@ -208,7 +210,7 @@ def _publish(options: WriteOptions, run: str, epoch: int, staged: Sequence[Stage
 
 
 def _name_refusal(error: DatabaseFailed) -> Exception:
-    """Return the same by what the caller does next, where the broker itself refused."""
+    """Return the error by its family where the broker's own functions raised it."""
     kind = {"LW404": QueueMissing, "LW409": WriteRefused, "LW413": WriteRefused}.get(
         error.sqlstate or ""
     )
@@ -222,7 +224,7 @@ def _forget(options: WriteOptions, run: str, epoch: int) -> None:
 
 
 def _choose(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
-    """Return what was staged, in the order of the rows."""
+    """Return the staged parts in the order of the rows."""
     staged = [message for message in messages if isinstance(message, Staged)]
     return sorted(staged, key=lambda each: each.task)
 
@@ -230,5 +232,5 @@ def _choose(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 def _find_task() -> TaskContext:
     task = TaskContext.get()
     if task is None:
-        raise RuntimeError("rows are staged by tasks of Spark only")
+        raise RuntimeError("rows can only be staged inside Spark tasks")
     return task

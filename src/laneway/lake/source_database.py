@@ -1,4 +1,4 @@
-"""Holds a lake to the database it was made from: lanes and seqs of another would be taken for its own."""
+"""Tie a lake to its source database: lane ids and seqs of another would be mixed up with its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTE = "_database"
 
 
 def check_origin(folder: Path, dsn: str) -> None:
-    """Note at first which database it is, and refuse another from then on; under the lake's lock."""
+    """Record the database's identity on first use, and refuse any other. Call it under the lake's lock."""
     with open_database(dsn) as database:
         (row,) = database.fetch("select i.id::text as id from laneway.identity i")
     note = folder / _NOTE
@@ -25,6 +25,6 @@ def check_origin(folder: Path, dsn: str) -> None:
         draft.rename(note)
     elif note.read_text().strip() != row["id"]:
         raise LakeForeign(
-            f"the lake in {folder} has the history of another database: use another directory for this"
-            f" one, or, if it is the same one moved, delete {note}"
+            f"the lake in {folder} belongs to another database. Use another directory for this"
+            f" one, or, if the database was only moved or restored, delete {note}"
         )

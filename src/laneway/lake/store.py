@@ -1,4 +1,4 @@
-"""The lake's directory: tables of Parquet files, and for each a record of which files count.
+"""The lake's directory: tables of Parquet files, each with a record of its current files.
 
     LAKE/messages/_record/000012.json           what the table is made of, whole; the newest counts
     LAKE/messages/day=2026-11-16/queue=mail/….parquet
@@ -39,14 +39,14 @@ PARTITIONS = ("day", "queue")
 _RECORD = "_record"
 _STAGING = "_staging"
 _MAGIC = b"PAR1"
-# Who began to read a file when it was replaced may read it to its end.
+# Replaced files are kept this long for readers that have begun to read them.
 _GRACE = timedelta(minutes=10)
 _KEPT_RECORDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """landed: the version of the table that its rows came with, also after they were compacted.
+    """landed: the table version in which its rows arrived, also after compaction.
 
     form: how its rows are laid out, as in `forms`.
     """
@@ -62,7 +62,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A version of a table. state: what its writer wants to know next time. removed: path, when."""
+    """A version of a table. state: what its writer needs next time. removed: paths and when."""
 
     version: int = 0
     files: tuple[File, ...] = ()
@@ -94,11 +94,11 @@ class Table:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise LakeBroken(
-                f"the record {path} cannot be read ({error}): restore it, or delete it to go back one"
+                f"the record {path} cannot be read ({error}): restore it, or delete it to return to the version before"
             ) from error
 
     def read(self, choose: Callable[[File], bool] = lambda _: True) -> DataFrame:
-        """Return the rows of the files that are chosen, having looked that they are all there."""
+        """Return the rows of the chosen files, after checking that all exist."""
         files = [file for file in self.load().files if choose(file)]
         if not files:
             return self._spark.createDataFrame([], self._schema)
@@ -114,7 +114,7 @@ class Table:
         frame = (
             self._spark.read.schema(find_schema(self._schema, form))
             .option("basePath", str(self._folder))
-            # A directory may be called [a] or {b}: these are names and no patterns.
+            # Directory names may contain glob characters such as [a] or {b}: escape them.
             .option("__globPaths__", "false")
             .option("parquet.page.verify-checksum.enabled", "true")
             .parquet(*[str(self._folder / file.path) for file in files])
@@ -127,22 +127,22 @@ class Table:
     def replace(
         self, frame: DataFrame, state: dict[str, Any], drop: Callable[[File], bool]
     ) -> Record:
-        """Put rows in the place of those files."""
+        """Replace files with rows."""
         return self._change(frame, state, drop=drop)
 
     def note(self, state: dict[str, Any]) -> Record:
-        """Keep how far a run has come that found nothing to write."""
+        """Record the progress of a run that found nothing to write."""
         before = self.load()
         if before.version and before.state == state:
             return before
         return self._commit(before, before.files, state, ())
 
     def compact(self, *, landed_until: int, files_at_most: int = 4) -> int:
-        """Write the small files of a day and queue together; return how many that replaced."""
+        """Merge the small files of each day and queue; return how many were replaced."""
         before = self.load()
         groups: dict[tuple[str, str], list[File]] = {}
         for file in before.files:
-            # Those of an earlier form stay what they are: what they lack is known by that.
+            # Files of older formats are not merged: their format tells what they lack.
             if file.landed <= landed_until and file.form == FORM:
                 groups.setdefault((file.day, file.queue), []).append(file)
         small = {key: files for key, files in groups.items() if len(files) > files_at_most}
@@ -156,7 +156,7 @@ class Table:
         return len(gone)
 
     def clean(self) -> None:
-        """Remove what a run that died has left; only while no other can be writing."""
+        """Remove files left by an interrupted run. Call this only under the lake's lock."""
         shutil.rmtree(self._folder / _STAGING, ignore_errors=True)
         record = self.load()
         known = {file.path for file in record.files} | {name for name, _ in record.removed}
@@ -214,10 +214,12 @@ class Table:
             file.flush()
             os.fsync(file.fileno())
         try:
-            # A link is made only where nothing is: two writers cannot both be next.
+            # Creating a link fails if the name exists, so only one writer can create a version.
             os.link(draft, folder / f"{record.version:09d}.json")
         except FileExistsError:
-            raise LakeBusy(f"another run has written to {self._folder}: run again") from None
+            raise LakeBusy(
+                f"another run has written to {self._folder} meanwhile. Run the command again"
+            ) from None
         finally:
             draft.unlink()
         for name in expired:
@@ -232,7 +234,7 @@ class Table:
             size = path.stat().st_size
         except FileNotFoundError:
             raise LakeBroken(
-                f"the lake's file {path} ({file.rows} rows of {file.day}) is missing: restore it"
+                f"the lake's file {path} ({file.rows} rows of {file.day}) is missing. Restore it"
             ) from None
         with path.open("rb") as opened:
             opened.seek(-len(_MAGIC), os.SEEK_END) if size > len(_MAGIC) else None
@@ -250,18 +252,20 @@ class Table:
 
 @contextmanager
 def lock_lake(folder: Path) -> Iterator[None]:
-    """Let one run write at a time, on this machine; who dies gives it free."""
+    """Hold the lake's write lock on this machine; it is released when the process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "_lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LakeBusy(f"another run is writing to the lake in {folder}") from None
+            raise LakeBusy(
+                f"another run is writing to the lake in {folder}. Wait until it ends"
+            ) from None
         yield
 
 
 def _unescape(text: str) -> str:
-    """Read a name as Spark writes it into a path."""
+    """Decode a name from a path that Spark wrote."""
     if text == "__HIVE_DEFAULT_PARTITION__":
         return ""
     parts = text.split("%")

@@ -38,7 +38,7 @@ _KINDS: dict[str, DataType] = {
 
 
 def _parse(columns: str) -> StructType:
-    """Read a list of columns; Spark's own reading of one needs a running Spark."""
+    """Parse a list of columns. Spark's own parser needs a running session."""
     pairs = [column.split() for column in columns.split(", ")]
     return StructType([StructField(name, _KINDS[kind]) for name, kind in pairs])
 
@@ -74,7 +74,7 @@ _SCHEMAS = {
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """A directory on a file system that the driver and every executor see."""
+    """A lake in a directory that the driver and all executors can access."""
 
     folder: Path
     messages: Table
@@ -90,11 +90,11 @@ class Lake:
 
 
 def check_lake(place: str | Path) -> None:
-    """Raise where nothing was ever landed: a directory that is mistyped is no empty lake."""
+    """Raise LakeMissing if nothing was ever landed, e.g. because the directory is mistyped."""
     folder = find_folder(place)
     if not any(folder.glob("*/_record/[0-9]*.json")):
         raise LakeMissing(
-            f"there is no lake in {folder}: name its directory, or make it with `laneway lake run`"
+            f"no lake found in {folder}. Check the directory, or create the lake with: laneway lake run"
         )
 
 

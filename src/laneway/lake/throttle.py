@@ -1,4 +1,4 @@
-"""How fast to read beside others: whoever works with the broker goes first.
+"""Slow long reads down while the broker's own sessions need the processors.
 
 A log is read without a claim or a lock, so a reader slows workers only by the processors it takes. On
 Linux the lowest priority does not give them back in time: a worker that wakes for a fraction of a
@@ -16,7 +16,7 @@ from laneway.lake.database import NAME
 if TYPE_CHECKING:
     from laneway.lake.database import Database
 
-# Of the time that a reader worked or waited to, how much it waited where processors are short.
+# Share of a reader's run time spent waiting for a processor, above which processors are short.
 _CROWDED = 0.1
 # Readers read at the same time, this share of every cycle of so many seconds, and rest at the same time.
 _SHARE = 0.25
@@ -33,10 +33,10 @@ select exists (
 
 
 class Pace:
-    """Rests before a batch while others work with the database and processors are short."""
+    """Pauses before a batch while other sessions are busy and processors are short."""
 
     def __init__(self, database: Database, rows: int) -> None:
-        """rows: at least so many are to be read; few take little, and should not have to wait."""
+        """rows: at least this many will be read. Short reads are not slowed down."""
         self._busy = rows >= _MANY and bool(database.fetch(_OTHERS)[0]["busy"])
         self._ran, self._waited = 0, 0
 
@@ -52,7 +52,7 @@ class Pace:
 
 
 def _read_times() -> tuple[int, int]:
-    """Return for how long this thread has run, and has been ready to and waited; where unknown, 0."""
+    """Return how long this thread has run, and how long it was runnable but waiting; 0 if unknown."""
     try:
         ran, waited, _ = _SCHEDSTAT.read_text().split()
     except OSError:

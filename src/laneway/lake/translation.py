@@ -1,4 +1,4 @@
-"""Says in our words what comes back from Spark as an exception of Java's, its stack and all."""
+"""Translate Java exceptions from Spark to our errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.errors import LanewayError
 
-# What was raised in a task or a plan of ours arrives as the text of its traceback.
+# An error raised in our tasks or plans arrives as the text of its traceback.
 _OURS = re.compile(r"^(?:.* )?laneway\.lake\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CORRUPT = re.compile(r"FAILED_READ_FILE[^\n]*? reading file file:/*(\S+?)\.?\s")
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
@@ -25,7 +25,7 @@ _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
 
 @contextmanager
 def translating_spark() -> Iterator[None]:
-    """Also a decorator. Errors of ours pass, from wherever Spark ran what raised them."""
+    """Translate Spark's errors; usable as a decorator. Our own errors pass unchanged."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -33,19 +33,19 @@ def translating_spark() -> Iterator[None]:
 
 
 def translate(text: str) -> LanewayError:
-    """Return the error that a text of Spark's is about."""
+    """Return our error for the text of a Spark error."""
     ours = _OURS.findall(text)
     if ours:
-        # The last one is the one that was raised, the others what led to it.
+        # The last error is the one that was raised; the others caused it.
         name, message = ours[-1]
         kind = getattr(errors, name, errors.SparkFailed)
         return kind(message.removeprefix("the database failed: "))
     corrupt = _CORRUPT.search(text)
     if corrupt is not None:
-        return errors.LakeBroken(f"the lake's file /{unquote(corrupt[1])} is corrupt: restore it")
+        return errors.LakeBroken(f"the lake's file /{unquote(corrupt[1])} is corrupt. Restore it")
     return errors.SparkFailed(f"Spark failed: {shorten(text)}")
 
 
 def shorten(text: str) -> str:
-    """Return the line of Spark's message that says what is wrong."""
+    """Return the line of Spark's message that names the problem."""
     return _CALL.sub("", text.strip()).split("\n", 1)[0].strip()

@@ -1,3 +1,3 @@
-"""The schema: migrations, functions and views as files, and what installs them."""
+"""The schema: migrations, functions and views as SQL files, and their installer."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a schema has beside functions: as shipped, and as a database says."""
+"""The tables, columns, indexes and constraints of the schema, as shipped and as found in a database."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-# What each part of a relation is, by the part's name; the relation itself is one of them.
+# Each part of a relation by name, with its definition; the relation itself has no name.
 Parts: TypeAlias = "dict[str, str]"
 Catalogue: TypeAlias = "Mapping[str, Parts]"
 
-# A segment of the log or of its events; the odd ones are UNLOGGED.
+# A segment of the log or of the events; odd numbers are UNLOGGED.
 _SEGMENT = re.compile(r"\b(message|event)_(\d+)(?=\b|_)")
 
 
 class Existing(NamedTuple):
-    """What a database has; segments: those in use, or made ahead, which nothing may have dropped."""
+    """The schema of a database. segments: those that must exist, in use or created ahead."""
 
     relations: Catalogue
     segments: tuple[int, ...]
 
 
 def load_catalogue() -> Catalogue:
-    """Return what ships: made from a fresh installation, with segments 0 and 1 for all of them."""
+    """Return the shipped schema, which has segments 0 and 1 as patterns for all segments."""
     text = (files("laneway.sql") / "catalogue.json").read_text(encoding="utf-8")
     catalogue: Catalogue = json.loads(text)
     return catalogue
@@ -47,7 +47,7 @@ async def read_catalogue(connection: asyncpg.Connection[asyncpg.Record]) -> Exis
 
 
 def expect(shipped: Catalogue, existing: Existing) -> Catalogue:
-    """Return what a database should have: as shipped, each of its segments like the pattern."""
+    """Return the schema a database should have, with all of its segments."""
     expected = {name: parts for name, parts in shipped.items() if _SEGMENT.fullmatch(name) is None}
     for kind, segment in sorted(_list_segments(existing)):
         pattern = shipped.get(f"{kind}_{segment % 2}")
@@ -59,7 +59,7 @@ def expect(shipped: Catalogue, existing: Existing) -> Catalogue:
 
 
 def generalize(existing: Existing) -> Catalogue:
-    """Return what ships, from what a fresh installation has."""
+    """Turn the schema of a fresh installation into the one that ships."""
     return {
         _generalize(name): {
             _generalize(part): _generalize(words) for part, words in sorted(parts.items())
@@ -69,7 +69,7 @@ def generalize(existing: Existing) -> Catalogue:
 
 
 def _list_segments(existing: Existing) -> Iterable[tuple[str, int]]:
-    """Return those that are there, which may be old, and those that have to be."""
+    """Return the segments that exist, and those that must exist."""
     found = {
         (match[1], int(match[2]))
         for match in map(_SEGMENT.fullmatch, existing.relations)

@@ -1,4 +1,4 @@
-"""The differences between what is shipped and what a database has."""
+"""The differences between the shipped schema and a database."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _REMEDY = "run `laneway admin install`"
 _RESTORE = "restore it from a backup"
 _REMOVE = "remove it, or keep it in a schema of your own"
 
-# What parts of a relation are called by name, beside the relation itself.
+# Kinds of relation parts that are reported by name.
 _NAMED = ("column ", "constraint ", "index ", "trigger ", "sequence ")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One way in which a database differs from what this Laneway ships."""
+    """One difference between a database and this version of Laneway."""
 
     kind: ProblemKind
     subject: str
@@ -71,7 +71,7 @@ def compare_routines(package: Package, record: Record) -> Iterator[Problem]:
 
 
 def compare_catalogue(package: Package, existing: Existing) -> Iterator[Problem]:
-    """Yield a line for each difference; of a relation that is missing or unknown, only one."""
+    """Yield each difference, but only one for a relation that is missing or unknown."""
     if package.catalogue is None:
         return
     expected, found = expect(package.catalogue, existing), existing.relations
@@ -97,7 +97,7 @@ def compare_catalogue(package: Package, existing: Existing) -> Iterator[Problem]
 
 
 def _find_kind(parts: Mapping[str, str]) -> str:
-    """Return what a relation is itself: that part of it has no name."""
+    """Return the definition of the relation itself, the part without a name."""
     return next(part for part in parts if not part.startswith(_NAMED))
 
 

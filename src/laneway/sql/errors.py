@@ -1,4 +1,4 @@
-"""What can stop the schema from being installed.
+"""Errors of installing the schema.
 
 Retryable
 └── ServerInRecovery        retry: a standby, or a failover under way
@@ -24,8 +24,8 @@ class SchemaError(LanewayError):
 class SchemaTooNew(SchemaError):
     def __init__(self, installed: int, shipped: int) -> None:
         super().__init__(
-            f"the database is at schema version {installed} but this Laneway knows only "
-            f"{shipped}: upgrade this Laneway, or point it at another database"
+            f"the database is at schema version {installed} but this version of Laneway knows only "
+            f"{shipped}. Upgrade Laneway, or connect to another database"
         )
 
 
@@ -40,13 +40,13 @@ class PackageBroken(SchemaError):
 class ServerTooOld(SchemaError):
     def __init__(self, version: str, oldest: int) -> None:
         super().__init__(
-            f"the server runs PostgreSQL {version} but Laneway needs {oldest} or newer: "
-            "upgrade the server, or point Laneway at another one"
+            f"the server runs PostgreSQL {version} but Laneway needs {oldest} or newer. "
+            "Upgrade the server, or connect to another one"
         )
 
 
 class ServerReadOnly(SchemaError):
-    """change: the SQL that takes the setting away, where it is known."""
+    """change: the SQL that removes the setting, if known."""
 
     def __init__(self, place: str, change: str | None) -> None:
         super().__init__(
@@ -66,7 +66,7 @@ class TimeLimitTooShort(SchemaError):
 class ServerInRecovery(Retryable):
     def __init__(self) -> None:
         super().__init__(
-            "the PostgreSQL server is a standby in recovery, and Laneway has to write: connect to the "
+            "the PostgreSQL server is a standby in recovery, and Laneway needs to write. Connect to the "
             "primary, or name all hosts in the URL and add target_session_attrs=read-write"
         )
 

@@ -1,4 +1,4 @@
-"""Installs the shipped SQL into a database and tells whether a database still matches it."""
+"""Install the shipped schema into a database, and verify that a database matches it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["InstallReport", "Problem", "install", "verify"]
 
-# "laneway" in ASCII; every installer of every version must use the same key.
+# "laneway" in ASCII. The installers of all versions use this lock.
 _INSTALL_LOCK = 0x6C_61_6E_65_77_61_79
 
 
 @dataclass(frozen=True, slots=True)
 class InstallReport:
-    """What one install did; empty tuples when the database was already current."""
+    """The changes of one install; empty tuples if the database was current."""
 
     version: int
     migrations: tuple[str, ...] = ()
@@ -49,9 +49,9 @@ class InstallReport:
 async def install(
     connection: asyncpg.Connection, *, package: Package | None = None
 ) -> InstallReport:
-    """Bring the database to what is shipped, in one transaction: all of it or nothing.
+    """Install or upgrade the schema in one transaction: all of it or nothing.
 
-    Installs that race wait for one another, and the later ones find nothing to do.
+    Concurrent installs wait for each other; the later ones find nothing to do.
     """
     package = package or load_package()
     require_supported(connection)
@@ -67,7 +67,7 @@ async def install(
         applied = await _apply_routines(connection, package)
         dropped = await _drop_removed(connection, package, record)
         if any(routine.name == "rotate" for routine in package.routines):
-            # The log needs its first segment before anybody can push.
+            # The log needs its first segment before the first push.
             await connection.execute("select laneway.rotate()")
     return InstallReport(package.version, migrations, applied, dropped)
 
@@ -75,7 +75,7 @@ async def install(
 async def verify(
     connection: asyncpg.Connection, *, package: Package | None = None
 ) -> list[Problem]:
-    """List every difference between the database and what is shipped; empty when they agree."""
+    """Return every difference between the database and the shipped schema."""
     package = package or load_package()
     require_supported(connection)
     if not await is_bootstrapped(connection):
@@ -84,7 +84,7 @@ async def verify(
     migrations = list(compare_migrations(package, record))
     problems = [*migrations, *compare_routines(package, record)]
     if package.catalogue is None or migrations:
-        # What other migrations make is not known here.
+        # The result of other migrations is unknown here.
         return problems
     told = {problem.subject for problem in problems}
     found = compare_catalogue(package, await read_catalogue(connection))
@@ -111,8 +111,8 @@ async def _apply_migrations(
 
 
 async def _apply_routines(connection: asyncpg.Connection, package: Package) -> tuple[str, ...]:
-    """Replace in place, which keeps what a person granted; rebuild when a signature moved."""
-    # Read anew: a migration may have dropped what stood in its way.
+    """Replace stale routines in place, which keeps grants; rebuild where a signature changed."""
+    # Read again: a migration may have dropped routines.
     record = await read_record(connection)
     stale = [routine for routine in package.routines if not record.is_current(routine)]
     if not stale:
@@ -133,7 +133,7 @@ async def _apply_routines(connection: asyncpg.Connection, package: Package) -> t
 
 
 class _SignatureMovedError(Exception):
-    """A replaced function left an older one of its name beside it."""
+    """A function was created with a new signature, so the old one still exists."""
 
 
 async def _replace(connection: asyncpg.Connection, stale: Iterable[Routine]) -> None:
@@ -148,7 +148,7 @@ async def _replace(connection: asyncpg.Connection, stale: Iterable[Routine]) -> 
 async def _rebuild(
     connection: asyncpg.Connection, package: Package, stale: Iterable[Routine], record: Record
 ) -> None:
-    """Drop every view and every stale function first, so that nothing holds an old signature."""
+    """Drop all views and the stale functions, then create them again."""
     for name, (kind, _) in record.routines.items():
         if kind == "view":
             await _drop(connection, kind, name)
@@ -178,7 +178,7 @@ async def _drop_removed(
 ) -> tuple[str, ...]:
     shipped = {routine.name for routine in package.routines}
     removed = [(kind, name) for name, (kind, _) in record.routines.items() if name not in shipped]
-    # Views first: they may stand on functions, never the other way round.
+    # Views first: views depend on functions, never the reverse.
     removed.sort(key=lambda item: (item[0] == "function", item[1]))
     for kind, name in removed:
         await _drop(connection, kind, name)
@@ -187,7 +187,7 @@ async def _drop_removed(
 
 
 async def _drop(connection: asyncpg.Connection, kind: RoutineKind, name: str) -> None:
-    """Never cascades: what a person built upon it makes the install fail and stay undone."""
+    """Drop without cascade: objects that users built on it make the install fail and roll back."""
     if kind == "view":
         await connection.execute(f'drop view if exists laneway."{name}"')
         return
@@ -195,7 +195,7 @@ async def _drop(connection: asyncpg.Connection, kind: RoutineKind, name: str) ->
         await connection.execute(f"drop routine {row['signature']}")
 
 
-# Bodies may name functions that come later; a bare search_path makes every name say its schema.
+# Function bodies may name later functions; an empty search_path forces qualified names.
 _INSTALL_SETTINGS = """
 set local check_function_bodies = off;
 set local search_path = pg_catalog;

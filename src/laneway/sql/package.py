@@ -1,4 +1,4 @@
-"""The SQL files that ship with Laneway, read and checksummed."""
+"""Read and checksum the SQL files that ship with Laneway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUTINE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema, `migrations/NNN_name.sql`; never edited once released."""
+    """One step of the schema, `migrations/NNN_name.sql`. Never edit a released one."""
 
     version: int
     name: str
@@ -60,7 +60,7 @@ class Routine:
 
     @property
     def settings(self) -> frozenset[tuple[str, str]]:
-        """What a function sets while it runs: between its name and its body."""
+        """The function's `set` clauses."""
         head = _BODY.split(_COMMENT.sub("", self.text), maxsplit=1)[0]
         return frozenset((name, value.strip("'")) for name, value in _SETTING.findall(head))
 
@@ -70,7 +70,7 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Everything that is installed, in the order it is applied; catalogue: what comes of it."""
+    """All SQL in the order it is applied. catalogue: the resulting schema."""
 
     migrations: tuple[Migration, ...] = ()
     functions: tuple[Routine, ...] = ()
@@ -117,7 +117,7 @@ def _read_migrations(folder: Traversable) -> Iterator[Migration]:
 
 
 def _read_functions(root: Traversable) -> Iterator[Routine]:
-    """Read the functions, subject by subject: those that other people may call come first."""
+    """Read the functions by subject, the public `api` first."""
     folders = [folder for folder in root.iterdir() if folder.is_dir()]
     for folder in sorted(folders, key=lambda folder: (folder.name != "api", folder.name)):
         yield from _read_routines(folder, "function", subject=folder.name)
@@ -141,7 +141,7 @@ def _sql_files(folder: Traversable) -> list[Traversable]:
 
 
 def _read(file: Traversable) -> str:
-    # A checkout that turns line ends into CRLF must not change a checksum.
+    # A checkout with CRLF line ends must not change checksums.
     return file.read_text(encoding="utf-8").replace("\r\n", "\n")
 
 

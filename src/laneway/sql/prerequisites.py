@@ -1,4 +1,4 @@
-"""What a server, database or role may be set to that Laneway cannot work with."""
+"""Check for server, database and role settings that Laneway cannot work with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 OLDEST_SERVER = 15
 
-# A call that takes longer than this is nothing unusual. Milliseconds.
+# Calls may take this long. Milliseconds.
 SHORTEST_LIMIT = 1000
 
 
@@ -22,7 +22,7 @@ def require_supported(connection: asyncpg.Connection) -> None:
 
 
 async def require_writable(connection: asyncpg.Connection) -> None:
-    """Refuse what would have every call fail, with where it is set and the SQL that changes it.
+    """Refuse settings that would make all calls fail; name their place and the SQL to change them.
 
     In a transaction: limits that are too short even for this are off until its end.
     """
@@ -37,7 +37,7 @@ async def require_writable(connection: asyncpg.Connection) -> None:
         raise TimeLimitTooShort(name, row["value"], place, change)
 
 
-# What the session began with, and the nearest place that sets it: the role in the database, the role, the database, all
+# The session's initial value and the place that sets it: the role in the database, the role, the database, all
 # roles; else the configuration or the DSN. A session of the engine's own begins with limits that are off.
 _SETTINGS = """
 select s.name, s.reset_val || coalesce(s.unit, '') as value, o.alter,

@@ -1,4 +1,4 @@
-"""What a database says of its own schema: the installer's notes and what really exists."""
+"""The schema of a database: the installer's records and the routines that exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Migrations are (name, checksum) by version, routines (kind, checksum) by name.
+    """Migrations: (name, checksum) by version. Routines: (kind, checksum) by name.
 
     bodies: what functions really do, where they say it as text; settings: what they set meanwhile.
     """
@@ -31,7 +31,7 @@ class Record:
         return max(self.migrations, default=0)
 
     def count(self, routine: Routine) -> int:
-        """How many signatures of a function, or views, of this name exist."""
+        """Return how many functions or views with this name exist."""
         return self.existing.get((routine.kind, routine.name), 0)
 
     def is_current(self, routine: Routine) -> bool:
@@ -39,7 +39,7 @@ class Record:
         return (
             noted == (routine.kind, routine.checksum)
             and self.count(routine) == 1
-            # PostgreSQL keeps a body as it was written; a view's text it does not.
+            # PostgreSQL keeps function bodies as written, but not the text of views.
             and (routine.kind == "view" or self._does_as_shipped(routine))
         )
 
@@ -69,7 +69,7 @@ async def read_record(connection: asyncpg.Connection) -> Record:
 
 
 def _read_settings(settings: list[str]) -> frozenset[tuple[str, str]]:
-    """Return names and values; a value that is a list of nothing is kept as ""."""
+    """Return names and values; an empty list is kept as ""."""
     pairs = (setting.partition("=") for setting in settings)
     return frozenset((name, value.strip('"')) for name, _, value in pairs)
 

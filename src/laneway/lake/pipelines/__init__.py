@@ -1,1 +1,1 @@
-"""What is made of the broker's history: functions from DataFrames to DataFrames, and nothing else."""
+"""Transformations of the broker's history: pure functions from DataFrames to DataFrames."""

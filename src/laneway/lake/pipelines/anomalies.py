@@ -1,4 +1,4 @@
-"""What was remarkable: the rules of the live detectors, as far as history can decide them."""
+"""Anomalies by rule: the rules of the live detectors, as far as the history can decide them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
     "description",
 )
 _KEY = ("queue", "type", "group", "consumer")
-# Events that are judged with what is known of their message, and those that are judged without.
+# Events that are checked together with their message, and events that are checked alone.
 _BY_MESSAGE = ("claimed", "nacked", "expired", "dead", "timed_out")
 _BY_THEMSELVES = ("acked", "ack_refused", "purged", "cleared")
 _BULK = {"pushed": "enqueued", "deleted": "deleted", "deleted_many": "deleted", "moved": "moved"}
@@ -37,7 +37,7 @@ _BULK = {"pushed": "enqueued", "deleted": "deleted", "deleted_many": "deleted", 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From where on something is remarkable; the live detectors have the same. Times in seconds."""
+    """Thresholds of the rules, the same as those of the live detectors. Times in seconds."""
 
     flash_message: float = 0.5
     large_payload: int = 5000
@@ -55,7 +55,7 @@ DEFAULTS = Thresholds()
 def find_anomalies(
     messages: DataFrame, events: DataFrame, thresholds: Thresholds = DEFAULTS
 ) -> DataFrame:
-    """Return a finding per rule, queue, group, consumer and hour: when first, how often, how bad.
+    """Return one finding per rule, queue, group, consumer and hour: first time, count, worst value.
 
     messages: those that the events are about; what left the lake is judged without them.
     """
@@ -82,14 +82,14 @@ def find_anomalies(
 
 
 def _judge(rows: DataFrame, *rules: Column) -> DataFrame:
-    """Return the findings of some rules, each of which is a finding or null, in one look at the rows."""
+    """Return the findings of several rules in one pass; a rule yields a finding or null."""
     said = F.array_compact(F.array(*rules))
     place = ("queue", "group", "consumer", "at")
     return rows.select(*place, F.inline(said))
 
 
 def _add_facts(events: DataFrame, messages: DataFrame) -> DataFrame:
-    """Add what is known of a message: of the youngest that was taken, of the first that failed."""
+    """Add the message of an event: the youngest of a claim, the first of a failure."""
     place = F.when(F.col("kind") == "claimed", F.col("last_seq")).otherwise(F.col("first_seq"))
     facts = messages.select(
         "lane",
@@ -206,7 +206,7 @@ def _zombie_message(limits: Thresholds) -> Column:
 
 
 def _add_taken(events: DataFrame, limits: Thresholds) -> DataFrame:
-    """Add how many messages a consumer took shortly before, all it took less what it took earlier.
+    """Add how many messages a consumer claimed shortly before: its running total less an earlier one.
 
     And the most that this comes to within the next such time: a burst goes on beyond the limit.
     """
@@ -225,7 +225,7 @@ def _add_taken(events: DataFrame, limits: Thresholds) -> DataFrame:
 
 
 def _burst_dequeue(limits: Thresholds) -> Column:
-    """Tell once per burst: by the event that brings it over the limit, and how far it went."""
+    """Report each burst once, at the event that exceeds the limit, with its final size."""
     taken = F.col("taken")
     return _find(
         (taken >= limits.burst_count) & (taken - _run() < limits.burst_count),
@@ -238,7 +238,7 @@ def _burst_dequeue(limits: Thresholds) -> Column:
 
 
 def _add_up(events: DataFrame) -> DataFrame:
-    """Count what one transaction did to one queue as one."""
+    """Count all changes of one transaction to one queue as one."""
     names = F.create_map(*[F.lit(text) for pair in _BULK.items() for text in pair])
     return (
         events.where(F.col("kind").isin(*_BULK) & F.col("first_seq").isNotNull())
@@ -315,7 +315,7 @@ def _run() -> Column:
 
 
 def _gather(found: DataFrame) -> DataFrame:
-    """Return one finding for what is alike within an hour, with the worst of it."""
+    """Merge findings of one kind within an hour into one, with the worst value."""
     kind = (*_KEY, "severity", "words", "digits", "least_is_worst")
     worst = F.when(F.col("least_is_worst"), F.col("least")).otherwise(F.col("most"))
     said = F.replace("words", F.lit("{}"), F.expr("format_number(actual, digits)"))

@@ -1,4 +1,4 @@
-"""What is unusual for a queue at this hour of the week, by the median and how far the rest strays."""
+"""Anomalies by baseline: deviations from the median of the same hour in earlier weeks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """score: deviations from the median that are too many. weeks: how far to look back.
+    """score: how many deviations from the median make an anomaly. weeks: how far to look back.
 
     samples: how many hours of earlier weeks there must be to say what is usual. stray: a deviation
     counts as at least this share of the median, so that a steady queue may move a little.
@@ -33,7 +33,7 @@ class Baseline:
 
 DEFAULTS = Baseline()
 
-# What is compared, the least deviation that counts, and how it is said.
+# The values compared, the smallest deviation that counts, and the text.
 _MEASURES = {
     "enqueued": (5.0, "messages enqueued in an hour"),
     "acked": (5.0, "messages acknowledged in an hour"),
@@ -43,7 +43,7 @@ _MEASURES = {
     "wait_p95": (0.5, "s until 95 of 100 messages were taken"),
     "work_p95": (0.5, "s until 95 of 100 messages were done"),
 }
-# Half of what is normally distributed lies within 1 / 1.4826 deviations.
+# Half of a normal distribution lies within 1 / 1.4826 standard deviations.
 _NORMAL = 1.4826
 _HOUR = 3600
 
@@ -51,7 +51,7 @@ _HOUR = 3600
 def find_unusual(
     hours: DataFrame, *, until: datetime, since: datetime | None = None, rule: Baseline = DEFAULTS
 ) -> DataFrame:
-    """Return the hours of a queue and group that stand out from the same hours of earlier weeks.
+    """Return the hours of a queue and group that deviate from the same hours of earlier weeks.
 
     hours: traffic by the hour. until: the end of the last whole hour. An hour without a row had no
     traffic, from the queue's first to its last, and counts as such.
@@ -97,7 +97,7 @@ def _sum_up(hours: DataFrame) -> DataFrame:
     slowest = ("wait_p95", "work_p95")
     whole = hours.where("grain = 'hour'")
     key = ["queue", "group", "at"]
-    # An hour's first rows in what is known say what there was before them.
+    # The first row of an hour tells the backlog before it.
     backlog = sum_backlog(whole, find_opening(whole.where("false")))
     return (
         whole.groupBy(*key)
@@ -110,7 +110,7 @@ def _sum_up(hours: DataFrame) -> DataFrame:
 
 
 def _fill(hours: DataFrame, until: datetime) -> DataFrame:
-    """Give every hour a row, also those without traffic; what waits then waits on."""
+    """Add rows for hours without traffic; their backlog is that of the hour before."""
     last = F.lit(until) - F.expr("interval 1 hour")
     grid = (
         hours.groupBy("queue", "group")

@@ -1,4 +1,4 @@
-"""Bronze: messages and events as they are, by day and queue; and where each lane's days lie."""
+"""Bronze: unchanged messages and events by day and queue, and the seqs of each lane per day."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# Events about no queue that still has a name.
+# Events of queues that no longer exist.
 NO_QUEUE = "-"
 
 
@@ -28,14 +28,14 @@ def make_events(events: DataFrame) -> DataFrame:
 
 
 def make_extents(messages: DataFrame) -> DataFrame:
-    """Return which seqs of each lane were pushed on which day: events name messages by seq."""
+    """Return the seqs of each lane pushed on each day: events name messages by seq."""
     return messages.groupBy("day", "queue", "lane").agg(
         F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
     )
 
 
 def find_touched(events: DataFrame, extents: DataFrame) -> DataFrame:
-    """Return the days and queues of the messages that some events are about."""
+    """Return the days and queues of the messages that events are about."""
     named = events.where("lane is not null and first_seq is not null").select(
         "lane", F.col("first_seq").alias("from_seq"), F.col("last_seq").alias("to_seq")
     )

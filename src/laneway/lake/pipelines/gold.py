@@ -31,7 +31,7 @@ _SETTLING = {
 def make_traffic(
     silver: DataFrame, events: DataFrame, opening: DataFrame, *, since: datetime | None = None
 ) -> DataFrame:
-    """Return what went through each queue, group and type, from a moment on.
+    """Return the traffic of each queue, group and type from a moment on.
 
     opening: the backlog there was before (queue, group, type, backlog). Percentiles are exact. A wait
     counts where a message was first taken, work where it was settled, both in seconds.
@@ -63,7 +63,7 @@ def make_traffic(
 def make_consumers(
     silver: DataFrame, events: DataFrame, *, since: datetime | None = None
 ) -> DataFrame:
-    """Return what each consumer did, from a moment on."""
+    """Return the activity of each consumer from a moment on."""
     named = events.where("consumer is not null")
     happened = _count(_name_type(named), "at", since, *_sums(), extra=("consumer",))
     work = _count(
@@ -82,7 +82,7 @@ def make_consumers(
 
 
 def find_opening(traffic: DataFrame) -> DataFrame:
-    """Return the backlog at the end of what is known of each queue, group and type."""
+    """Return the last known backlog of each queue, group and type."""
     return (
         traffic.where("grain = 'minute'")
         .groupBy("queue", "group", "type")
@@ -91,7 +91,7 @@ def find_opening(traffic: DataFrame) -> DataFrame:
 
 
 def sum_backlog(traffic: DataFrame, opening: DataFrame) -> DataFrame:
-    """Return the backlog of a queue and group, over all its types, wherever one of them has a row.
+    """Return the backlog of a queue and group over all types, at each time that one of them has a row.
 
     traffic: of one grain. A type without a row then has what it had before.
     """
@@ -117,7 +117,7 @@ def sum_backlog(traffic: DataFrame, opening: DataFrame) -> DataFrame:
 
 
 def _close(rows: DataFrame, opening: DataFrame) -> DataFrame:
-    """Add rates, and what was left at the end of each stretch of time."""
+    """Add rates, and the backlog at the end of each interval."""
     so_far = (
         Window.partitionBy("grain", *_LANE).orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
     )
@@ -141,7 +141,7 @@ def _count(
     *values: Column,
     extra: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Sum up by the minute that a moment lies in."""
+    """Aggregate by minute."""
     met = rows.where(F.col(moment).isNotNull())
     if since is not None:
         met = met.where(F.col(moment) >= F.lit(since))
@@ -158,7 +158,7 @@ def _add_hours(
     *,
     extra: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Add to the minutes the hours that they make up, with all their values."""
+    """Add the hours that the minutes make up, from all their values."""
     hours = (
         minutes.withColumn("at_", F.date_trunc("hour", "at"))
         .groupBy(F.col("at_").alias("at"), *_LANE, *extra)
@@ -173,7 +173,7 @@ def _add_hours(
 
 
 def _add_percentiles(rows: DataFrame, *values: str) -> DataFrame:
-    """Replace lists of values by where their shares lie, between two of them if need be."""
+    """Replace lists of values by their percentiles, interpolated between two values."""
     for name in values:
         rows = rows.withColumn(name, F.sort_array(name))
         last = F.size(name) - 1

@@ -1,4 +1,4 @@
-"""Silver: one row per message and group, with what became of it."""
+"""Silver: one row per message and group, with its outcome."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 DEFAULT_GROUP = "default"
 SETTLED = ("acked", "dead", "archived", "removed", "skipped")
-# What concerns a whole queue and names no message.
+# Events that concern a whole queue and name no messages.
 SWEEPING = ("purged", "cleared", "sought")
 
-# The state after an event; a move says itself where to, and the rest changes no state.
+# The state after an event. A move names its target state; other events change none.
 _STATES = {
     "claimed": "processing",
     "acked": "acked",
@@ -37,12 +37,12 @@ _PLACE = ("at", "xid", "event_id")
 
 
 def make_silver(messages: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the state of each message in each group that its queue had a sign of.
+    """Return the state of each message in each group that appears in its queue's events.
 
     events: at least all about these messages; those of other messages are left out. Times are in
     seconds; a wait counts from when a message could be taken, work from its last hand-out.
     """
-    # By lane: a queue may have been renamed since its messages came.
+    # By lane: the queue may have been renamed since.
     lanes = messages.select("lane", "queue").distinct()
     about = events.join(F.broadcast(lanes.select("lane")), "lane", "left_semi")
     told = _spread(about)
@@ -61,7 +61,7 @@ def make_silver(messages: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _spread(events: DataFrame) -> DataFrame:
-    """Return a row per message an event is about."""
+    """Return one row per message of an event."""
     return events.where("`group` is not null").select(
         "lane",
         F.explode(F.sequence("first_seq", "last_seq")).alias("seq"),
@@ -83,7 +83,7 @@ def _state_after() -> Column:
 
 
 def _fold(told: DataFrame) -> DataFrame:
-    """Return for each message and group what its events come to."""
+    """Return the outcome of each message's events per group."""
     place = [F.col(name) for name in _PLACE]
     taken = (F.col("kind") == "claimed") | (
         (F.col("kind") == "moved") & (F.col("state") == "processing")
@@ -118,7 +118,7 @@ def _fold(told: DataFrame) -> DataFrame:
 
 
 def _sweep(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Let what concerned the whole queue change the messages that it met, in the order it came."""
+    """Apply events of a whole queue to its messages, in order."""
     swept = rows.join(F.broadcast(_list_sweeps(events)), ["queue", "group"], "left")
     now = F.struct(
         F.col("state"), F.coalesce(F.col("state_at"), F.col("created_at")).alias("state_at")
@@ -133,7 +133,7 @@ def _sweep(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _list_sweeps(events: DataFrame) -> DataFrame:
-    """Return for each queue and group what purges and seeks there were, oldest first."""
+    """Return the purges and seeks of each queue and group, oldest first."""
     states = F.create_map(*[F.lit(text) for pair in _RELAY.items() for text in pair])
 
     def read(name: str) -> Column:
@@ -160,7 +160,7 @@ def _list_sweeps(events: DataFrame) -> DataFrame:
 
 
 def _change(now: Column, sweep: Column) -> Column:
-    """Return the state of a message after a purge or a seek; a seek leaves what is dead or put by."""
+    """Return a message's state after a purge or seek. A seek leaves dead and parked messages."""
     within = sweep["first"].isNull() | F.col("created_at").between(sweep["first"], sweep["last"])
     purged = (
         (sweep["kind"] != "sought")
@@ -169,7 +169,7 @@ def _change(now: Column, sweep: Column) -> Column:
         & (now["state"] != "removed")
     )
     place = sweep["place"]
-    # What had left the log stays as it was when a reader goes to the earliest message kept.
+    # A seek to the earliest message does not change messages that have left the log.
     older = F.col("created_at") < sweep["moment"]
     passed = (
         F.when(place == "latest", F.lit(True))  # noqa: FBT003 - a column

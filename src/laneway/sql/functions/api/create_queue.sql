@@ -19,6 +19,6 @@ begin
   perform laneway.update_queue(p_name, p_settings, true);
   insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events, durable_claims)
   select q.queue_id, 'default', q.ordered, q.lease, q.record_events, (q.ordered or q.durable_claims) and q.kind <> 'unlogged' from laneway.queue q where q.queue_id = v_queue;
-  insert into laneway.event (segment, at, action, queue_id) values (laneway.current_segment(true), clock_timestamp(), 'queue_created', v_queue);
+  perform laneway.insert_event('queue_created', v_queue);
   return v_queue;
 end $$;

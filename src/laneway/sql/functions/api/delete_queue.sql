@@ -62,6 +62,5 @@ begin
     delete from laneway.outbox where queue_id = v_queue;
   end if;
   delete from laneway.queue where queue_id = v_queue;
-  insert into laneway.event (segment, at, action, queue_id, detail)
-  values (laneway.current_segment(true), clock_timestamp(), 'queue_deleted', v_queue, json_build_object('name', p_name));
+  perform laneway.insert_event('queue_deleted', v_queue, p_detail => json_build_object('name', p_name));
 end $$;

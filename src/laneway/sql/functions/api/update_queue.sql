@@ -77,8 +77,7 @@ begin
     perform laneway.rotate();
   end if;
   if not p_new then
-    insert into laneway.event (segment, at, action, queue_id, detail)
-    values (laneway.current_segment(true), clock_timestamp(), 'queue_updated', v_old.queue_id, p_settings);
+    perform laneway.insert_event('queue_updated', v_old.queue_id, p_detail => p_settings);
   end if;
   return v_old.queue_id;
 end $$;

@@ -49,10 +49,8 @@ begin
   values (p_reader_id, p_segment, v_last, p_exceptions_until, v_token, v_now);
   delete from laneway.progress where ctid = p_progress;
   if v_lane.record_events then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
-    select (select g.segment from laneway.segment g where g.opened_at is not null and g.segment % 2 = 0 order by g.segment desc limit 1),
-           v_now, 'claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p.first_seq, p.last_seq, p.attempt, v_token, p_consumer
-      from unnest(v_parts.firsts, v_parts.lasts, v_parts.attempts) p (first_seq, last_seq, attempt);
+    perform laneway.insert_event('claimed', v_lane.queue_id, p_group_id, p_lane_id, p_segment, p.first_seq, p.last_seq, p.attempt, v_token, p_consumer, p_at => v_now)
+       from unnest(v_parts.firsts, v_parts.lasts, v_parts.attempts) p (first_seq, last_seq, attempt);
   end if;
   return query
     select p_waiter, v_token, p_segment, p_lane_id, p_first, v_lane.partition, v_lane.priority, 1::smallint, v_now + v_lease, null::int[],

@@ -31,8 +31,7 @@ begin
   insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
   select p_reader_id, o.segment, o.seq, o.exceptions_until, v_token, v_now from old o;
   if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer)
-    values (laneway.current_segment(true), v_now, 'claimed', v_queue.queue_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, v_attempt, v_token, p_consumer);
+    perform laneway.insert_event('claimed', v_queue.queue_id, p_group_id, p_lane_id, v_parked.segment, p_seq, p_seq, v_attempt, v_token, p_consumer, p_at => v_now);
   end if;
   return query
     select p_waiter, v_token, v_parked.segment, p_lane_id, p_seq, v_parked.partition, v_parked.priority, v_attempt,

@@ -52,7 +52,7 @@ begin
     return;
   end if;
   after := null;
-  insert into laneway.event (segment, at, action, queue_id, group_id, detail)
-  values (laneway.current_segment(true), clock_timestamp(), 'sought', v_queue.queue_id, p_group_id,
-          json_strip_nulls(json_build_object('to', p_to, 'time', p_time, 'seq', p_seq, 'partition', p_partition, 'kept_since', v_kept)));
+  perform laneway.insert_event(
+    'sought', v_queue.queue_id, p_group_id,
+    p_detail => json_strip_nulls(json_build_object('to', p_to, 'time', p_time, 'seq', p_seq, 'partition', p_partition, 'kept_since', v_kept)));
 end $$;

@@ -92,8 +92,7 @@ begin
     end if;
   end if;
   if v_queue.record_events then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq)
-    values (laneway.current_segment(true), clock_timestamp(), 'edited', v_queue.queue_id, p_group_id, p_lane_id, p_segment, p_seq, p_seq);
+    perform laneway.insert_event('edited', v_queue.queue_id, p_group_id, p_lane_id, p_segment, p_seq, p_seq);
   end if;
   return true;
 end $$;

@@ -119,9 +119,11 @@ begin
       perform laneway.note_seqs_gone(v_reader, v_one);
     end if;
     if v_queue.record_events then
-      insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
-      values (laneway.current_segment(true), v_now, case when p_to = 'deleted' then 'deleted' else 'moved' end, v_queue.queue_id, p_group_id, v_item.lane_id, v_item.segment,
-              v_item.seq, v_item.seq, v_attempt, token, coalesce(p_consumer, v_claim.consumer), v_claim.claimed_at, p_reason, json_build_object('from', p_from, 'to', p_to, 'of', cardinality(p_seqs)));
+      perform laneway.insert_event(
+        case when p_to = 'deleted' then 'deleted' else 'moved' end, v_queue.queue_id, p_group_id,
+        v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_attempt,
+        token, coalesce(p_consumer, v_claim.consumer), p_since => v_claim.claimed_at, p_reason => p_reason,
+        p_detail => json_build_object('from', p_from, 'to', p_to, 'of', cardinality(p_seqs)), p_at => v_now);
     end if;
     idx := v_item.n - 1;
     return next;

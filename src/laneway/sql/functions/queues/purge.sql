@@ -100,6 +100,6 @@ begin
     return;
   end if;
   after := null;
-  insert into laneway.event (segment, at, action, queue_id, group_id, detail)
-  values (laneway.current_segment(true), clock_timestamp(), 'purged', v_queue.queue_id, p_group_id, json_build_object('status', p_status, 'count', purged));
+  perform laneway.insert_event('purged', v_queue.queue_id, p_group_id,
+                               p_detail => json_build_object('status', p_status, 'count', purged));
 end $$;

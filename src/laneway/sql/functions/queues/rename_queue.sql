@@ -10,8 +10,7 @@ begin
   end if;
   update laneway.worker w set queues = array_replace(w.queues, p_name, p_new_name)
    where w.worker_id = any (array(select o.worker_id from laneway.worker o where p_name = any (o.queues) order by o.worker_id for update));
-  insert into laneway.event (segment, at, action, queue_id, detail)
-  values (laneway.current_segment(true), clock_timestamp(), 'queue_renamed', v_queue, json_build_object('from', p_name, 'to', p_new_name));
+  perform laneway.insert_event('queue_renamed', v_queue, p_detail => json_build_object('from', p_name, 'to', p_new_name));
 exception
   when unique_violation then
     raise exception 'queue "%" already exists', p_new_name using errcode = 'LW409', hint = 'Choose another name.';

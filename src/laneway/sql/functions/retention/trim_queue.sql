@@ -72,8 +72,9 @@ begin
         if not isempty(v_seqs) then
           perform laneway.note_seqs_gone(v_reader.reader_id, v_seqs);
           if v_queue.record_events then
-            insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, first_seq, last_seq, reason)
-            select laneway.current_segment(true), clock_timestamp(), 'dropped', p_queue_id, v_reader.group_id, v_lane.lane_id, lower(r.range), upper(r.range) - 1, 'message_ttl' from unnest(v_seqs) r (range);
+            perform laneway.insert_event('dropped', p_queue_id, v_reader.group_id, v_lane.lane_id,
+                                         p_first => lower(r.range), p_last => upper(r.range) - 1, p_reason => 'message_ttl')
+               from unnest(v_seqs) r (range);
           end if;
         end if;
       end loop;

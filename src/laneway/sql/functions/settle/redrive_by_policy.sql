@@ -48,10 +48,11 @@ begin
                                  v_dead.partitions, v_dead.priorities, v_dead.keys, v_dead.headers, v_dead.bodies,
                                  array(select least(a.attempt, v_source.max_receives)::smallint from unnest(v_dead.attempts) with ordinality a (attempt, n) order by a.n));
     if v_source.record_events then
-      insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, reason, detail)
-      select laneway.current_segment(true), clock_timestamp(), 'moved', v_source.queue_id, v_source.group_id, u.lane_id, u.segment, u.seq, u.seq, u.attempt,
-             format('moved to the dead-letter queue "%s"', v_source.target), json_build_object('from', 'dead', 'to', 'deleted', 'of', v_dead.n)
-        from unnest(v_dead.lanes, v_dead.segments, v_dead.seqs, v_dead.attempts) u (lane_id, segment, seq, attempt);
+      perform laneway.insert_event(
+                'moved', v_source.queue_id, v_source.group_id, u.lane_id, u.segment, u.seq, u.seq, u.attempt,
+                p_reason => format('moved to the dead-letter queue "%s"', v_source.target),
+                p_detail => json_build_object('from', 'dead', 'to', 'deleted', 'of', v_dead.n))
+         from unnest(v_dead.lanes, v_dead.segments, v_dead.seqs, v_dead.attempts) u (lane_id, segment, seq, attempt);
     end if;
     queue_id := v_source.target_id;
     messages := v_dead.n;

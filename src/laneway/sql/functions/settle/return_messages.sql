@@ -149,14 +149,15 @@ begin
   end if;
 
   if v_claim.queue_id is not null then
-    insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, attempt, token, consumer, since, reason, detail)
-    select laneway.current_segment(true), v_now, e.action, c.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
-           c.attempt, c.token, c.consumer, c.claimed_at, e.reason, case when p_action = 'expired' and e.action <> 'released' then json_build_object('until', c.until) end
-      from laneway.claim c
-      cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),
-                         ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), coalesce(v_dead_reason, v_why))) e (action, seqs, reason)
-      cross join lateral unnest(e.seqs * c.pending) r (range)
-     where c.token = p_token and (v_in_line or (c.lane_id = p_lane_id and c.part = p_part));
+    perform laneway.insert_event(
+              e.action, c.queue_id, c.group_id, c.lane_id, c.segment, lower(r.range), upper(r.range) - 1,
+              c.attempt, c.token, c.consumer, c.claimed_at, e.reason,
+              case when p_action = 'expired' and e.action <> 'released' then json_build_object('until', c.until) end, v_now)
+       from laneway.claim c
+       cross join (values (p_action, v_back, v_reason), ('released', v_again, 'a message before it comes again'),
+                          ('dead', (select range_agg(int8range(d, d, '[]')) from unnest(v_dead) d), coalesce(v_dead_reason, v_why))) e (action, seqs, reason)
+       cross join lateral unnest(e.seqs * c.pending) r (range)
+      where c.token = p_token and (v_in_line or (c.lane_id = p_lane_id and c.part = p_part));
   end if;
 
   if v_in_line then

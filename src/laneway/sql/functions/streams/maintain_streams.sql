@@ -51,9 +51,9 @@ begin
           delete from laneway.progress where ctid = v_place.ctid;
         end if;
         if v_queue.record_events then
-          insert into laneway.event (segment, at, action, queue_id, group_id, lane_id, message_segment, first_seq, last_seq, reason)
-          select laneway.current_segment(true), clock_timestamp(), 'dead', v_queue.queue_id, v_reader.group_id, v_reader.lane_id, v_segment, lower(r.range), upper(r.range) - 1,
-                 'waited longer than maxWaitTimeSeconds' from unnest(v_dead) r (range);
+          perform laneway.insert_event('dead', v_queue.queue_id, v_reader.group_id, v_reader.lane_id, v_segment,
+                                       lower(r.range), upper(r.range) - 1, p_reason => 'waited longer than maxWaitTimeSeconds')
+             from unnest(v_dead) r (range);
         end if;
         return next v_queue.queue_id;
       end loop;

@@ -194,9 +194,7 @@ def show_options(queue: Queue) -> dict[str, Any]:
     meant: Mapping[str, object] = derive(stored)
     if settings.max_attempts != meant["max_attempts"]:
         values["dlqAfterMaxRetries"] = settings.max_attempts is not None
-        if settings.max_attempts is None:
-            values["deadLetterQueue"] = True
-        else:
+        if settings.max_attempts is not None:
             values["retryLimit"] = settings.max_attempts - 1
     for option, (setting, show) in _SHOWN.items():
         value = getattr(settings, setting)

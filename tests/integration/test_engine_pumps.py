@@ -141,8 +141,7 @@ async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
 
 
 async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Broker) -> None:
-    options = {"queen": {"encryptionEnabled": True}}
-    await broker.queues.create("sealed", QueueSettings(options=options))
+    await broker.queues.create("sealed", QueueSettings(encrypted=True))
     pushes = [
         broker.push("sealed", [message(0)], guards=1),
         broker.push("sealed", [message(1)], guards=0),

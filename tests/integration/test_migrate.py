@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -373,3 +375,47 @@ async def test_schedules_do_not_fire_again_for_an_upgrade(
     fire = "select laneway.fire_schedule('tick', '* * * * *', $1::text::timestamptz, 'jobs', '1')"
     assert await connection.fetchval(fire, "2020-01-01") is False
     assert await connection.fetchval(fire, "2020-01-02") is True
+
+
+async def test_queues_keep_what_their_protocols_set_through_an_upgrade(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    shipped = load_package()
+    names = [migration.name for migration in shipped.migrations]
+    before = shipped.migrations[: names.index("queue_columns")]
+    await install(connection, package=Package(migrations=before))
+    streams = {"maxSize": 2, "windowBuffer": 1.5, "maxWaitTimeSeconds": 60, "retryLimit": 7}
+    options = {
+        "plain": {"other": 1},
+        "stream": {"queen": streams | {"deadLetterQueue": False, "encryptionEnabled": True}},
+        "unset": {"queen": {"maxSize": 0, "windowBuffer": 0, "maxWaitTimeSeconds": None}},
+        "work": {
+            "sqs": {"dead_letter_queue": "dead", "arn": "a:work", "most_receives": 4, "tags": {}}
+        },
+        "astray": {"queen": 1, "sqs": None},
+    }
+    await connection.executemany(
+        "insert into laneway.queue (name, options) values ($1, $2)",
+        [(name, json.dumps(value)) for name, value in options.items()],
+    )
+    guards = "select name, guards from laneway.queue"
+    found = {row["name"]: row["guards"] for row in await connection.fetch(guards)}
+    assert found == {"plain": 0, "stream": 7, "unset": 0, "work": 0, "astray": 0}
+    await install(connection, package=shipped)
+    assert {row["name"]: row["guards"] for row in await connection.fetch(guards)} == found
+    rows = await connection.fetch(
+        "select name, max_messages, rest_window, dead_letter_after, keep_dead_letters,"
+        " dead_letter_queue, dead_letter_source, max_receives, encrypted, default_group_optional,"
+        " options from laneway.list_queues()"
+    )
+    unset = (None, None, None, True, None, None, None, False)
+    window, age = timedelta(seconds=1.5), timedelta(minutes=1)
+    options["work"] = {"sqs": {"tags": {}}}
+    assert {row["name"]: (*row[1:10], json.loads(row["options"])) for row in rows} == {
+        "plain": (*unset, False, options["plain"]),
+        "stream": (2, window, age, False, None, None, None, True, True, options["stream"]),
+        "unset": (*unset, True, options["unset"]),
+        "work": (None, None, None, True, "dead", "a:work", 4, False, False, options["work"]),
+        "astray": (*unset, True, options["astray"]),
+    }
+    assert await verify(connection) == []

@@ -728,14 +728,12 @@ async def test_guards_are_those_at_the_time_of_writing(
             ),
         )
         changing = await connect()
-        await changing.execute(
-            'select laneway.update_queue(\'work\', \'{"options": {"queen": {"encryptionEnabled": true}}}\')'
-        )
+        await changing.execute("select laneway.update_queue('work', '{\"encrypted\": true}')")
         await transaction.commit()
         with pytest.raises(asyncpg.PostgresError) as caught:
             await pushing
         assert sqlstate(caught.value) == "LW412"
-        await changing.execute("select laneway.update_queue('work', '{\"options\": {}}')")
+        await changing.execute("select laneway.update_queue('work', '{\"encrypted\": false}')")
 
 
 async def test_deletion_locks_lanes_in_the_order_of_pushes_whatever_the_collation(

@@ -28,9 +28,9 @@ class Pair(NamedTuple):
 @pytest.fixture(params=[False, True], ids=["shared", "ordered"])
 async def pair(request: pytest.FixtureRequest, session: Session) -> Pair:
     """Return a queue and the one its dead letters go to."""
-    options = {"sqs": {"dead_letter_queue": "dead", "arn": "arn:aws:sqs:r:1:work"}}
+    settings = {"dead_letter_queue": "dead", "dead_letter_source": "arn:aws:sqs:r:1:work"}
     dead = await create_queue(session, "dead", ordered=request.param, max_bytes=10)
-    return Pair(await create_queue(session, options=options, ordered=request.param), dead)
+    return Pair(await create_queue(session, ordered=request.param, **settings), dead)
 
 
 async def bury(session: Session, queue: Queue, bodies: list[str], **columns: Any) -> None:
@@ -123,8 +123,8 @@ async def test_what_was_received_too_often_goes_back_where_its_target_is_missing
     session: Session, pair: Pair
 ) -> None:
     await session.execute(
-        "select laneway.configure_queue('work', '{\"max_attempts\": 2}', 'sqs', $1)",
-        json.dumps({"dead_letter_queue": "nowhere", "most_receives": 1}),
+        "select laneway.update_queue('work', $1)",
+        json.dumps({"max_attempts": 2, "dead_letter_queue": "nowhere", "max_receives": 1}),
     )
     await bury(session, pair.source, ['"by hand"'])
     await push(session, pair.source, ["1"])
@@ -146,8 +146,8 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     await redrive(session)
     first = json.loads((await claim(session, pair.dead, 1))[0].headers or "")["moved"]
     await session.execute(
-        "select laneway.configure_queue('dead', '{}', 'sqs', $1)",
-        json.dumps({"dead_letter_queue": "grave", "arn": "second"}),
+        "select laneway.update_queue('dead', $1)",
+        json.dumps({"dead_letter_queue": "grave", "dead_letter_source": "second"}),
     )
     grave = await create_queue(session, "grave")
     await session.execute("update laneway.claim set until = clock_timestamp()")
@@ -162,7 +162,7 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
 
 async def test_queue_without_a_target_keeps_its_dead(session: Session) -> None:
     plain = await create_queue(session, "plain")
-    astray = await create_queue(session, "astray", options={"sqs": {"dead_letter_queue": "none"}})
+    astray = await create_queue(session, "astray", dead_letter_queue="none")
     for queue in (plain, astray):
         await bury(session, queue, ["1"])
     assert await redrive(session) == {}

@@ -591,8 +591,8 @@ async def test_claim_that_cannot_end_stops_no_other(session: Session) -> None:
         await push(session, each, ["1"])
         await lapse(session, await claim(session, each, 1))
     await session.execute(
-        'update laneway.queue set options = \'{"queen": {"windowBuffer": "what is refused"}}\''
-        " where name = 'stuck'"
+        "alter table laneway.parked add constraint none_of_the_stuck check (reader_id <> "
+        f"{await session.fetchval('select reader_id from laneway.reader where group_id = $1', stuck.group_id)})"
     )
     assert await expire(session) == 1
     assert await count(session, well) == Counts(queued=1)

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from tests.sql.calls import Queue, Session
 
 
-async def make_stream(session: Session, name: str = "stream", **options: Any) -> Queue:
-    return await create_queue(
-        session, name, ordered=True, dedup_scope="partition", options={"queen": options}
-    )
+async def make_stream(session: Session, name: str = "stream", **settings: Any) -> Queue:
+    return await create_queue(session, name, ordered=True, dedup_scope="partition", **settings)
 
 
 async def push(
@@ -67,24 +65,25 @@ async def push_within_limits(
 
 
 @pytest.mark.parametrize(
-    ("options", "guards"),
+    ("settings", "guards"),
     [
         ({}, 0),
-        ({"maxSize": 0, "windowBuffer": 0, "encryptionEnabled": False}, 0),
-        ({"encryptionEnabled": True}, 1),
-        ({"maxSize": 3}, 2),
-        ({"windowBuffer": 0.5}, 4),
-        ({"maxSize": 1, "windowBuffer": 2, "encryptionEnabled": True}, 7),
-        ({"maxSize": None}, 0),
+        ({"max_messages": None, "rest_window": "0", "encrypted": False}, 0),
+        ({"encrypted": True}, 1),
+        ({"max_messages": 3}, 2),
+        ({"rest_window": "0.5 seconds"}, 4),
+        ({"max_messages": 1, "rest_window": "2 seconds", "encrypted": True}, 7),
+        ({"options": {"queen": {"maxSize": 3}}}, 0),
     ],
 )
-async def test_guards_follow_the_options(
-    session: Session, options: dict[str, Any], guards: int
+async def test_guards_follow_the_settings(
+    session: Session, settings: dict[str, Any], guards: int
 ) -> None:
-    await make_stream(session, **options)
+    await make_stream(session, **settings)
     [row] = await session.fetch("select guards from laneway.list_queues()")
     assert row["guards"] == guards
-    await session.execute("select laneway.update_queue('stream', '{\"options\": {}}')")
+    none = {"max_messages": None, "rest_window": None, "encrypted": False}
+    await session.execute("select laneway.update_queue('stream', $1)", json.dumps(none))
     [row] = await session.fetch("select guards from laneway.list_queues()")
     assert row["guards"] == 0
 
@@ -94,7 +93,7 @@ async def test_guards_follow_the_options(
 async def test_a_push_that_reckons_with_other_guards_is_refused(
     session: Session, partitions: list[str] | None, keys: list[str | None] | None
 ) -> None:
-    queue = await make_stream(session, encryptionEnabled=True)
+    queue = await make_stream(session, encrypted=True)
     other = await make_stream(session, "other")
     good: list[tuple[list[int], list[int | None] | None]] = [
         ([queue.queue_id], [1]),
@@ -126,7 +125,7 @@ async def test_a_push_that_reckons_with_other_guards_is_refused(
 
 
 async def test_duplicates_need_no_room(session: Session) -> None:
-    queue = await make_stream(session, maxSize=3)
+    queue = await make_stream(session, max_messages=3)
     ids = [queue.queue_id]
     assert await push_within_limits(session, ids, ["a", "b"]) == ["queued"] * 2
     # One has room; what repeats it fits with it, what repeats another that does not fit does not.
@@ -138,8 +137,8 @@ async def test_duplicates_need_no_room(session: Session) -> None:
 
 async def test_room_in_one_queue_says_nothing_of_another(session: Session) -> None:
     full, wide, free = [
-        await make_stream(session, name, **options)
-        for name, options in (("full", {"maxSize": 1}), ("wide", {"maxSize": 9}), ("free", {}))
+        await make_stream(session, name, max_messages=limit)
+        for name, limit in (("full", 1), ("wide", 9), ("free", None))
     ]
     ids = [queue.queue_id for queue in (full, wide, full, free, full, wide)]
     fates = await push_within_limits(session, ids, ["a", "a", "b", "a", "a", "a"])

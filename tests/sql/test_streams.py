@@ -17,12 +17,14 @@ Session = Any
 READ_BY_OWN_GROUP = "select laneway.subscribe('stream', 'default', 'all', null)"
 
 
-async def make_stream(session: Session, **options: Any) -> int:
+async def make_stream(session: Session, **more: Any) -> int:
     settings = {
         "ordered": True,
         "dedup_scope": "partition",
         "max_attempts": 2,
-        "options": {"queen": options},
+        "default_group_optional": True,
+        "options": {"queen": {}},
+        **more,
     }
     queue: int = await session.fetchval(
         "select laneway.create_queue('stream', $1)", json.dumps(settings)
@@ -364,7 +366,7 @@ async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
 ) -> None:
     """Else it and whoever has the lane and wants its readers would wait for each other."""
     session, pushing, looker = await connect(), await connect(), await connect()
-    queue = await make_stream(session, windowBuffer=3600)
+    queue = await make_stream(session, rest_window="1 hour")
     group = await find_group(session, queue)
     await push(session, queue, "a", "1")
     held = await claim(session, group)
@@ -391,7 +393,7 @@ async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
 
 async def test_a_transaction_makes_the_room_that_it_needs(connect: Connect) -> None:
     session = await connect()
-    queue = await make_stream(session, maxSize=2)
+    queue = await make_stream(session, max_messages=2)
     group = await find_group(session, queue)
     await push(session, queue, "a", "1", "2")
     held = await claim(session, group)
@@ -415,7 +417,7 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     connect: Connect,
 ) -> None:
     session = await connect()
-    queue = await make_stream(session, maxWaitTimeSeconds=0.05)
+    queue = await make_stream(session, dead_letter_after="50 ms")
     group = await find_group(session, queue)
     await session.execute("select laneway.create_group('stream', 'late')")
     await session.execute(READ_BY_OWN_GROUP)
@@ -442,7 +444,7 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
 
 async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: Connect) -> None:
     session = await connect()
-    queue = await make_stream(session, maxWaitTimeSeconds=0.05, maxSize=2)
+    queue = await make_stream(session, dead_letter_after="50 ms", max_messages=2)
     own = await find_group(session, queue)
     room = "select laneway.remaining_capacity($1, 2)"
     add = (
@@ -476,7 +478,7 @@ async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: C
 
 async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connect) -> None:
     session = await connect()
-    queue = await make_stream(session, maxWaitTimeSeconds=0.05)
+    queue = await make_stream(session, dead_letter_after="50 ms")
     group = await find_group(session, queue)
     await push(session, queue, "a", "1", "2", "3")
     held = await claim(session, group, 1)
@@ -535,7 +537,7 @@ async def test_what_is_settled_leaves_with_the_log_and_what_is_not_stays(connect
 
 async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Connect) -> None:
     session = await connect()
-    queue = await make_stream(session, maxWaitTimeSeconds=60)
+    queue = await make_stream(session, dead_letter_after="1 minute")
     group = await find_group(session, queue)
     [place] = await push(session, queue, "a", "1")
     await push(session, queue, "b", "2")
@@ -554,15 +556,15 @@ async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Conne
 
 
 @pytest.mark.parametrize(
-    "option", ["maxSize", "maxWaitTimeSeconds", "windowBuffer", "deadLetterQueue"]
+    "setting", ["max_messages", "dead_letter_after", "rest_window", "keep_dead_letters"]
 )
 @pytest.mark.parametrize("value", ["abc", "NaN", "-1"])
-async def test_options_that_cannot_be_reckoned_with_are_refused(
-    connect: Connect, option: str, value: str
+async def test_bad_settings_of_streams_are_refused(
+    connect: Connect, setting: str, value: str
 ) -> None:
     session = await connect()
     with pytest.raises(asyncpg.PostgresError) as caught:
-        await make_stream(session, **{option: value})
+        await make_stream(session, **{setting: value})
     assert caught.value.sqlstate == "LW422"
 
 
@@ -570,9 +572,9 @@ async def test_a_stream_that_cannot_be_tended_stops_no_other(connect: Connect) -
     session = await connect()
     warnings: list[str] = []
     session.add_log_listener(lambda _, message: warnings.append(str(message)))
-    queue = await make_stream(session, maxWaitTimeSeconds=60)
+    queue = await make_stream(session, dead_letter_after="1 minute")
     await session.execute("update laneway.queue set name = 'first'")
-    other = await make_stream(session, maxWaitTimeSeconds=60)
+    other = await make_stream(session, dead_letter_after="1 minute")
     for each in (queue, other):
         await push(session, each, "a", "1")
     await session.execute("update laneway.message set created_at = created_at - interval '1 hour'")

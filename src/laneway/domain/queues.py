@@ -24,7 +24,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """guards: which of its options a push over streams has to heed; see laneway.domain.streams."""
+    """guards: which of its settings a push over streams has to heed; see laneway.domain.streams."""
 
     queue_id: int
     name: str

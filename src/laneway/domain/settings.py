@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -26,8 +25,16 @@ class QueueSettings:
     what is past retention leaves in steps of this length. message_ttl None: undelivered messages
     never expire. delay: every message waits this long. durable_claims: a claim that was answered
     survives a crash of PostgreSQL; claims of ordered groups always do, claims of unlogged queues
-    never. options: what a protocol keeps beside its
-    queue. kind and ordered are fixed when the queue is made.
+    never. kind and ordered are fixed when the queue is made.
+
+    max_messages: a push over the streams API is refused while any group has this many unfinished
+    messages. rest_window: after a push over the streams API, ordered groups wait this long before
+    they read the partition. dead_letter_after: messages that are ready for longer are
+    dead-lettered. keep_dead_letters False: dead letters are deleted. dead_letter_queue: dead letters
+    move to this queue, with dead_letter_source (None: the queue's name) as their source;
+    max_receives: attempts that consumers saw, at most. encrypted: the streams API encrypts what it
+    pushes. default_group_optional: the group "default" has no lag while other groups read the queue
+    and nobody has read by it. options: what a protocol keeps with its queue; the engine obeys none.
     """
 
     kind: QueueKind = "standard"
@@ -46,6 +53,15 @@ class QueueSettings:
     max_bytes: int = 1_048_576
     record_events: bool = True
     durable_claims: bool = True
+    max_messages: int | None = None
+    rest_window: timedelta | None = None
+    dead_letter_after: timedelta | None = None
+    keep_dead_letters: bool = True
+    dead_letter_queue: str | None = None
+    dead_letter_source: str | None = None
+    max_receives: int | None = None
+    encrypted: bool = False
+    default_group_optional: bool = False
     description: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -67,27 +83,29 @@ class QueueChanges(TypedDict, total=False):
     max_bytes: int
     record_events: bool
     durable_claims: bool
+    max_messages: int | None
+    rest_window: timedelta | None
+    dead_letter_after: timedelta | None
+    keep_dead_letters: bool
+    dead_letter_queue: str | None
+    dead_letter_source: str | None
+    max_receives: int | None
+    encrypted: bool
+    default_group_optional: bool
     description: str | None
     options: Mapping[str, Any]
 
 
-def queues_in_options(options: Mapping[str, Any]) -> list[str]:
-    """Return the names of the queues that a queue's options send its messages to.
+def name_target_queues(
+    dead_letter_queue: str | None, dead_letter_source: str | None
+) -> Sequence[str]:
+    """Return the names of the queues that these settings of a queue send its messages to.
 
     Dead letters go to `dead_letter_queue`, and from there a move task without a destination sends
-    them to the queue that ends `arn`. PostgreSQL reads whatever is there as text.
+    them to the queue whose name ends `dead_letter_source`.
     """
-    section = options.get("sqs")
-    if not isinstance(section, Mapping):
-        return []
-    texts = {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name in ("dead_letter_queue", "arn")
-        if (value := section.get(name)) is not None
-    }
-    if "arn" in texts:
-        texts["arn"] = texts["arn"].rpartition(":")[2]
-    return list(texts.values())
+    source = dead_letter_source and dead_letter_source.rpartition(":")[2]
+    return [name for name in (dead_letter_queue, source) if name is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import ClaimedSpan, Pushed, Token
 
-# Where a queue of streams keeps what it was configured with, among its options.
-STREAM = "queen"
-
 # What a queue may have to be heeded by every push, as bits of Queue.guards; see laneway.queue.
 ENCRYPTED = 1
 FULL_AT_SOME_SIZE = 2

@@ -16,7 +16,6 @@ from laneway.domain.errors import (
 from laneway.domain.messages import Receipt
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
-from laneway.domain.streams import STREAM
 from laneway.engine.activity import Activity
 from laneway.engine.catalog import Catalog
 from laneway.engine.columns import expand_places, make_spans, squeeze, turn_messages
@@ -419,7 +418,7 @@ class Broker:
             self._require_open()
         pump = self._claims.get(group.group_id)
         if pump is None:
-            if group_name == DEFAULT_GROUP and STREAM in queue.settings.options:
+            if group_name == DEFAULT_GROUP and queue.settings.default_group_optional:
                 await self.subscriptions.note_own_group(queue_name)
                 self._require_open()
             pump = self._claims.get(group.group_id) or self._open_pump(queue, group)

@@ -304,47 +304,41 @@ async def test_limited_key_registers_no_worker_without_queues(world: World) -> N
     await call(world, "write", "POST", "/library/v1/register_worker", body)
 
 
-@pytest.mark.parametrize("option", ["dead_letter_queue", "arn"])
-async def test_options_of_a_queue_name_no_queue_of_others(world: World, option: str) -> None:
+@pytest.mark.parametrize("setting", ["dead_letter_queue", "dead_letter_source"])
+async def test_settings_of_a_queue_name_no_queue_of_others(world: World, setting: str) -> None:
     target = await world.make()
     before = await target.look()
     name = f"mine-{uuid4().hex[:8]}"
 
-    def options(queue: Any) -> dict[str, Any]:
-        return {"sqs": {option: arn(queue) if option == "arn" else queue, "most_receives": 1}}
+    def settings(queue: str) -> dict[str, Any]:
+        return {setting: arn(queue) if setting == "dead_letter_source" else queue}
 
     create, update = "/library/v1/create_queue", "/library/v1/update_queue"
     for queue in (target.name, "there-is-none"):
-        body = {"name": name, "settings": {"max_attempts": 1, "options": options(queue)}}
+        body = {"name": name, "settings": {"max_attempts": 1, **settings(queue)}}
         answer = await request(world, "limited-admin", "POST", create, body)
         assert answer.status_code == 403, answer.text
         assert queue in answer.json()["message"]
-    await call(
-        world,
-        "limited-admin",
-        "POST",
-        create,
-        {"name": name, "settings": {"max_attempts": 1, "options": options(OWN)}},
-    )
+    body = {"name": name, "settings": {"max_attempts": 1, **settings(OWN)}}
+    await call(world, "limited-admin", "POST", create, body)
     for queue in (target.name, "there-is-none"):
-        body = {"name": name, "changes": {"options": options(queue)}}
+        body = {"name": name, "changes": settings(queue)}
         answer = await request(world, "limited-admin", "POST", update, body)
         assert answer.status_code == 403, answer.text
         assert queue in answer.json()["message"]
-    kept = {"name": name, "changes": {"options": options(OWN)}}
-    await call(world, "limited-admin", "POST", update, kept)
-    assert (await world.broker.queues.get(name)).settings.options == options(OWN)
+    await call(world, "limited-admin", "POST", update, {"name": name, "changes": settings(OWN)})
+    found = (await world.broker.queues.get(name)).settings
+    assert getattr(found, setting) == settings(OWN)[setting]
     for other in (5, [target.name], {"queue": target.name}):
-        body = {"name": name, "changes": {"options": {"sqs": {option: other}}}}
+        body = {"name": name, "changes": {setting: other}}
         answer = await request(world, "limited-admin", "POST", update, body)
-        assert answer.status_code == 403, answer.text
-    for harmless in ({}, {"sqs": None}, {"sqs": {option: None}}):
-        body = {"name": name, "changes": {"options": harmless}}
-        await call(world, "limited-admin", "POST", update, body)
+        assert answer.status_code in {400, 403, 422}, answer.text
+    body = {"name": name, "changes": {setting: None}}
+    await call(world, "limited-admin", "POST", update, body)
     # A key of all queues names any.
-    body = {"name": name, "changes": {"options": options(target.name)}}
+    body = {"name": name, "changes": settings(target.name)}
     await call(world, "admin", "POST", update, body)
-    await world.broker.queues.update(name, {"options": {}})
+    await world.broker.queues.delete(name)
     assert await target.look() == before
 
 
@@ -360,7 +354,8 @@ async def test_redrive_policy_names_no_queue_of_others(world: World) -> None:
         fields = {"QueueUrl": OWN, **attributes}
         answer = await act(world, "limited-admin", "SetQueueAttributes", fields)
         assert (answer.status_code, "AccessDenied" in answer.text) == (403, True), answer.text
-    assert "sqs" not in (await world.broker.queues.get(OWN)).settings.options
+    own = (await world.broker.queues.get(OWN)).settings
+    assert (own.dead_letter_queue, "sqs" in own.options) == (None, False)
 
 
 async def test_move_task_does_not_name_a_queue_of_others(world: World) -> None:

@@ -92,7 +92,13 @@ class Target:
         names = {"namespace": f"space-of-{self.name}", "task": f"task-of-{self.name}"}
         values = {
             "name": self.name,
-            "settings": json.dumps({"lease": "10 min", "options": {"queen": names}}),
+            "settings": json.dumps(
+                {
+                    "lease": "10 min",
+                    "default_group_optional": True,
+                    "options": {"queen": names},
+                }
+            ),
             "body": json.dumps({"text": self.marker}),
             "type": f"type-of-{self.name}",
             "consumer": f"consumer-of-{self.name}",

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from tests.protocol.conftest import Shared
 
-CONFIGURE = "select laneway.configure_queue('{name}', '{{}}', 'queen', '{options}')"
+UPDATE = "select laneway.update_queue('{name}', '{settings}')"
 BODIES = (
     "select array_agg(m.body::text order by m.seq) from laneway.message m "
     "join laneway.lane l using (lane_id) join laneway.queue q using (queue_id) where q.name = $1"
 )
 
 
-async def configure(shared: Shared, name: str, **options: Any) -> None:
+async def configure(shared: Shared, name: str, **settings: Any) -> None:
     """Do as another process does whose notice has not come yet."""
-    await execute(shared.dsn, CONFIGURE.format(name=name, options=json.dumps(options)))
+    await execute(shared.dsn, UPDATE.format(name=name, settings=json.dumps(settings)))
 
 
 async def read_stored(shared: Shared, name: str) -> list[str]:
@@ -54,7 +54,7 @@ async def test_what_is_pushed_after_encryption_was_switched_on_is_encrypted(
     http: httpx.AsyncClient, queen: Queen, name: str, shared: Shared, way: str, *, named: bool
 ) -> None:
     await add(http, {"queue": name, "payload": "early"}, {"queue": f"{name}-b", "payload": "early"})
-    await configure(shared, name, encryptionEnabled=True)
+    await configure(shared, name, encrypted=True)
     items: list[dict[str, Any]] = [
         {"queue": name, "payload": "sesame"},
         {"queue": f"{name}-b", "payload": "plain"},
@@ -77,7 +77,7 @@ async def test_a_queue_that_was_made_smaller_takes_no_more(
     await http.post("/configure", json={"queue": name, "options": {"maxSize": before}})
     item = {"queue": name, "payload": 1}
     assert await add(http, item) == ["queued"]
-    await configure(shared, name, maxSize=2)
+    await configure(shared, name, max_messages=2)
     assert await add(http, item, item) == ["queued", "failed"]
     assert await add(http, item) == ["failed"]
 
@@ -88,7 +88,7 @@ async def test_a_window_that_was_set_hides_what_comes_after(
     await push(queen, name, ["early"])
     answer = await http.get(f"/pop/queue/{name}", params={"autoAck": "true"})
     assert answer.status_code == 200
-    await configure(shared, name, windowBuffer=1000)
+    await configure(shared, name, rest_window="1000 seconds")
     await push(queen, name, ["hidden"])
     assert await pop(queen, name) == []
 
@@ -99,7 +99,7 @@ async def test_options_taken_back_count_too(
     options = {"encryptionEnabled": True, "maxSize": 1}
     await http.post("/configure", json={"queue": name, "options": options})
     await push(queen, name, ["sealed"])
-    await configure(shared, name, encryptionEnabled=False, maxSize=0)
+    await configure(shared, name, encrypted=False, max_messages=None)
     await push(queen, name, ["plain"])
     stored = await read_stored(shared, name)
     assert stored[-1] == '"plain"'

@@ -53,6 +53,10 @@ async def test_options_that_are_not_named_keep_what_was_set_over_another_protoco
         "dedup_window": "7 minutes",
         "message_ttl": "10 minutes",
         "retention": "1 hour",
+        "max_messages": 9,
+        "rest_window": "1.5 seconds",
+        "dead_letter_after": "1 day",
+        "keep_dead_letters": False,
     }
 
     async def look() -> dict[str, Any]:
@@ -77,6 +81,10 @@ async def test_options_that_are_not_named_keep_what_was_set_over_another_protoco
             "ttl": 600,
             "completedRetentionSeconds": 3600,
             "retentionEnabled": True,
+            "maxSize": 9,
+            "windowBuffer": 1.5,
+            "maxWaitTimeSeconds": 86_400,
+            "deadLetterQueue": False,
         }
         assert await look() == before
         # What one that is named has a part in counts with it, and comes back when that goes.

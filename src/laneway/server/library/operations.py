@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from laneway.client.wire import list_shapes
 from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
 from laneway.domain.runs import run_missing
-from laneway.domain.settings import queues_in_options
+from laneway.domain.settings import QueueSettings, name_target_queues
 from laneway.domain.workers import worker_missing
 from laneway.server.access import (
     Kind,
@@ -128,14 +128,18 @@ async def _name(call: Call[Any, Any], /) -> Sequence[str]:
 
 @named
 async def _new_queue(call: Call[Any, Any], /) -> Sequence[str]:
-    settings = call.body.settings
-    options = {} if settings is None else settings.options
-    return (call.body.name, *queues_in_options(options))
+    settings = call.body.settings or QueueSettings()
+    targets = name_target_queues(settings.dead_letter_queue, settings.dead_letter_source)
+    return (call.body.name, *targets)
 
 
 @named
 async def _changed_queue(call: Call[Any, Any], /) -> Sequence[str]:
-    return (call.body.name, *queues_in_options(call.body.changes.get("options", {})))
+    changes = call.body.changes
+    targets = name_target_queues(
+        changes.get("dead_letter_queue"), changes.get("dead_letter_source")
+    )
+    return (call.body.name, *targets)
 
 
 @named

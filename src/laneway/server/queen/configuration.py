@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
-from laneway.domain.streams import STREAM
 from laneway.server.access import named
 from laneway.server.errors import Forbidden
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import (
+    SECTION,
     Options,
     find_guarded,
     make_settings,
@@ -88,13 +88,13 @@ class Configuring:
             while True:
                 queue = await call.broker.queues.get(wanted.queue)
                 _require_role(call, find_guarded(queue, named))
-                if STREAM not in queue.settings.options:
+                if SECTION not in queue.settings.options:
                     # Made over another protocol, whose consumers read by it.
                     await call.broker.subscriptions.note_own_group(wanted.queue)
                 settings, options = plan_change(queue, named)
                 with suppress(TransientConflict):
                     await call.broker.queues.configure(
-                        wanted.queue, settings, STREAM, options, seen=queue.updated_at
+                        wanted.queue, settings, SECTION, options, seen=queue.updated_at
                     )
                     return await call.broker.queues.get(wanted.queue)
         except QueueNotFound:

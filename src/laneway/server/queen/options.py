@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
@@ -11,12 +11,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from laneway.domain.settings import QueueSettings
-from laneway.domain.streams import STREAM
 from laneway.server.queen.wire import LONGEST
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.domain.settings import QueueChanges
+
+# The section of a queue's options that is the streams protocol's.
+SECTION = "queen"
 
 Stored: TypeAlias = Mapping[str, Any]
 _Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
@@ -72,12 +74,16 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "leaseTime": ("lease",),
     "retryLimit": ("max_attempts",),
     "retryDelay": ("backoff", "backoff_factor", "backoff_limit"),
+    "maxSize": ("max_messages",),
     "ttl": ("message_ttl",),
     "delayedProcessing": ("delay",),
+    "windowBuffer": ("rest_window",),
     "retentionSeconds": ("message_ttl", "retention"),
     "completedRetentionSeconds": ("retention",),
     "retentionEnabled": ("message_ttl", "retention"),
-    "deadLetterQueue": ("max_attempts",),
+    "encryptionEnabled": ("encrypted",),
+    "maxWaitTimeSeconds": ("dead_letter_after",),
+    "deadLetterQueue": ("max_attempts", "keep_dead_letters"),
     "dlqAfterMaxRetries": ("max_attempts",),
     "dedupWindowSeconds": ("dedup_window",),
 }
@@ -91,7 +97,7 @@ HARMLESS = frozenset({"priority"})
 
 def read_stored(queue: Queue) -> Stored:
     """Return what the queue was configured with: options that were named, namespace and task."""
-    stored: Stored = queue.settings.options.get(STREAM, {})
+    stored: Stored = queue.settings.options.get(SECTION, {})
     return stored
 
 
@@ -111,7 +117,7 @@ def name_parts(name: str) -> dict[str, str]:
 
 def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
     """Return how a new queue is made; a stream's queue is ordered."""
-    options = {STREAM: dict(stored)}
+    options = {SECTION: dict(stored)}
     return replace(
         QueueSettings(ordered=True, record_events=record_events, options=options),
         **derive(stored),
@@ -137,6 +143,12 @@ def derive(stored: Stored) -> QueueChanges:
         "dedup_scope": "partition",
         "message_ttl": _least(values["ttl"], kept),
         "retention": _least(completed, kept),
+        "max_messages": values["maxSize"] or None,
+        "rest_window": _seconds(values["windowBuffer"]),
+        "dead_letter_after": _seconds(values["maxWaitTimeSeconds"]),
+        "keep_dead_letters": values["deadLetterQueue"],
+        "encrypted": values["encryptionEnabled"],
+        "default_group_optional": True,
     }
 
 
@@ -153,6 +165,7 @@ def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
     options = {**elsewhere, **named}
     changed = [name for name, value in named.items() if value != shown.get(name)]
     touched = {setting for name in changed for setting in _SETTINGS.get(name, ())}
+    touched.add("default_group_optional")
     meant = derive({**stored, **options})
     changes = {name: value for name, value in meant.items() if name in touched}
     return cast("QueueChanges", changes), options
@@ -177,31 +190,22 @@ def show_options(queue: Queue) -> dict[str, Any]:
     """Return every option with its value: as it was named, or as it was set elsewhere since."""
     stored = read_stored(queue)
     values = {name: stored.get(name, default) for name, default in DEFAULTS.items()}
-    settings, meant = queue.settings, derive(stored)
-    if settings.lease != meant["lease"]:
-        values["leaseTime"] = _show(settings.lease)
+    settings = queue.settings
+    meant: Mapping[str, object] = derive(stored)
     if settings.max_attempts != meant["max_attempts"]:
         values["dlqAfterMaxRetries"] = settings.max_attempts is not None
-        if settings.max_attempts is None:
-            values["deadLetterQueue"] = True
-        else:
+        if settings.max_attempts is not None:
             values["retryLimit"] = settings.max_attempts - 1
-    if settings.backoff != meant["backoff"]:
-        values["retryDelay"] = _tidy(settings.backoff / timedelta(milliseconds=1))
-    if settings.delay != meant["delay"]:
-        values["delayedProcessing"] = _show(settings.delay)
-    if settings.dedup_window != meant["dedup_window"]:
-        values["dedupWindowSeconds"] = _show(settings.dedup_window)
+    for option, (setting, show) in _SHOWN.items():
+        value = getattr(settings, setting)
+        if value != meant[setting]:
+            values[option] = show(value)
     if (settings.message_ttl, settings.retention) != (meant["message_ttl"], meant["retention"]):
         values["ttl"] = _show(settings.message_ttl)
         values["retentionSeconds"] = 0
         values["completedRetentionSeconds"] = _show(settings.retention)
         values["retentionEnabled"] = settings.retention is not None
     return values
-
-
-def _show(time: timedelta | None) -> Any:
-    return 0 if time is None else _tidy(time.total_seconds())
 
 
 def _least(*seconds: float) -> timedelta | None:
@@ -211,9 +215,36 @@ def _least(*seconds: float) -> timedelta | None:
 
 
 def _seconds(value: float) -> timedelta | None:
-    return timedelta(seconds=value) if value else None
+    """Return a duration; none where it is shorter than the database can tell."""
+    return timedelta(seconds=value) or None
 
 
 def _tidy(value: Any) -> Any:
     """Write a whole number as one."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _show(time: timedelta | None) -> Any:
+    return 0 if time is None else _tidy(time.total_seconds())
+
+
+def _show_milliseconds(time: timedelta) -> Any:
+    return _tidy(time / timedelta(milliseconds=1))
+
+
+def _show_limit(limit: int | None) -> int:
+    return limit or 0
+
+
+# The setting that alone decides an option, and how its value is shown.
+_SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "leaseTime": ("lease", _show),
+    "retryDelay": ("backoff", _show_milliseconds),
+    "maxSize": ("max_messages", _show_limit),
+    "delayedProcessing": ("delay", _show),
+    "windowBuffer": ("rest_window", _show),
+    "encryptionEnabled": ("encrypted", bool),
+    "maxWaitTimeSeconds": ("dead_letter_after", _show),
+    "deadLetterQueue": ("keep_dead_letters", bool),
+    "dedupWindowSeconds": ("dedup_window", _show),
+}

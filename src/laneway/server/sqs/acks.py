@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.domain.messages import Nack, Outcome, Status
 from laneway.server.metrics import Traffic
-from laneway.server.sqs.attributes import is_fifo, read_options
+from laneway.server.sqs.attributes import is_fifo
 from laneway.server.sqs.batches import check_entries, tell_failure
 from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
 from laneway.server.sqs.handles import read_handle
@@ -184,7 +184,7 @@ async def _hold(
             await broker.end_expired()
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
-    if Outcome.DEAD in outcomes and "dead_letter_queue" in read_options(queue):
+    if Outcome.DEAD in outcomes and queue.settings.dead_letter_queue is not None:
         await broker.dead_letters.redrive_by_policy(queue.name)
     return [outcome is not Outcome.LOST for outcome in outcomes]
 

@@ -106,12 +106,6 @@ def read_visibility(queue: Queue) -> int:
     return max(int(queue.settings.lease.total_seconds()), 1)
 
 
-def read_most_receives(queue: Queue) -> int | None:
-    """Return how often a message may be received before it goes to the dead-letter queue."""
-    most: int | None = read_options(queue).get("most_receives")
-    return most
-
-
 def read_wait(queue: Queue) -> int:
     return int(read_own(queue).get("ReceiveMessageWaitTimeSeconds", "0"))
 
@@ -178,8 +172,8 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
                 redrive = read_redrive(value) if value else None
                 # The receive that would be one too many is claimed, and then not shown.
                 settings["max_attempts"] = redrive.most + 1 if redrive else None
-                options["most_receives"] = redrive.most if redrive else None
-                options["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
+                settings["max_receives"] = redrive.most if redrive else None
+                settings["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
             case _:
                 own[name] = value or None
     return Change(settings, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.messages import Nack
 from laneway.server.metrics import Traffic
-from laneway.server.sqs.attributes import is_fifo, read_most_receives, read_visibility
+from laneway.server.sqs.attributes import is_fifo, read_visibility
 from laneway.server.sqs.errors import Fault
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ async def _bury_exhausted(
 
     Where that was deleted it goes back, to be received anew.
     """
-    most = read_most_receives(queue)
+    most = queue.settings.max_receives
     if most is None or all(delivery.attempt <= most for delivery in deliveries):
         return deliveries
     reason = f"received {most} times and not deleted"

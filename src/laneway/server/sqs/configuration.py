@@ -17,7 +17,6 @@ from laneway.server.sqs.attributes import (
     check_throughput,
     is_fifo,
     plan_change,
-    read_options,
     read_redrive,
     read_values,
     show_attributes,
@@ -78,7 +77,7 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
     await check_redrive(exchange, queue.name, attributes)
     change = plan_change(attributes)
     if "RedrivePolicy" in attributes:
-        change.options["arn"] = exchange.write_arn(queue.name)
+        change.settings["dead_letter_source"] = exchange.write_arn(queue.name)
         # What is dead by the policy there was goes where that said.
         await exchange.broker.dead_letters.redrive_by_policy(queue.name)
     await exchange.broker.queues.configure(queue.name, change.settings, SECTION, change.options)
@@ -89,7 +88,7 @@ async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQu
     names = [
         source.name
         for source in await exchange.broker.queues.list_all()
-        if read_options(source).get("dead_letter_queue") == queue.name
+        if source.settings.dead_letter_queue == queue.name
         and exchange.identity.may_use(source.name)
     ]
     page = cut_page(names, request.next_token, request.max_results)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from laneway.domain.errors import QueueNotFound
 from laneway.server.sqs.addresses import read_arn
-from laneway.server.sqs.attributes import FIFO, read_options
+from laneway.server.sqs.attributes import FIFO
 from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.wire import Request, Result
 
@@ -71,7 +71,7 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
             rate, "MaxNumberOfMessagesPerSecond", f"It has to be between 1 and {FASTEST}."
         )
     queues = await exchange.broker.queues.list_all()
-    if not any(read_options(queue).get("dead_letter_queue") == source.name for queue in queues):
+    if not any(queue.settings.dead_letter_queue == source.name for queue in queues):
         raise invalid_value(
             request.source_arn,
             "SourceArn",

@@ -167,7 +167,6 @@ def _read_settings(
         **{key: value for key, value in change.options.items() if value is not None},
         "attributes": own,
         "tags": dict(request.tags),
-        "arn": exchange.write_arn(request.queue_name),
     }
     base = QueueSettings(
         ordered=fifo,
@@ -175,6 +174,7 @@ def _read_settings(
         message_ttl=DEFAULT_RETENTION,
         max_bytes=size_limit(LARGEST_MESSAGE),
         record_events=exchange.call.settings.activity.enabled,
+        dead_letter_source=exchange.write_arn(request.queue_name),
         options={SECTION: options},
     )
     return replace(base, **change.settings)

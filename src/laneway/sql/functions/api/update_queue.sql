@@ -19,7 +19,9 @@ begin
   begin
     select k into v_key from json_object_keys(p_settings) k
      where k not in ('kind', 'ordered', 'lease', 'max_attempts', 'backoff', 'backoff_factor', 'backoff_limit', 'delay', 'dedup_window', 'dedup_scope',
-                     'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'durable_claims', 'description', 'options')
+                     'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events', 'durable_claims',
+                     'max_messages', 'rest_window', 'dead_letter_after', 'keep_dead_letters', 'dead_letter_queue', 'dead_letter_source', 'max_receives',
+                     'encrypted', 'default_group_optional', 'description', 'options')
         or (not p_new and k in ('kind', 'ordered')) limit 1;
     if found then
       raise exception 'queue "%": setting "%" %', p_name, v_key, case when v_key in ('kind', 'ordered') then 'is fixed when the queue is made' else 'is unknown' end using errcode = 'LW422';
@@ -28,19 +30,11 @@ begin
     if json_typeof(v_new.options) <> 'object' then
       raise exception 'options are an object, not %', json_typeof(v_new.options) using errcode = 'check_violation';
     end if;
-    -- What other functions reckon with of the options is a number, or true or false.
-    if (coalesce((v_new.options -> 'queen' ->> 'maxSize')::bigint, 0) >= 0
-        and coalesce((v_new.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8, 0) between 0 and 365250 * 86400.0
-        and coalesce((v_new.options -> 'queen' ->> 'windowBuffer')::float8, 0) between 0 and 365250 * 86400.0
-        and coalesce((v_new.options -> 'queen' ->> 'deadLetterQueue')::boolean, false) in (true, false)
-        and coalesce((v_new.options #>> '{sqs,most_receives}')::int, 1) > 0) is not true then
-      raise exception 'a number of the options is too small or too large' using errcode = 'check_violation';
-    end if;
     if v_new.backoff_factor >= 'infinity' then
       raise exception 'queue "%": setting "backoff_factor" cannot be %', p_name, p_settings ->> 'backoff_factor' using errcode = 'LW422', hint = 'It is a number of 1 or more.';
     end if;
     select s.key into v_key from json_each_text(p_settings) s
-     where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl') then laneway.exceeds_interval_limit(array[s.value::interval]) end limit 1;
+     where case when s.key in ('lease', 'backoff', 'backoff_limit', 'delay', 'dedup_window', 'retention', 'retention_step', 'message_ttl', 'rest_window', 'dead_letter_after') then laneway.exceeds_interval_limit(array[s.value::interval]) end limit 1;
     if found then
       raise exception 'queue "%": setting "%" cannot be %', p_name, v_key, p_settings ->> v_key using errcode = 'LW422', hint = 'It is at most 1000 years, 365250 days.';
     end if;
@@ -48,7 +42,10 @@ begin
       kind = v_new.kind, ordered = v_new.ordered, lease = v_new.lease, max_attempts = v_new.max_attempts, backoff = v_new.backoff,
       backoff_factor = v_new.backoff_factor, backoff_limit = v_new.backoff_limit, delay = nullif(v_new.delay, interval '0'),
       dedup_window = v_new.dedup_window, dedup_scope = v_new.dedup_scope, retention = v_new.retention, retention_step = v_new.retention_step, message_ttl = v_new.message_ttl,
-      max_bytes = v_new.max_bytes, record_events = v_new.record_events, durable_claims = v_new.durable_claims, description = v_new.description, options = v_new.options,
+      max_bytes = v_new.max_bytes, record_events = v_new.record_events, durable_claims = v_new.durable_claims,
+      max_messages = v_new.max_messages, rest_window = nullif(v_new.rest_window, interval '0'), dead_letter_after = nullif(v_new.dead_letter_after, interval '0'),
+      keep_dead_letters = v_new.keep_dead_letters, dead_letter_queue = v_new.dead_letter_queue, dead_letter_source = v_new.dead_letter_source,
+      max_receives = v_new.max_receives, encrypted = v_new.encrypted, default_group_optional = v_new.default_group_optional, description = v_new.description, options = v_new.options,
       updated_at = clock_timestamp()
      where queue_id = v_old.queue_id;
   exception
@@ -63,6 +60,8 @@ begin
         when 'queue_dedup_scope_check' then 'It is queue or partition.'
         when 'queue_max_attempts_check' then 'It is 1 or more, or null for as many as it takes.'
         when 'queue_max_bytes_check' then 'It is 1 or more.'
+        when 'queue_max_messages_check' then 'It is 1 or more, or null for no limit.'
+        when 'queue_max_receives_check' then 'It is 1 or more, or null for no limit.'
         when 'queue_backoff_factor_check' then 'It is 1 or more.'
         when 'queue_retention_step_check' then 'It is longer than nothing, and in days or less: months differ.'
         when 'queue_backoff_check' then 'It is not below zero.'

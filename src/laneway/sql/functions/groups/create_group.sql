@@ -10,7 +10,7 @@ declare
   v_group int;
   v_segment int;
 begin
-  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged, (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 as rests into v_queue from laneway.queue q where q.name = p_queue;
+  select q.queue_id, q.ordered, q.kind <> 'unlogged' as logged, q.rest_window is not null as rests into v_queue from laneway.queue q where q.name = p_queue;
   if not found then
     raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
   end if;

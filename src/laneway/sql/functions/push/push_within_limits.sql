@@ -1,5 +1,5 @@
--- Pushes to queues whose guards are heeded: one that has no room for more than its maxSize of messages that a group has not
--- finished takes those that are duplicates, and the first of the rest; a partition of one with a windowBuffer rests after it.
+-- Pushes to queues whose guards are heeded: one that has no room for more than its max_messages of messages that a group has not
+-- finished takes those that are duplicates, and the first of the rest; a partition of one with a rest_window rests after it.
 -- Answers push_many's rows; items that did not fit have none, and were not pushed. p_whole: all are, for a transaction, which counts
 -- the room and has partitions rest at its end; until then nobody else counts it.
 -- p_new: queues to be made, with their settings in p_settings; p_queues names them -1, -2, ….
@@ -28,7 +28,7 @@ begin
     end;
   end loop;
   for v_queue in
-    select q.queue_id, q.name, q.dedup_scope = 'partition' as scoped, (q.options -> 'queen' ->> 'maxSize')::bigint as most,
+    select q.queue_id, q.name, q.dedup_scope = 'partition' as scoped, q.max_messages as most,
            case when cardinality(p_queues) = 1 then v_count else (select count(*) from unnest(p_queues) u (id) where u.id = q.queue_id) end as wanted
       from laneway.queue q where q.queue_id = any (p_queues) and q.guards & 2 > 0 order by q.queue_id
   loop

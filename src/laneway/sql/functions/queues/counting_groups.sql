@@ -7,5 +7,5 @@ return array(
   select g.group_id from laneway.consumer_group g
     join laneway.queue q on q.queue_id = g.queue_id
    where (p_queue_id is null or g.queue_id = p_queue_id)
-     and (g.name <> 'default' or q.options -> 'queen' is null or not exists (select from laneway.consumer_group o where o.queue_id = g.queue_id and o.name <> 'default')
+     and (g.name <> 'default' or not q.default_group_optional or not exists (select from laneway.consumer_group o where o.queue_id = g.queue_id and o.name <> 'default')
           or exists (select from laneway.stream_subscription s where s.group_name = 'default' and s.queue_id in (0, g.queue_id))));

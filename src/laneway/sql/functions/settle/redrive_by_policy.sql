@@ -1,7 +1,6 @@
--- Puts dead letters of a queue (null: of every queue) into the queue that its options name for them
--- (sqs.dead_letter_queue), oldest first, at most p_limit of each. Where that is not there, those that were received too often
--- (sqs.most_receives) go back into their own queue, attempts from zero. A queue that names none keeps its own. Answers the
--- queues that got some, and how many.
+-- Moves dead letters of a queue (null: of every queue) to its dead_letter_queue, oldest first, at most p_limit of each.
+-- Where that queue does not exist, letters with more than max_receives attempts are requeued in their own queue, with no
+-- attempts counted. A queue without a dead_letter_queue keeps its own. Returns the queues that got messages, and how many.
 -- Locks: the readers' advisory locks, in order; the letters' rows; those of push_many. Errors: none of its own.
 create or replace function laneway.redrive_by_policy(p_queue_id int default null, p_limit int default 1000) returns table (queue_id int, messages int)
 language plpgsql set search_path = '' as $$
@@ -11,13 +10,13 @@ declare
   v_dead record;
 begin
   for v_source in
-    select q.queue_id, q.record_events, g.group_id, t.queue_id as target_id, t.name as target, coalesce(q.options #>> '{sqs,arn}', q.name) as arn,
+    select q.queue_id, q.record_events, g.group_id, t.queue_id as target_id, t.name as target, coalesce(q.dead_letter_source, q.name) as source,
            -- The claim that was one too many showed the message to nobody.
-           (q.options #>> '{sqs,most_receives}')::int as most_receives
+           q.max_receives
       from laneway.queue q
-      left join laneway.queue t on t.name = q.options #>> '{sqs,dead_letter_queue}'
+      left join laneway.queue t on t.name = q.dead_letter_queue
       join laneway.consumer_group g on g.queue_id = q.queue_id and g.name = 'default'
-     where (q.options #>> '{sqs,dead_letter_queue}') is not null and (p_queue_id is null or q.queue_id = p_queue_id) and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
+     where q.dead_letter_queue is not null and (p_queue_id is null or q.queue_id = p_queue_id) and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
      order by q.queue_id
   loop
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
@@ -27,7 +26,7 @@ begin
       select count(*)::int into messages
         from (select array_agg(d.segment) as segments, array_agg(d.lane_id) as lanes, array_agg(d.seq) as seqs
                 from (select o.segment, o.lane_id, o.seq, o.attempt from laneway.dead_letter o where o.group_id = v_source.group_id order by o.died_at, o.seq limit p_limit) d
-               where d.attempt > v_source.most_receives) d
+               where d.attempt > v_source.max_receives) d
        cross join lateral laneway.move_messages(v_source.group_id, d.segments, d.lanes, d.seqs, 'dead', 'queued') m;
       if messages > 0 then
         queue_id := v_source.queue_id;
@@ -45,9 +44,9 @@ begin
     continue when v_dead.n = 0;
     perform laneway.note_seqs_gone(g.reader_id, g.seqs)
        from (select u.reader_id, range_agg(int8range(u.seq, u.seq, '[]')) as seqs from unnest(v_dead.readers, v_dead.seqs) u (reader_id, seq) group by u.reader_id) g;
-    perform laneway.forward_many(array[v_source.target_id], v_source.arn, v_dead.segments, v_dead.lanes, v_dead.seqs, v_dead.created,
+    perform laneway.forward_many(array[v_source.target_id], v_source.source, v_dead.segments, v_dead.lanes, v_dead.seqs, v_dead.created,
                                  v_dead.partitions, v_dead.priorities, v_dead.keys, v_dead.headers, v_dead.bodies,
-                                 array(select least(a.attempt, v_source.most_receives)::smallint from unnest(v_dead.attempts) with ordinality a (attempt, n) order by a.n));
+                                 array(select least(a.attempt, v_source.max_receives)::smallint from unnest(v_dead.attempts) with ordinality a (attempt, n) order by a.n));
     if v_source.record_events then
       perform laneway.insert_event(
                 'moved', v_source.queue_id, v_source.group_id, u.lane_id, u.segment, u.seq, u.seq, u.attempt,

@@ -42,7 +42,7 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, (q.options -> 'queen' ->> 'windowBuffer')::float8 > 0 as rests into v_queue
+  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window is not null as rests into v_queue
     from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = v_claim.group_id;
   if not found then
     delete from laneway.claim where token = p_token and lane_id = p_lane_id and part = p_part;

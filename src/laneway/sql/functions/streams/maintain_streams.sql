@@ -1,4 +1,4 @@
--- What streams need from time to time: messages that waited longer than their queue's maxWaitTimeSeconds become dead
+-- What streams need from time to time: messages that waited longer than their queue's dead_letter_after become dead
 -- letters in its counting_groups, at most p_limit; dead letters of queues that keep none go; so do leases that hold nothing any more, and traces
 -- that are older than events are kept. p_trim: queues whose messages expire are shortened too, which costs a look at every
 -- lane of theirs. A queue that this fails in is told by a warning; the others are tended. Answers the queues in which something died.
@@ -19,8 +19,8 @@ begin
     perform laneway.trim_queue(q.queue_id) from (select q.queue_id from laneway.queue q where q.message_ttl is not null and q.options -> 'queen' is not null order by random()) q;
   end if;
   for v_queue in
-    select q.queue_id, q.name, q.record_events, q.kind <> 'unlogged' as logged, make_interval(secs => (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8) as longest
-      from laneway.queue q where (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8 > 0 order by q.queue_id
+    select q.queue_id, q.name, q.record_events, q.kind <> 'unlogged' as logged, q.dead_letter_after as longest
+      from laneway.queue q where q.dead_letter_after is not null order by q.queue_id
   loop
     begin
       for v_reader in
@@ -67,7 +67,7 @@ begin
     select d.reader_id, range_agg(int8range(d.seq, d.seq, '[]')) as seqs
       from laneway.queue q join laneway.consumer_group g on g.queue_id = q.queue_id
      cross join lateral (select d.reader_id, d.seq from laneway.dead_letter d where d.group_id = g.group_id order by d.died_at limit p_limit) d
-     where (q.options -> 'queen' ->> 'deadLetterQueue')::boolean is false group by d.reader_id order by d.reader_id
+     where not q.keep_dead_letters group by d.reader_id order by d.reader_id
   loop
     continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     with taken as (delete from laneway.dead_letter where reader_id = v_reader.reader_id and v_reader.seqs @> seq returning seq)

@@ -27,7 +27,7 @@ begin
       return query select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq, v_item.duplicate;
     end loop;
     v_resting := array(select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
-                        where l.lane_id = any (v_lanes) and q.guards & 4 > 0);
+                        where l.lane_id = any (v_lanes) and q.rest_window is not null);
   end if;
   -- Those of what is settled and of what rests at once, in order.
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
@@ -60,9 +60,9 @@ begin
   perform laneway.start_rest_windows(v_resting);
   -- Counted at the end: what was settled has made room, and duplicates take none.
   for v_item in
-    select q.name, (q.options -> 'queen' ->> 'maxSize')::bigint as most from laneway.queue q
-     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.guards & 2 > 0
-       and (select max(c.queued + c.processing) from laneway.count_by_state(laneway.counting_groups(q.queue_id)) c) > (q.options -> 'queen' ->> 'maxSize')::bigint
+    select q.name, q.max_messages as most from laneway.queue q
+     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.max_messages is not null
+       and (select max(c.queued + c.processing) from laneway.count_by_state(laneway.counting_groups(q.queue_id)) c) > q.max_messages
      order by q.queue_id limit 1
   loop
     raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most

@@ -181,7 +181,7 @@ async def test_newer_database_is_refused(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     await install(connection, package=replace(SMALL, migrations=(TABLE, COLUMN)))
-    with pytest.raises(SchemaTooNew, match="version 2 but this Laneway knows only 1"):
+    with pytest.raises(SchemaTooNew, match="version 2 but this version of Laneway knows only 1"):
         await install(connection, package=SMALL)
     problems = await verify(connection, package=SMALL)
     assert [(problem.kind, problem.subject) for problem in problems] == [

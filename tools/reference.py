@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,13 @@ _OPENING = """\
 # SQL functions and views
 
 Every change of state goes through these functions. `make docs` writes this page from the headers of
-the files in `src/laneway/sql/`; edit those. Call only the functions under "api" from your own
-code: the others serve the broker and change without notice.
+the files in `src/laneway/sql/`; edit those. In your own code, call only the functions under "api"
+and read only the views: the other functions serve the broker and change without notice.
 """
 
-_SUBJECTS = {
+_VIEWS = "What your own code may read. [sql.md](sql.md) shows how."
+
+_FOLDERS = {
     "api": "What your own code may call. [sql.md](sql.md) shows how.",
     "activity": "Events, message histories, anomalies and what consumers did.",
     "claim": "Deliver messages to consumers.",
@@ -42,6 +44,8 @@ _SUBJECTS = {
     "workflows": "Runs, steps and schedules.",
 }
 
+_LOCKS_OR_ERRORS = re.compile(r" (Locks|Errors): ")
+
 _SIGNATURE = re.compile(
     r"create or replace function laneway\.(\w+)\s*\((.*?)\)\s*(?=returns|language)"
     r"(?:returns (.*?))?\s*language",
@@ -50,16 +54,32 @@ _SIGNATURE = re.compile(
 
 
 def render() -> str:
+    """Return the document: what other people may call (`api` and the views) first, then by folder."""
     package = load_package()
-    parts = [_OPENING, "## Views\n"]
-    parts += [f"### `laneway.{view.name}`\n\n{_header(view)}\n" for view in package.views]
-    for subject, functions in groupby(package.functions, key=lambda function: function.folder):
-        parts.append(f"## Functions: {subject}\n\n{_SUBJECTS[subject]}\n")
-        parts += [
+    folders = {
+        folder: list(functions)
+        for folder, functions in groupby(package.functions, key=lambda function: function.folder)
+    }
+    views = [f"### `laneway.{view.name}`\n\n{_header(view)}\n" for view in package.views]
+    parts = [
+        _OPENING,
+        *_render_folder("api", folders.pop("api")),
+        f"## Views\n\n{_VIEWS}\n",
+        *views,
+    ]
+    for folder, functions in folders.items():
+        parts += _render_folder(folder, functions)
+    return "\n".join(parts)
+
+
+def _render_folder(folder: str, functions: list[Routine]) -> list[str]:
+    return [
+        f"## Functions: {folder}\n\n{_FOLDERS[folder]}\n",
+        *(
             f"### `laneway.{function.name}`\n\n```sql\n{_signature(function)}\n```\n\n{_header(function)}\n"
             for function in functions
-        ]
-    return "\n".join(parts)
+        ),
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -75,12 +95,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _header(routine: Routine) -> str:
-    lines = []
-    for line in routine.text.splitlines():
-        if not line.startswith("--"):
-            break
-        lines.append(line.removeprefix("--").strip())
-    return " ".join(lines)
+    """Return the comment at the top of a file, with a list for indented lines, locks and errors."""
+    text = ""
+    for line in takewhile(lambda line: line.startswith("--"), routine.text.splitlines()):
+        item = line.startswith("--   ")
+        text += f"\n- {line[2:].strip()}" if item else f" {line[2:].strip()}"
+    return _LOCKS_OR_ERRORS.sub(r"\n- \1: ", text).strip().replace("\n- ", "\n\n- ", 1)
 
 
 def _signature(function: Routine) -> str:

@@ -92,18 +92,18 @@ async def test_bad_setting_makes_nothing(lane: Connection) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"max_attempts": 0}, r'setting "max_attempts" cannot be 0: It is 1 or more'),
-        ({"max_attempts": -5}, r'setting "max_attempts" cannot be -5'),
+        ({"max_attempts": 0}, r'setting "max_attempts" is invalid: 0: Give a number of 1'),
+        ({"max_attempts": -5}, r'setting "max_attempts" is invalid: -5'),
         ({"max_attempts": True}, r"got `bool` - at `\$\.max_attempts`"),
         ({"lease": 5}, r"got `int` - at `\$\.lease`"),
-        ({"lease": timedelta(0)}, r'setting "lease" cannot be .*: It is longer than nothing'),
-        ({"backoff_factor": 0.5}, r'"backoff_factor" cannot be 0\.5: It is 1 or more'),
+        ({"lease": timedelta(0)}, r'setting "lease" is invalid: .*: It must be positive'),
+        ({"backoff_factor": 0.5}, r'"backoff_factor" is invalid: 0\.5: Give a number of 1'),
         ({"retention_step": MINUTE}, r"needs a retention"),
         ({"backoff_factor": float("nan")}, r'setting "backoff_factor" is nan: give a number'),
         ({"backoff_factor": float("inf")}, r'setting "backoff_factor" is inf: give a number'),
         (
             {"retention": timedelta(days=999_999)},
-            r'setting "retention" cannot be .*: It is at most 1000 years',
+            r'setting "retention" is too long: .*: The limit is 1000 years',
         ),
         ({"options": {"a": object()}}, r"wrong kind"),
         ({"options": {"a": {1}}}, r"wrong kind"),

@@ -562,7 +562,7 @@ async def test_start_without_a_queue_says_who_makes_it(lane: Connection) -> None
 async def test_id_of_another_workflow_s_run_is_refused(lane: Connection, queue: str) -> None:
     run = await lane.start("first", 1, queue=queue, run_id=uuid4().hex)
     assert (await lane.start("first", 2, queue=queue, run_id=run.run_id)).run_id == run.run_id
-    with pytest.raises(Conflict, match='is one of workflow "first", not "second"'):
+    with pytest.raises(Conflict, match='belongs to workflow "first", not "second"'):
         await lane.start("second", queue=queue, run_id=run.run_id)
     assert (await run.info()).name == "first"
     assert (await lane.admin.queue_metrics(queue)).pending == 1

@@ -275,20 +275,22 @@ async def test_attempts_and_deletions_are_remembered_for_a_while(session: Sessio
     place = [[taken.token], [taken.segment], [taken.lane_id], [taken.seq]]
     for window in (HOUR, -HOUR):
         await session.execute(
-            "select laneway.note_attempt($1, 'a', $2, $3, $4, $5, $6, $7)",
+            "select laneway.store_receive_attempt($1, 'a', $2, $3, $4, $5, $6, $7)",
             queue.queue_id,
             *place,
             window,
             12345,
         )
-        rows = await session.fetch("select * from laneway.find_attempt($1, 'a')", queue.queue_id)
+        rows = await session.fetch(
+            "select * from laneway.find_receive_attempt($1, 'a')", queue.queue_id
+        )
         assert [tuple(row) for row in rows] == (
             [(taken.token, taken.segment, taken.lane_id, taken.seq, 12345)]
             if window > -window
             else []
         )
-    await session.execute("select laneway.note_queue_deleted('gone')")
-    await session.execute("select laneway.note_queue_deleted('work')")
+    await session.execute("select laneway.record_queue_deletion('gone')")
+    await session.execute("select laneway.record_queue_deletion('work')")
     for name, expected in (("gone", True), ("work", False), ("never", False)):
         found = await session.fetchval("select laneway.was_queue_deleted($1, $2)", name, HOUR)
         assert found is expected

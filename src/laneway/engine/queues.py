@@ -93,7 +93,7 @@ class Queues:
     async def note_deleted(self, queue: str) -> None:
         """Record that a queue of this name was deleted just now."""
         async with self._core.pool.lend() as connection:
-            await procedures.note_queue_deleted(connection, queue)
+            await procedures.record_queue_deletion(connection, queue)
 
     async def was_deleted(self, queue: str, *, within: timedelta) -> bool:
         """Tell whether a queue of that name was there lately and is not now."""

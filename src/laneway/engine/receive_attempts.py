@@ -29,7 +29,7 @@ class ReceiveAttempts:
         """Remember what an attempt to receive got, and when, in milliseconds of Unix time."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            await procedures.note_attempt(
+            await procedures.store_receive_attempt(
                 connection,
                 queue_id=found.queue_id,
                 attempt=attempt,
@@ -42,7 +42,7 @@ class ReceiveAttempts:
         """Return what an attempt to receive got, with the tokens and when; nothing if unknown."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.find_attempt(
+            rows = await procedures.find_receive_attempt(
                 connection, queue_id=found.queue_id, attempt=attempt
             )
         return [(token, MessageId(*place), received) for token, *place, received in rows]

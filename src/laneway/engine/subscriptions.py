@@ -69,7 +69,7 @@ class Subscriptions:
         async with self._core.pool.lend() as connection:
             await procedures.forget_subscription(connection, name=name, queue_id=queue_id)
 
-    async def list_counting_groups(self) -> set[int]:
+    async def list_counted_groups(self) -> set[int]:
         """Return the groups whose backlog counts: not a stream's own that nobody ever read by."""
         async with self._core.pool.lend() as connection:
-            return set(await procedures.counting_groups(connection))
+            return set(await procedures.list_counted_groups(connection))

@@ -103,8 +103,8 @@ async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -
     return [row[0] for row in rows]
 
 
-async def note_queue_deleted(connection: Connection, name: str) -> None:
-    await fetch_value(connection, "select laneway.note_queue_deleted($1)", name)
+async def record_queue_deletion(connection: Connection, name: str) -> None:
+    await fetch_value(connection, "select laneway.record_queue_deletion($1)", name)
 
 
 async def was_queue_deleted(connection: Connection, name: str, *, within: timedelta) -> bool:

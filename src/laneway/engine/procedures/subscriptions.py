@@ -35,8 +35,8 @@ async def set_subscription(connection: Connection, *, name: str, since: datetime
     await fetch_value(connection, "select laneway.set_subscription($1, $2)", name, since)
 
 
-async def counting_groups(connection: Connection) -> list[int]:
-    groups: list[int] = await fetch_value(connection, "select laneway.counting_groups()")
+async def list_counted_groups(connection: Connection) -> list[int]:
+    groups: list[int] = await fetch_value(connection, "select laneway.list_counted_groups()")
     return groups
 
 

@@ -190,7 +190,7 @@ async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
 
 async def _counting(call: Call[Any, Any]) -> list[Counts]:
     """Return the counts without queues' own groups that nobody reads by."""
-    counting = await call.broker.subscriptions.list_counting_groups()
+    counting = await call.broker.subscriptions.list_counted_groups()
     return [count for count in await _visible_counts(call) if count.group_id in counting]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import groupby, takewhile
+from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,9 @@ _FOLDERS = {
     "workflows": "Runs, steps and schedules.",
 }
 
-_LOCKS_OR_ERRORS = re.compile(r" (Locks|Errors): ")
+# What becomes an item of a list: an argument, an indented case, the locks, the errors.
+_ITEM = re.compile(r"   | p_\w+(, p_\w+)*: | ?(Locks|Errors): ")
+_LOCKS_OR_ERRORS = re.compile(r"(?<=\.) (?=(?:Locks|Errors): )")
 
 _SIGNATURE = re.compile(
     r"create or replace function laneway\.(\w+)\s*\((.*?)\)\s*(?=returns|language)"
@@ -95,12 +97,21 @@ def main(arguments: list[str]) -> int:
 
 
 def _header(routine: Routine) -> str:
-    """Return the comment at the top of a file, with a list for indented lines, locks and errors."""
-    text = ""
+    """Return the comment at the top of a file, with a list of arguments, cases, locks and errors."""
+    blocks: list[str] = []
     for line in takewhile(lambda line: line.startswith("--"), routine.text.splitlines()):
-        item = line.startswith("--   ")
-        text += f"\n- {line[2:].strip()}" if item else f" {line[2:].strip()}"
-    return _LOCKS_OR_ERRORS.sub(r"\n- \1: ", text).strip().replace("\n- ", "\n\n- ", 1)
+        for part in _LOCKS_OR_ERRORS.split(line.removeprefix("--").rstrip()):
+            if _ITEM.match(part):
+                blocks.append(f"- {part.strip()}")
+            elif not blocks or (blocks[-1].startswith("-") and part.startswith(" Return ")):
+                blocks.append(part.strip())
+            else:
+                blocks[-1] += f" {part.strip()}"
+    text = blocks[0]
+    for before, block in pairwise(blocks):
+        in_list = before.startswith("-") and block.startswith("-")
+        text += f"\n{block}" if in_list else f"\n\n{block}"
+    return text
 
 
 def _signature(function: Routine) -> str:

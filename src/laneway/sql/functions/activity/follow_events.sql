@@ -2,7 +2,7 @@
 -- the transactions. Consumers that share a claim count as one.
 -- p_seen: the snapshot of the previous call. Transactions that were in progress in it are looked up by their ids, so no
 -- event is missed however late it commits, and a long transaction does not delay the others.
--- p_limit: return at least this many later events, if there are so many; a transaction's events are never parted.
+-- p_limit: return at least this many later events, if they exist; the events of one transaction are never split.
 -- p_large: a body of more bytes is large. large_seqs and large_sizes list the ten largest of a push.
 -- Result: now is the snapshot of this call. A push to more than ten lanes without large bodies is one row without a
 -- lane; spread is its number of messages.

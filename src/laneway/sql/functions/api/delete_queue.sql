@@ -7,7 +7,7 @@
 -- its row; the readers' advisory locks. If the queue has more than 2000 lanes and readers, neither lanes nor readers
 -- are locked, and sweep_forgotten deletes the readers' rows later. Without p_force the table of queues is then locked
 -- against all access, also that of pushes, for which this waits a tenth of a second at most. A push that waited for
--- these locks is told that the queue does not exist.
+-- these locks fails because the queue does not exist.
 -- Errors: LW404 no such queue, LW409 not empty, LW503 a queue with many lanes is in use.
 create or replace function laneway.delete_queue(p_name text, p_force boolean default false) returns void
 language plpgsql

@@ -1,7 +1,7 @@
 -- Push one message, for use at a prompt. Return its id.
 -- The commit wakes waiting consumers, unless another push is about to notify: then they find the message within a
 -- second.
--- The lane stays locked until the commit. In a longer transaction use outbox_push, which blocks nobody.
+-- The lane stays locked until the commit. In a longer transaction use outbox_push, which blocks no other push.
 -- Locks: as push_many, and that of notify_at_commit.
 -- Errors: LW404 unknown queue, LW413 body too large, LW422 no body, a priority out of range, a delay of over 1000
 -- years, or a partition or key that is too long.

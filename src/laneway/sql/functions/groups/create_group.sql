@@ -1,7 +1,7 @@
--- Create a group that reads a whole queue. Return its id.
--- p_ordered: null for the queue's own setting. p_start: 'all' for every kept message, 'new' for messages from now on,
--- or 'time' for messages since p_from. If the group starts far behind the end of the queue, call mark_readers_idle
--- afterwards.
+-- Create a group that reads a whole queue. Return its id. If the group starts far behind the end of the queue, call
+-- mark_readers_idle afterwards.
+-- p_ordered: null for the queue's own setting.
+-- p_start: 'all' for every kept message, 'new' for messages from now on, or 'time' for messages since p_from.
 -- Locks: the queue's advisory lock, exclusive, so that no lane is missed; then its row, so that its settings do not
 -- change.
 -- Errors: LW404 unknown queue, LW409 the name is taken, LW422 an empty or too long name, an ordered group on an

@@ -1,5 +1,5 @@
 -- Delete every row that refers to the given readers, in all tables but reader. The caller has the readers' locks or has
--- deleted the readers, so nobody claims from them. A settlement or redrive in progress moves messages between these
+-- deleted the readers, so no claim can start. A settlement or redrive in progress moves messages between these
 -- tables: repeat until one snapshot shows all of them empty.
 -- Locks: the rows. Errors: none.
 create or replace function laneway.forget_readers(p_readers int[]) returns void

@@ -144,7 +144,7 @@ begin
         v_matches_search, v_order, v_matches_time, v_edited);
     else
       v_candidates := format($q$
-        -- Behind the reader. The dearest condition comes last: whether a claim has the message.
+        -- Behind the reader. The most expensive condition comes last: whether a claim has the message.
         (select x.segment, x.lane_id, x.seq, x.created_at, x.lease, x.max_attempts, x.key, x.headers, x.body,
                 x.partition, x.priority, null::smallint as attempt, null::text as error,
                 null::timestamptz as available_at

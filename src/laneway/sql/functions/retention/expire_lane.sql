@@ -20,7 +20,7 @@ begin
      where r.lane_id = p_lane_id
      order by r.reader_id
   loop
-    -- Parked messages. Below the base the log no longer tells a message's age, but its copy does.
+    -- Parked messages. The age of a message below the base is known from its copy, no longer from the log.
     with taken as (
       delete from laneway.parked k
        where k.reader_id = v_reader.reader_id

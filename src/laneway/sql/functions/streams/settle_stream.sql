@@ -1,13 +1,12 @@
 -- Settle messages by the names that stream clients know: their lane, their key (or id, see resolve_dedup_keys), their
--- group and, if given, their lease. The arrays are parallel.
--- p_actions: 'ack', 'retry' (a nack, counts an attempt) or 'dead'. In ordered groups, nacking a message also releases
--- the later messages of the claim, whose attempts do not count.
--- Return an outcome for each item:
+-- group and, if given, their lease. The arrays are parallel. In ordered groups, nacking a message also releases the
+-- later messages of the claim, whose attempts do not count. A refused item changes nothing.
+-- p_actions: 'ack', 'retry' (a nack, counts an attempt) or 'dead'.
+-- Return for each item whether the claim has no messages of the lane left (released), and an outcome:
 --   'completed', 'requeued', 'dead': settled;
 --   'noop', 'committed': the group is past it already, and the action was an ack, or another one;
 --   'unresolved': there is no such message; 'unleased': no lease was named, and the message has none;
 --   'lease': the named lease is not the message's, or has ended. Then all items of that lease are refused.
--- A refused item changes nothing. released: the claim has no messages of the lane left.
 -- Locks: the readers' advisory locks, in order of reader, then the claims' rows.
 -- Errors: LW422 an unknown action, or arrays of different lengths.
 create or replace function laneway.settle_stream(

@@ -1,4 +1,4 @@
--- Register a worker. A worker that registers again with its id starts anew. Locks: the row.
+-- Register a worker. A worker that registers again with its id starts from zero. Locks: the row.
 -- Errors: LW404 a queue does not exist, LW422 a timeout that is not positive.
 create or replace function laneway.register_worker(
   p_worker_id text, p_name text, p_host text, p_pid int, p_queues text[], p_timeout interval)

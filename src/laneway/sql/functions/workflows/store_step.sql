@@ -21,7 +21,7 @@ begin
   if not found then
     perform laneway.raise_unknown_workflow(p_run_id);
   end if;
-  -- Before the run's message is claimed, its driver is "/id", which is nobody's.
+  -- Before the run's message is claimed, its driver is "/id", which is no caller's.
   if v_driver is distinct from p_driver or p_driver like '/%' then
     status := 'superseded';
     return next;

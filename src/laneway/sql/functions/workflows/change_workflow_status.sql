@@ -35,7 +35,7 @@ begin
       begin
         perform laneway.push_workflow_message(p_run_id);
       exception when sqlstate 'LW404' then
-        raise exception 'workflow run "%" cannot resume: its queue was deleted', p_run_id
+        raise exception 'the queue of workflow run "%" was deleted, so it cannot resume', p_run_id
           using errcode = 'LW409', hint = 'Start another run.';
       end;
     end if;

@@ -17,7 +17,7 @@ from laneway import WorkerSettings
 from laneway.domain.errors import WorkerBusy
 from laneway.domain.workers import WorkerState
 from tests.library.conftest import QUIET
-from tests.library.relay import Relay
+from tests.library.proxy import Relay
 from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
 
 if TYPE_CHECKING:

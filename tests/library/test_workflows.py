@@ -34,7 +34,7 @@ from laneway.domain.runs import RunStatus
 from laneway.library.runs import Run
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
-from tests.library.relay import Relay
+from tests.library.proxy import Relay
 from tests.library.workers import look, make_app, program, running, settled, until
 from tests.postgres import execute
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.lake.pipelines.anomalies import find_anomalies
 from laneway.lake.pipelines.baseline import find_unusual
-from tests.spark.history import History
+from tests.spark.recorded_history import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable

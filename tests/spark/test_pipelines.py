@@ -11,12 +11,12 @@ from pyspark.sql import functions
 
 from laneway.lake.pipelines.gold import find_opening, make_consumers, make_traffic, sum_backlog
 from laneway.lake.pipelines.silver import make_silver
-from tests.spark.history import Fate, make_days
+from tests.spark.recorded_history import Fate, make_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.spark.history import History
+    from tests.spark.recorded_history import History
 
 GROUPS = {"mail": ("default", "audit"), "bills": ("default",)}
 

@@ -26,7 +26,7 @@ from laneway.lake.queries import ask_lake
 from laneway.lake.report import make_report
 from laneway.lake.tables import open_lake
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
-from tests.spark.test_lake import ack, claim
+from tests.spark.test_landing import ack, claim
 
 if TYPE_CHECKING:
     from pathlib import Path

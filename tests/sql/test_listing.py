@@ -17,7 +17,7 @@ from tests.sql.calls import (
     retain,
     rotate,
 )
-from tests.sql.test_upkeep import count_pages
+from tests.sql.test_maintenance_cost import count_pages
 
 if TYPE_CHECKING:
     from tests.sql.calls import Queue, Session

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from laneway.embedded.postmaster import read_postmaster
 from tests.postgres import execute, make_database, open_directory
-from tests.protocol.moments import block, wait_for_blocked, wait_for_gauge, wait_until_refused
+from tests.protocol.blocking import block, wait_for_blocked, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, take
 from tests.protocol.rest.load import Load, check_account, drain
 from tests.protocol.servers import make_queue, run_laneway

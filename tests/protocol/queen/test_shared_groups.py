@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tests.postgres import execute
-from tests.protocol.moments import block, wait_for_blocked
+from tests.protocol.blocking import block, wait_for_blocked
 from tests.protocol.queen.calls import data_of, until
 from tests.protocol.servers import run_laneway
 

@@ -12,7 +12,7 @@ from laneway.lake.job import run_once
 from laneway.lake.offload import choose_history, offload, replay
 from laneway.lake.tables import open_lake
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
-from tests.spark.test_lake import ack, claim
+from tests.spark.test_landing import ack, claim
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.postgres import open_directory, run_server
-from tests.protocol.moments import block, wait_for_gauge, wait_until_refused
+from tests.protocol.blocking import block, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, take
 from tests.protocol.servers import LANEWAY, run_laneway
 

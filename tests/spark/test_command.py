@@ -90,7 +90,10 @@ def test_a_lake_is_replayed_asked_and_found_broken(
         'laneway: the lake has no messages of queue "nosuch": it has bills, mail\n',
     )
     code, text = call("replay", "--queue", "mail", "--to", "nosuch", "--dry-run")
-    assert (code, text) == (3, 'laneway: queue "nosuch" does not exist: create it first\n')
+    assert (code, text) == (
+        3,
+        'laneway: queue "nosuch" not found. Create it with: laneway queue create nosuch\n',
+    )
     code, text = call("replay", "--queue", "mail", "--where", "nothing > 1")
     assert (code, text.count("\n"), "nothing" in text) == (1, 1, True)
 
@@ -147,10 +150,10 @@ def corrupt(folder: Path) -> None:
         (("report", "--since", "999999d"), 2, "is too long"),
         (("report", "--output", "/nonexistent/x.html"), 2, "no file can be written as"),
         (("sql", "select 1", "--format", "xml"), 2, "xml"),
-        (("replay", "--queue", "a", "--run-id", "a/b"), 2, "without a slash"),
-        (("report",), 3, "there is no lake in"),
-        (("sql", "select 1"), 3, "there is no lake in"),
-        (("replay", "--queue", "a"), 3, "there is no lake in"),
+        (("replay", "--queue", "a", "--run-id", "a/b"), 2, "must not contain a slash"),
+        (("report",), 3, "no lake found in"),
+        (("sql", "select 1"), 3, "no lake found in"),
+        (("replay", "--queue", "a"), 3, "no lake found in"),
     ],
 )
 def test_a_call_that_cannot_be_done_is_refused_before_spark_starts(

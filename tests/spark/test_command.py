@@ -111,7 +111,7 @@ def test_a_lake_is_replayed_asked_and_found_broken(
     ):
         code, text = call("sql", statement)
         assert (code, text.count("\n")) == (1, 1), text
-        assert text.startswith("laneway: the query cannot be answered: [")
+        assert text.startswith("laneway: the query failed: [")
 
     assert call("report", "--output", str(tmp_path / "x.html"))[0] == 0
     corrupt(folder)
@@ -125,7 +125,7 @@ def test_a_lake_is_replayed_asked_and_found_broken(
         error = text.splitlines()[-1]
         assert code == 1
         assert error.startswith(f"laneway: {corrupted}")
-        assert error.endswith(".parquet is corrupt: restore it")
+        assert error.endswith(".parquet is corrupt. Restore it")
     code, text = call("offload", "--older-than", "0m")
     *_, reason, last = text.splitlines()
     assert (code, last) == (1, "laneway: 1 of 1 segments could not be offloaded")

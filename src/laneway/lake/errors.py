@@ -3,7 +3,7 @@
 LanewayError
 ├── OptionInvalid           fix the request: an option, column or offset cannot be understood
 ├── QueueMissing            fix the request: no such queue (a NotFound)
-├── DatabaseFailed          retry, or look at the database: it is away, or refused a statement
+├── DatabaseFailed          retry, or look at the database: it is unreachable, or refused a statement
 ├── DataLost                give up, or accept the loss: messages left the log before they were read
 ├── WriteRefused            fix the request: the rows cannot become messages; nothing was pushed
 ├── LakeBroken              restore the file, or land again: the lake is not as its record says

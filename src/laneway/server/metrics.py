@@ -1,4 +1,4 @@
-"""What the server counts and measures, and its exposition for Prometheus."""
+"""The server's metrics: counted into memory that its processes share, shown for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _OUTCOMES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
-class Traffic(IntEnum):
-    """Messages that passed through the server, by what happened to them."""
+class Event(IntEnum):
+    """What happened to messages, as `Traffic` of the engine counts it."""
 
     PUSHED = 0
     DELIVERED = 1
@@ -54,13 +54,14 @@ class Work(IntEnum):
     SETTLE_CALLS = 2
 
 
-# The gauges in the order of the broker's measurements; its calls follow them.
+# The gauges in the order of the broker's measurements. Its counters follow them: events, then work.
 _OF_BROKER = tuple(Gauge)[1:]
+_COUNTERS = len(Event) + len(Work)
 
-# The places in a worker's row: gauges, traffic, work, then for each route its outcomes, its
+# The places in a worker's row: gauges, events, work, then for each route its outcomes, its
 # buckets (the last one for what is beyond them) and the sum of its seconds.
-_TRAFFIC = len(Gauge)
-_WORK = _TRAFFIC + len(Traffic)
+_EVENTS = len(Gauge)
+_WORK = _EVENTS + len(Event)
 _ROUTES = _WORK + len(Work)
 _SECONDS = len(_OUTCOMES) + len(BUCKETS) + 1
 _ROUTE_WIDTH = _SECONDS + 1
@@ -73,7 +74,7 @@ class Metrics:
         self._sheet = sheet
         self._row = sheet.row(worker)
         self._routes: Sequence[Route] = ()
-        self._seen = [0] * len(Work)
+        self._seen = [0] * _COUNTERS
 
     def name_routes(self, routes: Sequence[Route]) -> None:
         if _ROUTES + len(routes) * _ROUTE_WIDTH > len(self._row):
@@ -90,18 +91,18 @@ class Metrics:
         row[start + len(_OUTCOMES) + bisect_left(BUCKETS, seconds)] += 1
         row[start + _SECONDS] += seconds
 
-    def count_messages(self, what: Traffic, count: int = 1) -> None:
-        self._row[_TRAFFIC + what] += count
-
     def take_stock(self, busy: int, broker: Measurements) -> None:
-        """Write down what this process has now; busy: its requests under way."""
+        """Write this process's numbers into its row. busy: its requests under way."""
         self._row[Gauge.REQUESTS] = busy
         for gauge, value in zip(_OF_BROKER, broker[: len(_OF_BROKER)], strict=True):
             self._row[gauge] = value
-        for work, value in zip(Work, broker[len(_OF_BROKER) :], strict=True):
-            # The row may go on from a process before this one, whose calls count too.
-            self._row[_WORK + work] += max(value - self._seen[work], 0)
-            self._seen[work] = value
+        counters = broker[len(_OF_BROKER) :]
+        for place, (value, seen) in enumerate(zip(counters, self._seen, strict=True)):
+            # Only what is new: the row may have been begun by a process before this one. A claim
+            # that is not delivered counts back, but a counter that was shown never falls.
+            if value > seen:
+                self._row[_EVENTS + place] += value - seen
+                self._seen[place] = value
 
     def render(self, counts: Sequence[Counts]) -> bytes:
         lines: list[str] = []
@@ -172,10 +173,10 @@ def _render_queues(counts: Sequence[Counts]) -> Iterable[str]:
 
 def _render_process(totals: Sequence[float]) -> Iterable[str]:
     yield from _head("laneway_messages_total", "counter", "Messages that passed through.")
-    for traffic in Traffic:
+    for event in Event:
         yield (
-            f'laneway_messages_total{{event="{traffic.name.lower()}"}} '
-            f"{totals[_TRAFFIC + traffic]:.0f}"
+            f'laneway_messages_total{{event="{event.name.lower()}"}} '
+            f"{totals[_EVENTS + event]:.0f}"
         )
     yield from _head("laneway_database_calls_total", "counter", "Calls that carried requests.")
     for work in Work:

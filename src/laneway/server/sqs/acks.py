@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from laneway.domain.messages import Nack, Outcome, Status
-from laneway.server.metrics import Traffic
 from laneway.server.sqs.attributes import is_fifo
 from laneway.server.sqs.batches import check_entries, tell_failure
 from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
@@ -134,7 +133,6 @@ async def _delete(
     broker = exchange.broker
     receipts = list({handle.receipt: None for handle in handles})
     lost = {receipts[position] for position in await broker.ack(receipts)}
-    exchange.call.service.metrics.count_messages(Traffic.ACKED, len(receipts) - len(lost))
     broker.in_flight.note(queue, len(lost) - len(receipts))
     faults: list[Fault | None] = [None] * len(handles)
     if not lost:

@@ -77,10 +77,7 @@ class Workers:
                     idle=ask == "shutdown",
                 )
                 if was is source and held and ask == "shutdown":
-                    raise WorkerBusy(
-                        f'worker "{worker_id}" has {held} messages in hand: wait until it is done, '
-                        "suspend it first, or have them released"
-                    )
+                    raise WorkerBusy(worker=worker_id, messages=held)
                 if was is source:
                     return answer.state
         raise InvalidStateTransition(was, target, f'worker "{worker_id}" is {was}')

@@ -175,8 +175,7 @@ def _render_process(totals: Sequence[float]) -> Iterable[str]:
     yield from _head("laneway_messages_total", "counter", "Messages that passed through.")
     for event in Event:
         yield (
-            f'laneway_messages_total{{event="{event.name.lower()}"}} '
-            f"{totals[_EVENTS + event]:.0f}"
+            f'laneway_messages_total{{event="{event.name.lower()}"}} {totals[_EVENTS + event]:.0f}'
         )
     yield from _head("laneway_database_calls_total", "counter", "Calls that carried requests.")
     for work in Work:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.client.wire import list_shapes
 from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
-from laneway.domain.runs import run_missing
 from laneway.domain.settings import QueueSettings, name_target_queues
-from laneway.domain.workers import worker_missing
 from laneway.server.access import (
     Kind,
     Reach,
@@ -131,7 +129,7 @@ async def _run(call: Call[Any, Any], /) -> None:
     run_id = call.body.run_id
     queue = await call.broker.workflows.find_run_queue(run_id)
     if queue is None or not call.identity.may_use(queue):
-        raise RunNotFound(run_missing(run_id))
+        raise RunNotFound(run=run_id)
 
 
 @checked
@@ -139,7 +137,7 @@ async def _worker(call: Call[Any, Any], /) -> None:
     """Look the worker's queues up: it is the key's own only where all of them are."""
     worker_id = call.body.worker_id
     if not await _owns_worker(call, worker_id):
-        raise WorkerNotFound(worker_missing(worker_id))
+        raise WorkerNotFound(worker=worker_id)
 
 
 async def _queues_of_new_worker(call: Call[Any, Any], /) -> Sequence[str]:

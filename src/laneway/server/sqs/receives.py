@@ -49,7 +49,7 @@ SYSTEM_ATTRIBUTES = frozenset(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST = "ApproximateFirstReceiveTimestamp"
-# Seconds beyond its own that a call waits for an earlier one of the same attempt to end.
+# Seconds that a call waits, beyond its own wait, for an earlier call of the same attempt to end.
 _TURN = 2.0
 _ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 
@@ -205,7 +205,7 @@ def _show_system(
     values: dict[str, str | None] = {
         "SenderId": exchange.origin.account,
         "SentTimestamp": str(sent or (delivery.created_at - _EPOCH) // _MILLISECOND),
-        # In all queues that it went through.
+        # In all queues that it was moved through.
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
         _FIRST: str(first),
         "MessageGroupId": delivery.partition or None,
@@ -221,7 +221,7 @@ def _show_system(
 def _choose(
     attributes: Mapping[str, AttributeValue], wanted: Iterable[str]
 ) -> dict[str, AttributeValue]:
-    """Return the attributes that are named, by a whole name, a beginning with .*, or All."""
+    """Return the attributes that are named: by name, by a prefix with .*, or by All."""
     whole = {name for name in wanted if not name.endswith(".*")}
     beginnings = tuple(name[:-1] for name in wanted if name.endswith(".*") and name != ".*")
     if "All" in whole or ".*" in wanted:

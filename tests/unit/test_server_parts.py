@@ -20,7 +20,7 @@ from laneway.server.compression import takes_gzip
 from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
-from laneway.server.metrics import BUCKETS, Metrics, Traffic
+from laneway.server.metrics import BUCKETS, Metrics
 from laneway.server.operations import Media, Operation, Surface
 from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
@@ -396,10 +396,9 @@ def test_log_line_is_one_json_object() -> None:
 def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:
     router = Router([surface(operation("GET", "/x"))])
     both = [Metrics(sheet, worker) for worker in range(2)]
-    measured = Measurements(*range(10, 20))
+    measured = Measurements(*range(10, 26))
     for metrics in both:
         metrics.name_routes(router.routes)
-        metrics.count_messages(Traffic.PUSHED, 3)
         metrics.count_request(router.routes[0], 200, 0.002)
         metrics.take_stock(1, measured)
         metrics.take_stock(1, measured)
@@ -409,7 +408,7 @@ def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:
     labels = 'method="GET",path="/api/x"'
     name = "laneway_http_request_duration_seconds"
     for line in (
-        'laneway_messages_total{event="pushed"} 6',
+        'laneway_messages_total{event="pushed"} 34',
         f'laneway_http_requests_total{{{labels},status="2xx"}} 2',
         f'laneway_http_requests_total{{{labels},status="none"}} 1',
         f'{name}_bucket{{{labels},le="0.001"}} 0',
@@ -419,13 +418,20 @@ def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:
         f"{name}_count{{{labels}}} 3",
         "laneway_http_requests_in_flight 2",
         "laneway_pool_connections 20",
-        'laneway_database_calls_total{kind="settle"} 38',
+        'laneway_database_calls_total{kind="settle"} 50',
     ):
         assert line in text.splitlines(), line
 
 
 def test_counters_go_on_after_a_worker_was_started_again(sheet: Sheet) -> None:
     for _ in range(2):
-        Metrics(sheet, 0).take_stock(0, Measurements(*([5] * 10)))
+        Metrics(sheet, 0).take_stock(0, Measurements(*([5] * 16)))
     text = Metrics(sheet, 1).render([]).decode()
     assert 'laneway_database_calls_total{kind="push"} 10' in text
+
+
+def test_counter_that_goes_back_never_falls_and_counts_nothing_twice(sheet: Sheet) -> None:
+    metrics = Metrics(sheet, 0)
+    for value in (5, 3, 5, 6):
+        metrics.take_stock(0, Measurements(*([value] * 16)))
+    assert 'laneway_messages_total{event="delivered"} 6' in metrics.render([]).decode()

@@ -154,9 +154,12 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
 
 
 async def _publish(service: Service) -> None:
-    """Write this process's numbers down for whichever process is asked for them."""
-    while True:
-        await asyncio.sleep(PUBLISH_PERIOD.total_seconds())
+    """Write this process's numbers where every process can read them, the last time at the end."""
+    try:
+        while True:
+            await asyncio.sleep(PUBLISH_PERIOD.total_seconds())
+            service.take_stock()
+    finally:
         service.take_stock()
 
 

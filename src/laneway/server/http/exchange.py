@@ -47,6 +47,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_asked",
         "_chunks",
         "_connection",
         "_pieces",
@@ -84,6 +85,8 @@ class Exchange:
         self.keep_alive = keep_alive
         # Older clients understand neither chunks nor 100 Continue.
         self._chunks = version == "1.1"
+        # Whether the client need not be told any more to send the body.
+        self._asked = not self._chunks
         self._pieces: list[bytes] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -102,6 +105,7 @@ class Exchange:
         if self.lost:
             raise ClientGone("the client disconnected before its request was complete")
         body = b"".join(self._pieces)
+        self._asked = True
         self._drop_body()
         return body
 
@@ -211,7 +215,7 @@ class Exchange:
     async def _wait_for_body(self) -> None:
         if self._has_input():
             return
-        if self._chunks and not self.started:
+        if not self._asked:
             for name, value in self.headers:
                 if name == b"expect" and value.lower() == b"100-continue":
                     self._connection.transport.write(_CONTINUE)

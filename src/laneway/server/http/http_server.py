@@ -11,6 +11,7 @@ from email.utils import formatdate
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from laneway.server.errors import ClientGone
 from laneway.server.http.connection import Connection
 from laneway.server.http.time_limits import TimeLimits
 
@@ -107,6 +108,8 @@ class HttpServer:
     async def _run(self, exchange: Exchange) -> None:
         try:
             await self._application(exchange)
+        except ClientGone:
+            pass
         except Exception:
             logger.exception("%s %s failed", exchange.method, exchange.path)
         else:

@@ -44,8 +44,8 @@ class RequestParser:
     llhttp, in its strict mode, rejects ambiguous framing: Content-Length repeated or beside
     Transfer-Encoding, folded headers, line ends without CR, invalid chunk sizes.
 
-    header_limit: in bytes. Where several requests arrive in one read, the limit of a request whose
-    headers are still incomplete counts from the next read on.
+    header_limit: in bytes, also of trailers and chunk extensions. Where incomplete headers, trailers
+    or extensions arrive in one read with something complete, they count from the next read on.
     """
 
     def __init__(self, receiver: Receiver, *, header_limit: int) -> None:

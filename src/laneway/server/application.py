@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
+"""The application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
 
 from __future__ import annotations
 

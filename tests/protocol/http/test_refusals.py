@@ -53,6 +53,8 @@ MALFORMED = {
     "unknown transfer encoding": HEAD + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
     "identity": HEAD + b"Transfer-Encoding: identity\r\n\r\n",
     "chunked is not last": HEAD + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "unknown transfer encoding and upgrade": HEAD
+    + b"Connection: upgrade\r\nUpgrade: a\r\nTransfer-Encoding: xchunked\r\n\r\n",
     "chunked twice": HEAD + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n0\r\n\r\n",
     "chunked behind a control": HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
     "chunk size of no digits": CHUNKS + b"zz\r\n\r\n",

@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         self._queue.clear()
         self._lose_served()
+        self._latest = None
         self.resume_writing()
         self._parser.close()
         self.server.remove_connection(self)

@@ -85,7 +85,7 @@ class Exchange:
         self.keep_alive = keep_alive
         # Older clients understand neither chunks nor 100 Continue.
         self._chunks = version == "1.1"
-        # Whether the client need not be told any more to send the body.
+        # Whether a client that expects 100 Continue needs none any more.
         self._asked = not self._chunks
         self._pieces: list[bytes] = []
         self._unread = 0

@@ -63,14 +63,13 @@ class RequestParser:
         """Parse a read, and call the receiver. Raise MalformedRequest or HeadersTooLarge."""
         self._read = len(data)
         self._unparsed += self._read
-        rest: bytes | memoryview = data
-        while True:
+        inputs: list[bytes | memoryview] = [data]
+        while inputs:
+            part = inputs.pop()
             try:
-                self._parser.feed_data(rest)
-                break
+                self._parser.feed_data(part)
             except httptools.HttpParserUpgrade as upgrade:
-                rest = memoryview(rest)[upgrade.args[0] :]
-                self._decline_upgrade()
+                inputs += (memoryview(part)[upgrade.args[0] :], self._decline_upgrade())
             except httptools.HttpParserCallbackError as error:
                 # Raised by a callback below: it is the context.
                 raise error.__context__ or error from None
@@ -131,16 +130,14 @@ class RequestParser:
         # A client may send requests behind one that closes the connection. They are not answered.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
-    def _decline_upgrade(self) -> None:
-        """Parse the headers again without Upgrade: llhttp would take the body for another protocol."""
+    def _decline_upgrade(self) -> bytes:
+        """Return the head without Upgrade, to parse again: llhttp skipped the request's body."""
         self._upgrading = False
-        lines = [b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, self._get_version())]
+        version = self._parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)]
         lines += [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
         self._start()
-        self._parser.feed_data(b"".join(lines) + b"\r\n")
-
-    def _get_version(self) -> bytes:
-        return self._parser.get_http_version().encode()
+        return b"".join(lines) + b"\r\n"
 
     def _check_size(self) -> None:
         size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers)
@@ -150,12 +147,11 @@ class RequestParser:
 
 def _split(url: bytes) -> tuple[str, bytes]:
     """Return the path, still percent-encoded, and the query of a request's address."""
-    if url.startswith(b"/") and b"#" not in url:
-        path, _, query = url.partition(b"?")
-    else:
-        try:
-            parsed = httptools.parse_url(url)
-        except httptools.HttpParserInvalidURLError as error:
-            raise MalformedRequest(str(error)) from None
-        path, query = parsed.path or b"/", parsed.query or b""
-    return path.decode("ascii"), query
+    try:
+        if url.startswith(b"/") and b"#" not in url:
+            path, _, query = url.partition(b"?")
+            return path.decode("ascii"), query
+        parsed = httptools.parse_url(url)
+        return (parsed.path or b"/").decode("ascii"), parsed.query or b""
+    except (httptools.HttpParserInvalidURLError, UnicodeDecodeError) as error:
+        raise MalformedRequest(str(error)) from None

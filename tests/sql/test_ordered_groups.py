@@ -57,6 +57,7 @@ async def test_messages_of_a_lane_come_in_order(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 10)) == ["1", "2", "3"]
 
 
+@pytest.mark.invariant(5)
 async def test_held_lane_is_passed_over(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     assert bodies(await claim(session, queue, 1)) == ["1"]
@@ -107,6 +108,7 @@ async def test_higher_priority_lane_comes_first(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 1, 1)) == ["2", "1"]
 
 
+@pytest.mark.invariant(5)
 async def test_nacked_message_and_all_after_it_come_again(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
@@ -371,6 +373,7 @@ async def test_messages_own_lease_counts_where_the_pop_names_none(
     assert timedelta(minutes=4) < one.until - now <= timedelta(minutes=6)
 
 
+@pytest.mark.invariant(2)
 async def test_edited_message_keeps_its_place(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     assert await edit(session, queue, places[1], "queued", body={"new": True})
@@ -482,6 +485,7 @@ async def test_seek_starts_the_lane_again_and_voids_the_token(
     assert await find_orphans(session) == {}
 
 
+@pytest.mark.invariant(4, 5)
 async def test_two_sessions_never_hold_one_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

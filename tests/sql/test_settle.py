@@ -179,6 +179,7 @@ async def test_run_that_cannot_be_is_refused_beside_others(
     assert await count(session, queue) == Counts(processing=2)
 
 
+@pytest.mark.invariant(6)
 async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
     [one] = await hand_out(session, queue, 1)
     assert await ack_spans(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
@@ -200,6 +201,7 @@ async def test_good_claims_are_settled_beside_a_bad_one(session: Session, queue:
     assert await count(session, queue) == Counts(processing=1, acknowledged=1)
 
 
+@pytest.mark.invariant(6)
 async def test_late_token_does_nothing(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     await lapse(session, got)
@@ -356,6 +358,7 @@ async def test_backoff_grows_up_to_its_limit_however_fast(session: Session, fact
         assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
 
 
+@pytest.mark.invariant(7)
 async def test_message_out_of_attempts_is_dead_with_its_reason(
     session: Session, queue: Queue
 ) -> None:
@@ -441,6 +444,7 @@ async def test_nack_may_make_a_message_dead_at_once(session: Session, queue: Que
     assert await nack(session, got[:1]) == ["lost"]
 
 
+@pytest.mark.invariant(7)
 async def test_released_message_has_not_spent_its_attempt(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 3)
     assert await release(session, got[:2]) == []

@@ -47,6 +47,15 @@ def list_errors(kind: type[domain.LanewayError]) -> set[type[domain.LanewayError
 
 SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
     domain.InvalidStateTransition: domain.InvalidStateTransition("ready", "ready", "is ready"),
+    domain.QueueNotFound: domain.QueueNotFound(queue="mails"),
+    domain.QueueExists: domain.QueueExists(queue="mails"),
+    domain.QueueNotEmpty: domain.QueueNotEmpty("3 messages are left", queue="mails"),
+    domain.GroupNotFound: domain.GroupNotFound(group="readers", queue="mails"),
+    domain.GroupExists: domain.GroupExists(group="readers", queue="mails"),
+    domain.WorkerNotFound: domain.WorkerNotFound(worker="w"),
+    domain.WorkerBusy: domain.WorkerBusy(worker="w", messages=2),
+    domain.RunNotFound: domain.RunNotFound(run="r"),
+    domain.ResultNotFound: domain.ResultNotFound(message="2-1-1"),
     server.InvalidInput: server.InvalidInput([server.Issue("custom", ("a", 1), "wrong")]),
     server.BodyTooLarge: server.BodyTooLarge(10),
     server.NoSuchRoute: server.NoSuchRoute("/api/x"),

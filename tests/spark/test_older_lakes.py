@@ -32,7 +32,7 @@ HEADERS = {
 }
 
 
-def test_a_lake_of_an_earlier_version_goes_on(
+def test_lake_of_an_earlier_version_is_continued(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     mail, bills = create_queue(database, "mail"), create_queue(database, "bills")

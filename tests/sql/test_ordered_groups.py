@@ -57,7 +57,7 @@ async def test_messages_of_a_lane_come_in_order(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 10)) == ["1", "2", "3"]
 
 
-async def test_held_lane_is_passed_over(session: Session, queue: Queue) -> None:
+async def test_leased_lane_is_skipped(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     assert bodies(await claim(session, queue, 1)) == ["1"]
     assert bodies(await claim(session, queue, 1)) == ["3"]
@@ -71,7 +71,7 @@ async def test_each_waiter_gets_a_lane_of_its_own(session: Session, queue: Queue
     assert len({each.token for each in got}) == 2
 
 
-async def test_lanes_with_and_without_leases_of_their_own_are_handed_out_together(
+async def test_lanes_with_and_without_message_leases_are_claimed_together(
     session: Session, queue: Queue
 ) -> None:
     day = timedelta(days=1)
@@ -86,7 +86,7 @@ async def test_lanes_with_and_without_leases_of_their_own_are_handed_out_togethe
     assert await claim(session, queue, 5) == []
 
 
-async def test_lane_goes_on_when_all_is_acked(session: Session, queue: Queue) -> None:
+async def test_lane_continues_when_every_message_is_acked(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     first = await claim(session, queue, 2)
     assert await ack(session, first[:1]) == []
@@ -107,7 +107,9 @@ async def test_higher_priority_lane_comes_first(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 1, 1)) == ["2", "1"]
 
 
-async def test_nacked_message_and_all_after_it_come_again(session: Session, queue: Queue) -> None:
+async def test_nacked_message_and_those_behind_it_are_redelivered(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
     assert await nack(session, [got[1]], reason="no") == ["requeued"]
@@ -119,7 +121,7 @@ async def test_nacked_message_and_all_after_it_come_again(session: Session, queu
     assert await count(session, queue) == Counts(processing=3, acknowledged=1)
 
 
-async def test_several_nacked_in_one_call_all_come_again(session: Session, queue: Queue) -> None:
+async def test_messages_nacked_in_one_call_are_redelivered(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4", "5"])
     got = await claim(session, queue, 5)
     assert await nack(session, [got[1], got[3]]) == ["requeued", "requeued"]
@@ -133,7 +135,7 @@ async def test_several_nacked_in_one_call_all_come_again(session: Session, queue
     ]
 
 
-async def test_acked_message_beyond_a_nacked_one_does_not_come_again(
+async def test_acked_message_behind_a_nacked_one_is_not_redelivered(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
@@ -150,7 +152,7 @@ async def test_acked_message_beyond_a_nacked_one_does_not_come_again(
     assert await count(session, queue) == Counts(acknowledged=4)
 
 
-async def test_retry_delay_holds_the_lane(session: Session, queue: Queue) -> None:
+async def test_retry_delay_blocks_the_lane(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     assert bodies(await claim(session, queue, 1)) == ["3"]
@@ -159,7 +161,7 @@ async def test_retry_delay_holds_the_lane(session: Session, queue: Queue) -> Non
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
-async def test_backoff_of_the_queue_holds_the_lane(session: Session) -> None:
+async def test_backoff_of_the_queue_blocks_the_lane(session: Session) -> None:
     queue = await create_queue(session, ordered=True, backoff="1 hour")
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1))
@@ -171,7 +173,7 @@ async def test_backoff_of_the_queue_holds_the_lane(session: Session) -> None:
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
-async def test_lane_moves_on_past_a_dead_message(session: Session, queue: Queue) -> None:
+async def test_lane_continues_behind_a_dead_letter(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"])
     for _ in range(2):
         assert await nack(session, await claim(session, queue, 1)) == ["requeued"]
@@ -180,7 +182,9 @@ async def test_lane_moves_on_past_a_dead_message(session: Session, queue: Queue)
     assert await count(session, queue) == Counts(processing=1, dead=1)
 
 
-async def test_message_dead_at_once_leaves_the_rest_in_hand(session: Session, queue: Queue) -> None:
+async def test_message_dead_lettered_at_once_leaves_the_rest_in_flight(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3)
     assert await nack(session, [got[1]], dead=True, reason="bad") == ["dead"]
@@ -202,7 +206,7 @@ async def test_dead_and_retried_in_one_claim_keep_their_order(
     assert await count(session, queue) == Counts(processing=1, acknowledged=1, dead=1)
 
 
-async def test_released_messages_come_again_with_the_attempt_unspent(
+async def test_released_messages_are_redelivered_without_counting_an_attempt(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -213,7 +217,7 @@ async def test_released_messages_come_again_with_the_attempt_unspent(
     assert [(each.body, each.attempt) for each in again] == [("2", 1), ("3", 1)]
 
 
-async def test_expired_lane_starts_again_at_the_first_unsettled(
+async def test_expired_lane_restarts_at_its_first_unsettled_message(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -226,7 +230,7 @@ async def test_expired_lane_starts_again_at_the_first_unsettled(
     assert [(each.body, each.attempt) for each in again] == [("2", 2), ("3", 1)]
 
 
-async def test_lane_of_a_crashed_holder_is_taken_over_by_the_next_claim(
+async def test_next_claim_takes_over_a_lane_with_an_expired_lease(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
@@ -239,7 +243,7 @@ async def test_lane_of_a_crashed_holder_is_taken_over_by_the_next_claim(
     assert await ack(session, again) == []
 
 
-async def test_overdue_claim_that_is_being_settled_still_holds_its_lane(
+async def test_expired_claim_that_is_being_settled_still_blocks_its_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -254,7 +258,7 @@ async def test_overdue_claim_that_is_being_settled_still_holds_its_lane(
     assert bodies(await claim(session, queue, 3)) == ["1", "2", "3"]
 
 
-async def test_lane_is_held_while_any_part_of_its_claim_is_live(
+async def test_lane_is_blocked_while_any_part_of_its_claim_is_leased(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
@@ -272,7 +276,7 @@ async def test_lane_is_held_while_any_part_of_its_claim_is_live(
     assert bodies(await claim(session, queue, 4)) == ["3", "4"]
 
 
-async def test_parts_of_a_claim_go_back_together(session: Session, queue: Queue) -> None:
+async def test_parts_of_an_expired_claim_return_together(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
     await extend(session, [got[1]], HOUR)
@@ -287,9 +291,7 @@ async def test_parts_of_a_claim_go_back_together(session: Session, queue: Queue)
     ]
 
 
-async def test_nack_of_one_part_brings_back_the_parts_after_it(
-    session: Session, queue: Queue
-) -> None:
+async def test_nack_of_one_part_returns_the_parts_behind_it(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 4)
     await extend(session, [got[1]], HOUR)
@@ -312,9 +314,7 @@ async def test_nack_of_the_last_part_leaves_what_was_acked_settled(
     assert await count(session, queue) == Counts(processing=1, acknowledged=3)
 
 
-async def test_nack_after_a_purge_brings_nothing_purged_back(
-    session: Session, queue: Queue
-) -> None:
+async def test_nack_after_a_purge_returns_no_purged_message(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4", "5"])
     got = await claim(session, queue, 2)
     assert await purge(session, queue, "queued") == 3
@@ -325,7 +325,9 @@ async def test_nack_after_a_purge_brings_nothing_purged_back(
     assert await count(session, queue) == Counts(queued=1, processing=2)
 
 
-async def test_idle_lane_wakes_when_its_messages_come_back(session: Session, queue: Queue) -> None:
+async def test_idle_lane_becomes_ready_when_its_messages_return(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
     await session.execute(
@@ -335,7 +337,7 @@ async def test_idle_lane_wakes_when_its_messages_come_back(session: Session, que
     assert bodies(await claim(session, queue, 1)) == ["1"]
 
 
-async def test_lane_with_nothing_left_goes_idle_and_is_woken_by_a_push(
+async def test_empty_lane_becomes_idle_and_ready_after_a_push(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -347,9 +349,7 @@ async def test_lane_with_nothing_left_goes_idle_and_is_woken_by_a_push(
     assert bodies(await claim(session, queue, 1)) == ["2"]
 
 
-async def test_delayed_message_holds_the_lane_until_it_is_due(
-    session: Session, queue: Queue
-) -> None:
+async def test_delayed_message_blocks_its_lane_until_due(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], delays=[None, HOUR, None])
     got = await claim(session, queue, 3)
     assert bodies(got) == ["1"]
@@ -371,14 +371,14 @@ async def test_messages_own_lease_counts_where_the_pop_names_none(
     assert timedelta(minutes=4) < one.until - now <= timedelta(minutes=6)
 
 
-async def test_edited_message_keeps_its_place(session: Session, queue: Queue) -> None:
+async def test_edited_message_keeps_its_position(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     assert await edit(session, queue, places[1], "queued", body={"new": True})
     assert await purge(session, queue, "dead") == 0
     assert bodies(await claim(session, queue, 3)) == ["1", '{"new": true}', "3"]
 
 
-async def test_replayed_message_comes_before_the_lane_goes_on(
+async def test_redriven_message_is_delivered_before_the_lane_continues(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
@@ -391,7 +391,7 @@ async def test_replayed_message_comes_before_the_lane_goes_on(
     assert bodies(await claim(session, queue, 2)) == ["2"]
 
 
-async def test_replayed_message_of_a_crashed_holder_still_comes_before_the_lane_goes_on(
+async def test_redriven_message_with_an_expired_lease_is_delivered_before_the_lane_continues(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
@@ -401,7 +401,7 @@ async def test_replayed_message_of_a_crashed_holder_still_comes_before_the_lane_
     assert [(each.body, each.attempt) for each in await claim(session, queue, 1)] == [("1", 2)]
 
 
-async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+async def test_attempts_are_counted_up_to_the_maximum(session: Session) -> None:
     queue = await create_queue(session, ordered=True, max_attempts=None)
     await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1))
@@ -418,7 +418,7 @@ async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) ->
     assert [each.attempt for each in await claim(session, queue, 1)] == [32767]
 
 
-async def test_replayed_message_does_not_overtake_a_higher_priority(
+async def test_redriven_message_does_not_overtake_a_higher_priority(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"], priorities=[0])
@@ -429,7 +429,7 @@ async def test_replayed_message_does_not_overtake_a_higher_priority(
     assert [(each.waiter, each.body) for each in got] == [(1, "2"), (3, "1")]
 
 
-async def test_message_moved_back_to_the_queue_holds_order(session: Session, queue: Queue) -> None:
+async def test_message_moved_back_to_the_queue_keeps_order(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3)
     assert await move(session, queue, [places[1]], source="processing", target="queued") == {
@@ -449,7 +449,7 @@ async def test_shared_group_of_an_ordered_queue_competes_by_message(
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
-async def test_order_holds_over_segments(session: Session, queue: Queue) -> None:
+async def test_order_is_kept_over_segments(session: Session, queue: Queue) -> None:
     await keep_nothing(session)
     await push(session, queue, ["1", "2"])
     await rotate(session)
@@ -467,9 +467,7 @@ async def test_order_holds_over_segments(session: Session, queue: Queue) -> None
     assert await count(session, queue) == Counts(acknowledged=1)
 
 
-async def test_seek_starts_the_lane_again_and_voids_the_token(
-    session: Session, queue: Queue
-) -> None:
+async def test_seek_restarts_the_lane_and_voids_the_token(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2)
     assert await seek(session, queue, "earliest") == 1
@@ -482,7 +480,7 @@ async def test_seek_starts_the_lane_again_and_voids_the_token(
     assert await find_orphans(session) == {}
 
 
-async def test_two_sessions_never_hold_one_lane(
+async def test_two_sessions_never_lease_one_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
@@ -494,7 +492,7 @@ async def test_two_sessions_never_hold_one_lane(
     assert await claim(other, queue, 1) == []
 
 
-async def test_lapsed_claim_of_a_replayed_message_is_taken_over_at_once(
+async def test_expired_claim_of_a_redriven_message_is_taken_over_at_once(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])

@@ -55,7 +55,7 @@ async def read_clock(session: Session) -> datetime:
     return now
 
 
-async def test_acked_message_does_not_come_again(session: Session, queue: Queue) -> None:
+async def test_acked_message_is_not_redelivered(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     assert await ack(session, got) == []
     assert await claim(session, queue, 5) == []
@@ -63,7 +63,7 @@ async def test_acked_message_does_not_come_again(session: Session, queue: Queue)
     assert await session.fetchval("select count(*) from laneway.claim") == 0
 
 
-async def test_whole_run_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
+async def test_span_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 5)
     assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 5)]) == []
     assert await count(session, queue) == Counts(acknowledged=5)
@@ -79,7 +79,7 @@ async def test_several_claims_are_acked_in_one_call(session: Session, queue: Que
     assert await count(session, queue) == Counts(acknowledged=4)
 
 
-async def test_partial_acks_in_any_order_settle_the_rest_later(
+async def test_partial_acks_in_any_order_leave_the_rest_in_flight(
     session: Session, queue: Queue
 ) -> None:
     got = await hand_out(session, queue, 5)
@@ -92,7 +92,7 @@ async def test_partial_acks_in_any_order_settle_the_rest_later(
     assert await count(session, queue) == Counts(acknowledged=5)
 
 
-async def test_second_ack_is_told_that_nothing_is_held(session: Session, queue: Queue) -> None:
+async def test_second_ack_reports_a_lost_lease(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     assert await ack(session, got[:1]) == []
     assert await ack(session, got[:1]) == [0]
@@ -100,7 +100,7 @@ async def test_second_ack_is_told_that_nothing_is_held(session: Session, queue: 
     assert await ack(session, got) == [0, 1]
 
 
-async def test_run_named_twice_in_one_call_is_settled_once(session: Session, queue: Queue) -> None:
+async def test_span_named_twice_in_one_call_is_settled_once(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
     assert await ack(session, [first, second, first]) == []
@@ -111,7 +111,7 @@ async def test_run_named_twice_in_one_call_is_settled_once(session: Session, que
     assert acked == 2
 
 
-async def test_overlapping_runs_in_one_call_settle_what_they_cover(
+async def test_overlapping_spans_in_one_call_settle_their_union(
     session: Session, queue: Queue
 ) -> None:
     [one, *_] = await hand_out(session, queue, 5)
@@ -120,7 +120,7 @@ async def test_overlapping_runs_in_one_call_settle_what_they_cover(
     assert await count(session, queue) == Counts(processing=1, acknowledged=4)
 
 
-async def test_ack_of_nothing_is_nothing(session: Session, queue: Queue) -> None:
+async def test_empty_ack_does_nothing(session: Session, queue: Queue) -> None:
     await hand_out(session, queue, 1)
     assert await ack(session, []) == []
     assert await nack(session, []) == []
@@ -161,7 +161,7 @@ async def test_arrays_that_do_not_fit_are_refused(
 @pytest.mark.parametrize("last", [0, 2**63 - 1])
 @pytest.mark.parametrize("lanes", [["", ""], ["", "b"]], ids=["one", "two"])
 @pytest.mark.parametrize("holders", [1, 2])
-async def test_run_that_cannot_be_is_refused_beside_others(
+async def test_invalid_span_is_refused_beside_others(
     session: Session, queue: Queue, lanes: list[str], last: int, holders: int, *, shared: bool
 ) -> None:
     await push(session, queue, ["1", "2"], partitions=lanes)
@@ -200,7 +200,7 @@ async def test_good_claims_are_settled_beside_a_bad_one(session: Session, queue:
     assert await count(session, queue) == Counts(processing=1, acknowledged=1)
 
 
-async def test_late_token_does_nothing(session: Session, queue: Queue) -> None:
+async def test_expired_token_settles_nothing(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     await lapse(session, got)
     assert await ack(session, got) == [0, 1]
@@ -225,7 +225,7 @@ async def test_expired_lock_returns_to_queue(session: Session, queue: Queue) -> 
     assert {row["reason"] for row in errors} == {"Timeout - requeued"}
 
 
-async def test_only_unsettled_messages_of_a_lapsed_claim_return(
+async def test_only_unsettled_messages_of_an_expired_claim_return(
     session: Session, queue: Queue
 ) -> None:
     got = await hand_out(session, queue, 3)
@@ -235,7 +235,7 @@ async def test_only_unsettled_messages_of_a_lapsed_claim_return(
     assert [each.body for each in await claim(session, queue, 3)] == ["1", "3"]
 
 
-async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> None:
+async def test_expired_claims_end_in_batches(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     await lapse(session, await claim(session, queue, 1, 1, 1))
     rows = await session.fetch("select * from laneway.expire(2)")
@@ -245,14 +245,16 @@ async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> N
     assert await count(session, queue) == Counts(queued=2, processing=1)
 
 
-async def test_expiry_looks_only_at_what_ended_since(session: Session, queue: Queue) -> None:
+async def test_expiry_reads_only_claims_that_ended_since_the_last_round(
+    session: Session, queue: Queue
+) -> None:
     await lapse(session, await hand_out(session, queue, 1))
     now = await read_clock(session)
     assert await session.fetch("select * from laneway.expire(10, $1)", now) == []
     assert len(await session.fetch("select * from laneway.expire(10, $1)", now - MINUTE)) == 1
 
 
-async def test_message_out_of_time_too_often_is_dead(session: Session) -> None:
+async def test_message_whose_lease_expired_too_often_is_dead_lettered(session: Session) -> None:
     queue = await create_queue(session, max_attempts=2)
     await push(session, queue, ["1"])
     for _ in range(2):
@@ -263,7 +265,9 @@ async def test_message_out_of_time_too_often_is_dead(session: Session) -> None:
     assert tuple(row or ()) == ("Timeout after max attempts", 2, "worker")
 
 
-async def test_nacked_message_comes_again_with_its_reason(session: Session, queue: Queue) -> None:
+async def test_nacked_message_is_redelivered_with_its_reason(
+    session: Session, queue: Queue
+) -> None:
     got = await hand_out(session, queue, 2)
     assert await nack(session, got[:1], reason="no luck") == ["requeued"]
     assert await count(session, queue) == Counts(queued=1, processing=1)
@@ -275,14 +279,16 @@ async def test_nacked_message_comes_again_with_its_reason(session: Session, queu
     assert (again.body, again.attempt, again.token == got[0].token) == ("1", 2, False)
 
 
-async def test_nacked_messages_come_again_in_their_order(session: Session, queue: Queue) -> None:
+async def test_nacked_messages_are_redelivered_in_their_order(
+    session: Session, queue: Queue
+) -> None:
     got = await hand_out(session, queue, 5)
     await nack(session, [got[2], got[0], got[4]])
     assert [each.body for each in await claim(session, queue, 5)] == ["1", "3", "5"]
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_message_comes_again_beyond_its_attempts_where_the_nack_says_so(
+async def test_nack_may_retry_a_message_beyond_its_attempts(
     session: Session, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, max_attempts=3, ordered=ordered)
@@ -295,7 +301,7 @@ async def test_message_comes_again_beyond_its_attempts_where_the_nack_says_so(
     assert await nack(session, [got], reason="no") == ["dead"]
 
 
-async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
+async def test_each_item_of_a_nack_has_its_own_reason_delay_and_outcome(
     session: Session, queue: Queue
 ) -> None:
     got = await hand_out(session, queue, 3)
@@ -314,7 +320,7 @@ async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
     assert await session.fetchval("select reason from laneway.dead_letter") == "never"
 
 
-async def test_nacked_message_waits_for_its_delay(session: Session, queue: Queue) -> None:
+async def test_nacked_message_is_delayed(session: Session, queue: Queue) -> None:
     await nack(session, await hand_out(session, queue, 1), delay=HOUR)
     assert await claim(session, queue, 1) == []
     due = await session.fetchval("select laneway.next_due($1)", queue.group_id)
@@ -342,7 +348,9 @@ async def test_backoff_grows_up_to_its_limit(session: Session) -> None:
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e99, 1e300])
-async def test_backoff_grows_up_to_its_limit_however_fast(session: Session, factor: float) -> None:
+async def test_backoff_with_a_large_factor_stops_at_its_limit(
+    session: Session, factor: float
+) -> None:
     queue = await create_queue(
         session, max_attempts=None, backoff="1 second", backoff_factor=factor
     )
@@ -356,7 +364,7 @@ async def test_backoff_grows_up_to_its_limit_however_fast(session: Session, fact
         assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
 
 
-async def test_message_out_of_attempts_is_dead_with_its_reason(
+async def test_message_out_of_attempts_is_dead_lettered_with_its_reason(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"], headers=['{"h": [1]}'], keys=["k"])
@@ -372,7 +380,7 @@ async def test_message_out_of_attempts_is_dead_with_its_reason(
 
 @pytest.mark.parametrize("reason", [None, ""])
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_dead_letter_says_so_where_nobody_gave_a_reason(
+async def test_dead_letter_without_a_reason_has_a_default_reason(
     session: Session, reason: str | None, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, "unsaid", ordered=ordered)
@@ -394,7 +402,7 @@ async def test_dead_letter_says_so_where_nobody_gave_a_reason(
     assert [row["reason"] for row in told] == [row["reason"] for row in letters][:2]
 
 
-async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
+async def test_message_moved_to_the_dead_letters_keeps_its_last_error(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -404,7 +412,7 @@ async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
     assert await session.fetchval("select reason from laneway.dead_letter") == "broken"
 
 
-async def test_messages_own_attempts_count_before_the_queues(
+async def test_max_attempts_of_a_message_override_those_of_the_queue(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"], max_attempts=[1, None])
@@ -420,7 +428,7 @@ async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
         assert await nack(session, [one]) == ["requeued"]
 
 
-async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+async def test_attempts_are_counted_up_to_the_maximum(session: Session) -> None:
     queue = await create_queue(session, max_attempts=None)
     [place, _] = await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1))
@@ -434,14 +442,14 @@ async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) ->
     assert await session.fetchval("select attempt from laneway.claim") == 32767
 
 
-async def test_nack_may_make_a_message_dead_at_once(session: Session, queue: Queue) -> None:
+async def test_nack_may_dead_letter_a_message_at_once(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     assert await nack(session, got[:1], dead=True, reason="hopeless") == ["dead"]
     assert await count(session, queue) == Counts(processing=1, dead=1)
     assert await nack(session, got[:1]) == ["lost"]
 
 
-async def test_released_message_has_not_spent_its_attempt(session: Session, queue: Queue) -> None:
+async def test_released_message_counts_no_attempt(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 3)
     assert await release(session, got[:2]) == []
     again = await claim(session, queue, 3)
@@ -454,7 +462,7 @@ async def test_released_message_has_not_spent_its_attempt(session: Session, queu
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
-async def test_released_message_may_wait(session: Session, queue: Queue) -> None:
+async def test_released_message_may_be_delayed(session: Session, queue: Queue) -> None:
     assert await release(session, await hand_out(session, queue, 1), delay=HOUR) == []
     assert await claim(session, queue, 1) == []
     await hasten(session, queue)
@@ -481,7 +489,7 @@ async def test_extend_of_one_message_splits_the_claim_and_keeps_the_token(
     assert await count(session, queue) == Counts(queued=2, acknowledged=1)
 
 
-async def test_parts_of_a_split_claim_are_acked_by_one_run(session: Session, queue: Queue) -> None:
+async def test_parts_of_a_split_claim_are_acked_by_one_span(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 3)
     await extend(session, [got[1]], HOUR)
     await extend(session, [got[2]], MINUTE)
@@ -489,7 +497,7 @@ async def test_parts_of_a_split_claim_are_acked_by_one_run(session: Session, que
     assert await count(session, queue) == Counts(acknowledged=3)
 
 
-async def test_parts_of_a_split_claim_are_given_back_by_one_call(
+async def test_parts_of_a_split_claim_are_released_by_one_call(
     session: Session, queue: Queue
 ) -> None:
     got = await hand_out(session, queue, 4)
@@ -506,7 +514,7 @@ async def test_extend_of_a_whole_claim(session: Session, queue: Queue) -> None:
     assert [tuple(row) for row in rows] == [(0, until)]
 
 
-async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: Queue) -> None:
+async def test_extend_by_zero_ends_the_lease_at_once(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 2)
     await extend(session, got[:1], timedelta(0))
     assert await expire(session) == 1
@@ -515,7 +523,7 @@ async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: 
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_time_that_no_clock_reaches_is_refused(session: Session, *, ordered: bool) -> None:
+async def test_time_beyond_the_last_date_is_refused(session: Session, *, ordered: bool) -> None:
     queue = await create_queue(session, ordered=ordered)
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     [held] = await claim(session, queue, 1)
@@ -533,7 +541,7 @@ async def test_time_that_no_clock_reaches_is_refused(session: Session, *, ordere
     assert await count(session, queue) == Counts(queued=1, processing=1)
 
 
-async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Queue) -> None:
+async def test_current_lease_of_a_message_is_found(session: Session, queue: Queue) -> None:
     got = await hand_out(session, queue, 3)
     await ack(session, got[:1])
     rows = await session.fetch(
@@ -546,9 +554,7 @@ async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Que
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_message_that_comes_again_tells_why_it_failed(
-    session: Session, *, ordered: bool
-) -> None:
+async def test_redelivered_message_has_its_last_error(session: Session, *, ordered: bool) -> None:
     queue = await create_queue(session, "told", ordered=ordered)
     await push(session, queue, ["1", "2"])
     first = await claim(session, queue, 2)
@@ -567,7 +573,7 @@ async def test_message_that_comes_again_tells_why_it_failed(
     assert [each.error for each in await claim(session, queue, 2)] == ["no luck"] * 2
 
 
-async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
+async def test_acks_do_not_scan_rows_that_open_snapshots_keep(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     pinning = await connect()
@@ -583,7 +589,7 @@ async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
             assert await count_reads(session, "claim_pkey") - before <= 20
 
 
-async def test_claim_that_cannot_end_stops_no_other(session: Session) -> None:
+async def test_claim_that_cannot_expire_blocks_no_other(session: Session) -> None:
     stuck, well = await create_queue(session, "stuck"), await create_queue(session, "well")
     warnings: list[str] = []
     session.add_log_listener(lambda _, message: warnings.append(str(message)))

@@ -79,14 +79,16 @@ async def test_unlogged_queue_works_like_any_other(session: Session, queue: Queu
     assert await count(session, queue) == Counts(acknowledged=1)
 
 
-async def test_one_push_may_go_to_both_kinds(session: Session, queue: Queue) -> None:
+async def test_one_push_may_go_to_logged_and_unlogged_queues(
+    session: Session, queue: Queue
+) -> None:
     durable = await create_queue(session)
     places = await push(session, [queue, durable, queue], ["1", "2", "3"])
     assert [each.segment % 2 for each in places] == [1, 0, 1]
     assert [each.body for each in await claim(session, queue, 5)] == ["1", "3"]
 
 
-async def test_seqs_go_on_after_a_crash(session: Session, queue: Queue) -> None:
+async def test_sequence_numbers_continue_after_a_crash(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     await ack(session, await claim(session, queue, 2))
     await crash(session)
@@ -99,7 +101,7 @@ async def test_seqs_go_on_after_a_crash(session: Session, queue: Queue) -> None:
     assert await claim(session, queue, 5) == []
 
 
-async def test_locks_of_lost_messages_do_no_harm(session: Session, queue: Queue) -> None:
+async def test_leases_of_lost_messages_are_ignored(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "b", "c"])
     first, second, third = await claim(session, queue, 1, 1, 1)
     await crash(session)
@@ -113,7 +115,7 @@ async def test_locks_of_lost_messages_do_no_harm(session: Session, queue: Queue)
     assert await find_orphans(session) == {}
 
 
-async def test_retries_of_lost_messages_do_no_harm(session: Session, queue: Queue) -> None:
+async def test_retries_of_lost_messages_are_ignored(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     await crash(session)
@@ -123,7 +125,7 @@ async def test_retries_of_lost_messages_do_no_harm(session: Session, queue: Queu
     assert [each.body for each in await claim(session, queue, 5)] == ["2"]
 
 
-async def test_new_message_does_not_take_the_place_of_a_lost_one_ahead(session: Session) -> None:
+async def test_new_message_does_not_replace_a_lost_one(session: Session) -> None:
     queue = await create_queue(session, kind="unlogged")
     places = await push(session, queue, ["1", "2", "3"])
     await edit(session, queue, places[2], "queued", body=9)
@@ -133,7 +135,7 @@ async def test_new_message_does_not_take_the_place_of_a_lost_one_ahead(session: 
     assert [each.body for each in got] == ["9", "4", "5", "6"]
 
 
-async def test_slow_group_reads_on_after_a_crash(session: Session) -> None:
+async def test_lagging_group_continues_after_a_crash(session: Session) -> None:
     queue = await create_queue(session, kind="unlogged")
     slow = await create_group(session, queue, "slow")
     await push(session, queue, ["1", "2", "3"])

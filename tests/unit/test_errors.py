@@ -9,12 +9,12 @@ from laneway.domain import errors
 from laneway.domain.errors import InvalidRequest, LanewayError, Overloaded, Retryable
 
 
-def test_docstring_draws_the_whole_tree() -> None:
+def test_docstring_has_the_whole_error_tree() -> None:
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert drawn == [kind.__name__ for kind in walk(LanewayError)]
 
 
-def test_copy_keeps_what_the_error_says() -> None:
+def test_copied_error_keeps_its_message() -> None:
     error = Overloaded("full", retry_after=timedelta(seconds=3))
     copy = error.copy()
     assert copy is not error

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_worker_that_dies_before_its_orders_are_written_is_no_error(
+def test_worker_that_dies_before_its_input_is_written_is_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")

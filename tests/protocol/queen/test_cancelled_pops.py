@@ -16,7 +16,7 @@ QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 LONG = timedelta(minutes=5)
 
 
-async def test_pop_of_many_queues_releases_what_it_had_when_cancelled(database: str) -> None:
+async def test_cancelled_pop_of_many_queues_releases_its_claims(database: str) -> None:
     names = ("one", "other")
     async with Broker(database, QUIET) as broker, asyncio.timeout(60):
         for name in names:

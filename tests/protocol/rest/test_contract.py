@@ -103,7 +103,7 @@ def known(contract: Contract) -> Known:
 
 
 @pytest.mark.parametrize(("method", "path", "mode"), CALLS)
-def test_answers_are_those_of_the_document(
+def test_responses_match_the_openapi_document(
     contract: Contract,
     known: Known,
     method: str,

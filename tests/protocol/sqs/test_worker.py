@@ -164,7 +164,7 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
         sqs.purge_queue(QueueUrl=url)
 
 
-async def test_message_past_retention_is_gone(shared: Shared, name: str) -> None:
+async def test_message_past_retention_is_removed(shared: Shared, name: str) -> None:
     sqs = connect(shared.server.url)
     url = sqs.create_queue(QueueName=name, Attributes={"MessageRetentionPeriod": "60"})["QueueUrl"]
     for body in ("old", "new"):

@@ -1,4 +1,4 @@
-"""A claim survives a crash of PostgreSQL, unless the queue trades that for speed."""
+"""Claims survive a crash of PostgreSQL, unless the queue gave up their durability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens is seen once each, by whichever process looks, however late it commits."""
+"""Activity: every process reads each event once, also events that commit late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks run and write down what they find; how quick it is does not matter here."""
+"""Benchmarks run and write their results; speed is not tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `laneway` command, run as a person runs it."""
+"""The `laneway` command, run as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server, database or role that Laneway cannot write to, or that ends its statements too soon."""
+"""Servers, databases and roles that Laneway cannot write to, or that limit its statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL keeps its data and its promises, whoever kills whom."""
+"""The bundled PostgreSQL keeps its data whatever process is killed."""
 
 from __future__ import annotations
 

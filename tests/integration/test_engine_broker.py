@@ -1,4 +1,4 @@
-"""Every call of the broker does what it says."""
+"""Calls of the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that the database ends because of a deadlock is made again by the broker, not by its caller."""
+"""The broker retries calls that PostgreSQL aborts because of a deadlock."""
 
 from __future__ import annotations
 

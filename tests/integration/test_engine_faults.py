@@ -1,4 +1,4 @@
-"""The database goes away and comes back; the broker closes in the middle of things."""
+"""The broker while its database is unreachable, and while it closes."""
 
 from __future__ import annotations
 

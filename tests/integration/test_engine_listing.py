@@ -1,4 +1,4 @@
-"""Lists of messages, ranges of time, and samples, through the broker."""
+"""Lists of messages, time ranges and samples, through the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process maintains the database, and another takes over when it is gone."""
+"""One process is the maintenance leader, and another takes over when it ends."""
 
 from __future__ import annotations
 

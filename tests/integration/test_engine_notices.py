@@ -1,4 +1,4 @@
-"""A lone push wakes other processes by its own commit, and pushes under load tell them apart from theirs."""
+"""Notifications: single pushes notify in their own commit, pushes under load separately."""
 
 from __future__ import annotations
 

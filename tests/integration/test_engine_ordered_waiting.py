@@ -1,4 +1,4 @@
-"""Who waits in an ordered group is woken for what can be handed out, and asks for nothing else."""
+"""Waiting consumers of ordered groups are woken for lanes that are ready, and cause no other claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests ride together, and none harms another."""
+"""Requests are batched, and one that fails affects no other."""
 
 from __future__ import annotations
 

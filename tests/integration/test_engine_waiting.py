@@ -1,4 +1,4 @@
-"""Those who wait for messages cost nothing, are woken at once, and leave nothing behind."""
+"""Waiting consumers cost no calls, are woken at once, and leave no tasks."""
 
 from __future__ import annotations
 

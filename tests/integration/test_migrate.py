@@ -1,4 +1,4 @@
-"""Installing the schema: whole, once, in any company, and never over what it does not know."""
+"""Installing the schema: completely, once, concurrently, and never over an unknown one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library at a server that asks for keys, and at none."""
+"""The library with servers that require API keys, and with unreachable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an admin does, on both transports; workers here are rows, without a program."""
+"""The admin, on both transports. Workers are rows here, without a program."""
 
 from __future__ import annotations
 

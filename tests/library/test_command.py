@@ -1,4 +1,4 @@
-"""The `laneway` command as a pipe and in a terminal, on a database and at a server."""
+"""The `laneway` command in a pipe and in a terminal, on both transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the `laneway` command prints: whole, harmless in a terminal, and never lost unnoticed."""
+"""Output of the `laneway` command: complete, escaped, and never lost silently."""
 
 from __future__ import annotations
 

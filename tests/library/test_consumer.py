@@ -1,4 +1,4 @@
-"""What a consumer does, on both transports."""
+"""The consumer, on both transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The programs in examples/ run."""
 
 from __future__ import annotations
 

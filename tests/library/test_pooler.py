@@ -1,4 +1,4 @@
-"""The library through PgBouncer in transaction mode, where no session is one's own."""
+"""The library through PgBouncer in transaction mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer does, on both transports."""
+"""The producer, on both transports."""
 
 from __future__ import annotations
 

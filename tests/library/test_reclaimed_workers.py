@@ -1,4 +1,4 @@
-"""Workers that were not heard of for too long and reclaimed, and live all the same."""
+"""Workers that were reclaimed after a long silence, and continue."""
 
 from __future__ import annotations
 

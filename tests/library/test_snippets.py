@@ -1,4 +1,4 @@
-"""What the documents show works as it stands there, but for the address."""
+"""Snippets in the documentation run as printed, except for the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles without an event loop, on both transports."""
+"""The synchronous library, on both transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushes inside the caller's own transaction, on every kind of connection."""
+"""Pushes in the caller's own transaction, on every kind of connection."""
 
 from __future__ import annotations
 

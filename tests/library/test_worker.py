@@ -1,4 +1,4 @@
-"""What a worker does with handlers that succeed, fail, hang, block and batch, on both transports."""
+"""Workers whose handlers succeed, fail, hang, block and take batches, on both transports."""
 
 from __future__ import annotations
 

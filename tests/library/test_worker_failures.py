@@ -1,4 +1,4 @@
-"""Handlers that fail in every way there is: their messages go back, and the worker goes on."""
+"""Whatever a handler raises, its message is nacked and the worker continues."""
 
 from __future__ import annotations
 

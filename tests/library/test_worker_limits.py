@@ -1,4 +1,4 @@
-"""What a worker keeps to when handlers, messages and settings go to the limits, on both transports."""
+"""Limits of handlers, messages and settings, on both transports."""
 
 from __future__ import annotations
 

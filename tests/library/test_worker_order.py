@@ -1,4 +1,4 @@
-"""Workers of ordered queues: a lane's messages one after the other, whatever becomes of each."""
+"""Workers of ordered queues handle the messages of a partition one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers as programs of their own: killed in the middle, told to stop, many with one schedule."""
+"""Workers as processes: killed, stopped by signals, and sharing a schedule."""
 
 from __future__ import annotations
 

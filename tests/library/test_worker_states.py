@@ -17,7 +17,7 @@ from laneway import WorkerSettings
 from laneway.domain.errors import WorkerBusy
 from laneway.domain.workers import WorkerState
 from tests.library.conftest import QUIET
-from tests.library.proxy import Relay
+from tests.library.proxy import Proxy
 from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
@@ -163,9 +163,9 @@ async def test_stop_does_not_wait_for_an_unreachable_database(
     monkeypatch.setattr("laneway.worker.worker.GRACE", SECOND * (1 if told < 3 else 600))
     drain = timedelta(seconds=0.3) if told == 1 else SECOND * 600
     settings = WorkerSettings(heartbeat=QUICK.heartbeat, drain=drain)
-    async with Relay(address) as relay:
+    async with Proxy(address) as proxy:
         patient = replace(QUIET, shutdown=SECOND * 600)
-        app = laneway.App(relay.address, settings=patient, worker=settings)
+        app = laneway.App(proxy.address, settings=patient, worker=settings)
         begun = asyncio.Event()
 
         @app.handler(queue, concurrency=1, prefetch=5, lock_time=SECOND * 600)
@@ -177,7 +177,7 @@ async def test_stop_does_not_wait_for_an_unreachable_database(
         worker = app.worker()
         task = asyncio.create_task(worker.run())
         await begun.wait()
-        await relay.cut(silently=way == "silent")
+        await proxy.cut(silently=way == "silent")
         worker.stop()
         for _ in range(told - 1):
             # Not before it drains, and not before it leaves.

@@ -1,4 +1,4 @@
-"""Workflows with branches: each keeps its own steps, and is left alone by what ends another."""
+"""Branches of a workflow keep their own steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows whose steps fail, are cancelled or are tried again: what is kept, and what the run sees."""
+"""Workflow steps that fail, are cancelled or are retried."""
 
 from __future__ import annotations
 

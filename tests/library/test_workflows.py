@@ -1,4 +1,4 @@
-"""Workflows: steps finished once, whatever happens to the workers."""
+"""Workflows: each step completes once, whatever happens to the workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from laneway.domain.runs import RunStatus
 from laneway.library.runs import Run
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
-from tests.library.proxy import Relay
+from tests.library.proxy import Proxy
 from tests.library.workers import look, make_app, program, running, settled, until
 from tests.postgres import execute
 
@@ -616,25 +616,25 @@ async def test_wait_for_a_result_survives_a_database_outage(
     lane: Connection, address: str, queue: str
 ) -> None:
     run = await lane.start("flow", queue=queue)
-    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+    async with Proxy(address) as proxy, laneway.connect(proxy.address, settings=QUIET) as other:
         watched = Watched(other.backend)
         waiting = asyncio.create_task(
             Run(cast("Backend", watched), run.run_id).result(timedelta(days=2))
         )
         async with asyncio.timeout(LONG.total_seconds()):
             await watched.seen.wait()
-            await relay.cut()
+            await proxy.cut()
             await watched.refused.wait()
             await run.cancel()
-            await relay.mend()
+            await proxy.mend()
             with pytest.raises(RunCancelled):
                 await waiting
 
 
 async def test_wait_for_a_result_times_out(lane: Connection, address: str, queue: str) -> None:
     run = await lane.start("flow", queue=queue)
-    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
-        await relay.cut()
+    async with Proxy(address) as proxy, laneway.connect(proxy.address, settings=QUIET) as other:
+        await proxy.cut()
         with pytest.raises(TimeoutError, match=run.run_id):
             await other.run(run.run_id).result(timedelta(milliseconds=500))
         with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):

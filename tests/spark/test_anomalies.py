@@ -1,4 +1,4 @@
-"""Findings: what was put into the past is found, and a quiet past has none."""
+"""Rules find the anomalies put into a history, and none in an ordinary one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`laneway lake` in this process, with the Spark of the other tests: what people are told."""
+"""`laneway lake` in this process, with the Spark session of the other tests."""
 
 from __future__ import annotations
 

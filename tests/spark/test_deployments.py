@@ -1,4 +1,4 @@
-"""Spark elsewhere: executors in processes of their own, Spark Connect, and the command."""
+"""Other deployments of Spark: executors in processes, Spark Connect, and the command."""
 
 from __future__ import annotations
 

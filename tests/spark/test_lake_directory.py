@@ -1,4 +1,4 @@
-"""A lake is in a directory; every other place is refused before anything is started or written."""
+"""A lake is in a directory; other locations are refused before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lake from a real broker: every pass goes on where the last one was, however that ended."""
+"""Landing from a real broker: each pass continues where the last one ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lake that an earlier version landed, its headers as a map of strings, is read and goes on."""
+"""A lake of an earlier version, with headers as a map of strings, is read and continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silver and gold against the same computed in plain Python from what is known of the past."""
+"""Silver and gold compared with the same computed in plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long read gives way to who works with the broker, where processors are short, and only there."""
+"""Long reads pause while the broker is busy, if processors are scarce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing: every row becomes one message, whatever fails on the way."""
+"""Writing: every row becomes one message, whatever fails."""
 
 from __future__ import annotations
 

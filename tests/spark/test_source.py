@@ -1,4 +1,4 @@
-"""Batch reads: everything that is in the log, once, and only what was asked for."""
+"""Batch reads: everything in the log, once, and only what was asked for."""
 
 from __future__ import annotations
 

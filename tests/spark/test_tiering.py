@@ -1,4 +1,4 @@
-"""Offloading drops only what the lake has, replay pushes once, and the rest of what people see."""
+"""Offloading drops only what the lake has, and replay pushes once."""
 
 from __future__ import annotations
 

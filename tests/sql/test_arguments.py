@@ -1,4 +1,4 @@
-"""Whatever a function is called with, it does its work or says in our own terms why not."""
+"""Any argument is accepted or refused with a documented error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claiming from shared groups: order, shares, filters, leases."""
+"""Claims of shared groups: order, batches, filters, leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following what happens: what it says and what it may cost."""
+"""Following events: their contents and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups: where they start, where they are put, and that they do not disturb one another."""
+"""Consumer groups: start, seek and independence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not be asked for is refused, and one oddity never stops the rest."""
+"""Invalid requests are refused, and one bad row never blocks the others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.sql.calls import (
     count,
     create_queue,
     expire,
+    expire_leases,
     extend,
-    lapse,
     push,
     retain,
     rotate,
@@ -136,7 +136,7 @@ async def test_ordered_claim_does_not_block_the_expiry_of_others(session: Sessio
     await extend(session, parts[:1], SECOND)
     await extend(session, parts[1:2], HOUR)
     late = await claim(session, shared, 1)
-    await lapse(session, late)
+    await expire_leases(session, late)
     await session.execute(
         "update laneway.claim set until = clock_timestamp() - interval '1 minute' "
         "where group_id = $1 and not pending @> 2::bigint",

@@ -1,4 +1,4 @@
-"""Lanes of which nothing is left are removed, and partitions may come and go for ever."""
+"""Empty lanes are removed, so any number of partitions may come and go."""
 
 from __future__ import annotations
 

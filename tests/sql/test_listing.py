@@ -1,4 +1,4 @@
-"""Lists of acknowledged messages say who acknowledged them, and look for it no farther than they must."""
+"""Lists of acked messages name their consumers, at a bounded cost."""
 
 from __future__ import annotations
 

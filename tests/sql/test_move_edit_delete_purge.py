@@ -1,4 +1,4 @@
-"""What people do to messages by hand: move, edit, delete, purge, replay, archive."""
+"""Manual changes of messages: move, edit, delete, purge, redrive, archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sql.calls import (
     count,
     create_queue,
     edit,
-    hasten,
+    make_due,
     move,
     nack,
     purge,
@@ -205,7 +205,7 @@ async def test_edit_of_a_delayed_message_keeps_its_delay(session: Session, queue
     places = await push(session, queue, ["1"], delays=[HOUR])
     assert await edit(session, queue, places[0], "queued", body=2)
     assert await claim(session, queue, 1) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 

@@ -1,4 +1,4 @@
-"""Ordered groups: one holder per lane, and strict order whatever happens to the holder."""
+"""Ordered groups: one lease per lane, and strict order after any failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.sql.calls import (
     create_queue,
     edit,
     expire,
+    expire_leases,
     extend,
     find_orphans,
-    hasten,
     keep_nothing,
-    lapse,
+    make_due,
     move,
     nack,
     purge,
@@ -157,7 +157,7 @@ async def test_retry_delay_blocks_the_lane(session: Session, queue: Queue) -> No
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     assert bodies(await claim(session, queue, 1)) == ["3"]
     assert await claim(session, queue, 1) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
@@ -169,7 +169,7 @@ async def test_backoff_of_the_queue_blocks_the_lane(session: Session) -> None:
     due = await session.fetchval("select laneway.next_due($1)", queue.group_id)
     now = await session.fetchval("select clock_timestamp()")
     assert timedelta(minutes=59) < due - now <= HOUR
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
@@ -223,7 +223,7 @@ async def test_expired_lane_restarts_at_its_first_unsettled_message(
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2)
     await ack(session, got[:1])
-    await lapse(session, got)
+    await expire_leases(session, got)
     assert await ack(session, got[1:]) == [0]
     assert await expire(session) == 1
     again = await claim(session, queue, 3)
@@ -235,7 +235,7 @@ async def test_next_claim_takes_over_a_lane_with_an_expired_lease(
 ) -> None:
     await push(session, queue, ["1", "2"])
     late = await claim(session, queue, 1)
-    await lapse(session, late)
+    await expire_leases(session, late)
     again = await claim(session, queue, 2)
     assert [(each.body, each.attempt) for each in again] == [("1", 2), ("2", 1)]
     assert await ack(session, late) == [0]
@@ -248,7 +248,7 @@ async def test_expired_claim_that_is_being_settled_still_blocks_its_lane(
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
     late = await claim(session, queue, 2)
-    await lapse(session, late)
+    await expire_leases(session, late)
     settler = await connect()
     async with settler.transaction():
         await settler.execute(
@@ -280,7 +280,7 @@ async def test_parts_of_an_expired_claim_return_together(session: Session, queue
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
     await extend(session, [got[1]], HOUR)
-    await lapse(session, got)
+    await expire_leases(session, got)
     assert await expire(session) == 3
     again = await claim(session, queue, 4)
     assert [(each.body, each.attempt) for each in again] == [
@@ -397,7 +397,7 @@ async def test_redriven_message_with_an_expired_lease_is_delivered_before_the_la
     await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1), dead=True)
     await replay(session, queue)
-    await lapse(session, await claim(session, queue, 1))
+    await expire_leases(session, await claim(session, queue, 1))
     assert [(each.body, each.attempt) for each in await claim(session, queue, 1)] == [("1", 2)]
 
 
@@ -499,7 +499,7 @@ async def test_expired_claim_of_a_redriven_message_is_taken_over_at_once(
     await nack(session, await claim(session, queue, 1), dead=True)
     await replay(session, queue)
     first = await claim(session, queue, 1)
-    await lapse(session, first)
+    await expire_leases(session, first)
     assert bodies(await claim(session, queue, 1)) == ["1"]
 
 
@@ -517,7 +517,7 @@ async def test_events_tell_each_message_s_own_attempt(session: Session, queue: Q
         [queue.group_id],
     )
     assert [tuple(row) for row in listed] == [(2, 2, "no"), (3, 1, None)]
-    await lapse(session, again)
+    await expire_leases(session, again)
     assert await expire(session) == 2
     assert await ack(session, await claim(session, queue, 2)) == []
     for seq, told in {

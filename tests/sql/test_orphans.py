@@ -1,4 +1,4 @@
-"""Rows that point to nothing are found, in every table that points to something."""
+"""Rows with a missing parent are found in every table."""
 
 from __future__ import annotations
 

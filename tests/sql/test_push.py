@@ -1,4 +1,4 @@
-"""Pushing: what is written, where, and what is refused whole."""
+"""Pushes: what is written, where, and what is refused whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: making, changing, renaming and deleting them, with two people doing it at once."""
+"""Queues: create, update, rename and delete, also concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues of very many lanes: what concerns all of them needs no more locks than there are."""
+"""Operations on queues of very many lanes run in steps that fit the lock table."""
 
 from __future__ import annotations
 

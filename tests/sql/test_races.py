@@ -1,4 +1,4 @@
-"""Two sessions at once: whoever comes second sees what the first did, and nothing is done twice."""
+"""Two sessions at once: the second sees what the first did, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.sql.calls import (
     delete_between,
     edit,
     expire,
+    expire_leases,
     extend,
     find_orphans,
-    lapse,
     move,
     nack,
     purge,
@@ -232,7 +232,7 @@ async def test_deletion_removes_messages_that_are_being_settled(
     transaction = session.transaction()
     await transaction.start()
     if fate == "expire":
-        await lapse(session, mine)
+        await expire_leases(session, mine)
         assert await expire(session) == 1
     elif fate == "ack":
         assert await ack(session, mine) == []
@@ -288,7 +288,7 @@ async def test_expiry_wins_over_an_ack_that_comes_second(
     # The ack has read its claims as live; only then are they ended.
     await session.execute("select from laneway.claim for update")
     acking = await start_and_block(await connect(), other, ack_spans(other, runs))
-    await lapse(session, mine)
+    await expire_leases(session, mine)
     assert await expire(session) == 2
     await transaction.commit()
     assert [each[0] for each in await acking] == list(range(len(runs)))
@@ -304,7 +304,7 @@ async def test_nack_loses_against_an_expiry_that_was_first(
     mine = await claim(session, queue, 1)
     transaction = session.transaction()
     await transaction.start()
-    await lapse(session, mine)
+    await expire_leases(session, mine)
     assert await expire(session) == 1
     nacking = await start_and_block(await connect(), other, nack(other, mine, dead=True))
     await transaction.commit()
@@ -681,7 +681,7 @@ async def test_queue_deleted_while_its_messages_move_leaves_no_rows(
     await nack(session, await claim(session, queue, 1), dead=way == "replay")
     claimed = await claim(session, queue, 1) if way in {"nack", "expire", "archive"} else []
     if way == "expire":
-        await lapse(session, claimed)
+        await expire_leases(session, claimed)
     transaction = session.transaction()
     await transaction.start()
     match way:

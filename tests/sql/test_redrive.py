@@ -1,4 +1,4 @@
-"""Dead letters that go to another queue, tasks that move them back, and what is kept beside queues."""
+"""Dead-letter queues, move tasks, and what is stored with queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ async def pair(request: pytest.FixtureRequest, session: Session) -> Pair:
     return Pair(await create_queue(session, ordered=request.param, **settings), dead)
 
 
-async def bury(session: Session, queue: Queue, bodies: list[str], **columns: Any) -> None:
+async def push_dead_letters(
+    session: Session, queue: Queue, bodies: list[str], **columns: Any
+) -> None:
     await push(session, queue, bodies, **columns)
     while taken := await claim(session, queue, 100):
         await nack(session, taken, dead=True)
@@ -126,7 +128,7 @@ async def test_message_received_too_often_is_returned_where_its_dead_letter_queu
         "select laneway.update_queue('work', $1)",
         json.dumps({"max_attempts": 2, "dead_letter_queue": "nowhere", "max_receives": 1}),
     )
-    await bury(session, pair.source, ['"by hand"'])
+    await push_dead_letters(session, pair.source, ['"by hand"'])
     await push(session, pair.source, ["1"])
     for _ in range(2):
         taken = await claim(session, pair.source, 1)
@@ -142,7 +144,7 @@ async def test_message_received_too_often_is_returned_where_its_dead_letter_queu
 
 
 async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> None:
-    await bury(session, pair.source, ["1"])
+    await push_dead_letters(session, pair.source, ["1"])
     await redrive(session)
     first = json.loads((await claim(session, pair.dead, 1))[0].headers or "")["moved"]
     await session.execute(
@@ -164,7 +166,7 @@ async def test_queue_without_a_dead_letter_queue_keeps_its_dead_letters(session:
     plain = await create_queue(session, "plain")
     astray = await create_queue(session, "astray", dead_letter_queue="none")
     for queue in (plain, astray):
-        await bury(session, queue, ["1"])
+        await push_dead_letters(session, queue, ["1"])
     assert await redrive(session) == {}
     assert [(await count(session, queue)).dead for queue in (plain, astray)] == [1, 1]
 
@@ -172,7 +174,9 @@ async def test_queue_without_a_dead_letter_queue_keeps_its_dead_letters(session:
 async def test_concurrent_redrives_move_each_message_once(
     session: Session, pair: Pair, connect: Connect
 ) -> None:
-    await bury(session, pair.source, [str(n) for n in range(30)], partitions=list("abc") * 10)
+    await push_dead_letters(
+        session, pair.source, [str(n) for n in range(30)], partitions=list("abc") * 10
+    )
     sessions = [await connect() for _ in range(3)]
     found = await asyncio.gather(*(redrive(each, limit=20) for each in sessions))
     await redrive(session)
@@ -185,7 +189,7 @@ async def test_concurrent_redrives_move_each_message_once(
 
 
 async def test_move_task_returns_messages_to_their_source(session: Session, pair: Pair) -> None:
-    await bury(session, pair.source, ["1", "2", "3"], partitions=["a", "b", "a"])
+    await push_dead_letters(session, pair.source, ["1", "2", "3"], partitions=["a", "b", "a"])
     await redrive(session)
     await session.execute("select laneway.start_move('dead', null, null)")
     assert await session.fetchval("select laneway.start_move('dead', null, null)") is None

@@ -1,4 +1,4 @@
-"""Rotation and retention: what is still needed is kept, what is not goes."""
+"""Rotation and retention: what is still needed is kept, and the rest is dropped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.sql.calls import (
     create_queue,
     edit,
     find_orphans,
-    hasten,
     keep_nothing,
+    make_due,
     move,
     nack,
     push,
@@ -159,7 +159,7 @@ async def test_parked_message_is_kept_beyond_its_segment(session: Session, queue
     await rotate(session)
     assert await retain(session) == [2]
     assert await count(session, queue) == Counts(queued=1)
-    await hasten(session, queue)
+    await make_due(session, queue)
     [again] = await claim(session, queue, 1)
     assert (again.body, again.headers, again.max_attempts, again.lease, again.attempt) == (
         '{"a":"\\u0000"}',
@@ -180,7 +180,7 @@ async def test_delayed_message_is_kept_beyond_its_segment(session: Session, queu
     assert await claim(session, queue, 1) == []
     await rotate(session)
     assert await retain(session) == [2]
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.body for each in await claim(session, queue, 1)] == ["1"]
 
 

@@ -1,4 +1,4 @@
-"""The functions for people at a prompt."""
+"""The functions for single messages, for use in psql."""
 
 from __future__ import annotations
 

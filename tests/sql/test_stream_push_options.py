@@ -1,4 +1,4 @@
-"""What every push to a stream has to heed: the queue's own row decides, and a push is whole or not at all."""
+"""Queue options that a push to a stream obeys; a push is whole or not at all."""
 
 from __future__ import annotations
 

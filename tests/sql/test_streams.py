@@ -1,4 +1,4 @@
-"""Streams in SQL: leases over lanes, settling by key, transactions, windows, what is tended."""
+"""Streams in SQL: leases over lanes, settlement by key, transactions, windows, maintenance."""
 
 from __future__ import annotations
 

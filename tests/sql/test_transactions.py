@@ -1,4 +1,4 @@
-"""Acks and pushes in one call, and pushes inside somebody's own transaction."""
+"""Acks and pushes in one call, and pushes in the caller's own transaction."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.sql.calls import (
     claim,
     count,
     create_queue,
+    expire_leases,
     find_orphans,
-    hasten,
-    lapse,
+    make_due,
     push,
     spread_spans,
     sqlstate,
@@ -72,7 +72,7 @@ async def test_lost_claim_undoes_the_pushes_and_the_other_acks(
     output = await create_queue(session, "output")
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
-    await lapse(session, [second])
+    await expire_leases(session, [second])
     with pytest.raises(asyncpg.PostgresError) as caught:
         await transact(session, [first, second], output, ["3"])
     assert sqlstate(caught.value) == "LW410"
@@ -188,7 +188,7 @@ async def test_outbox_message_has_every_field_of_a_push(session: Session, queue:
     await put(session, "work", "2", key="k")
     await drain(session)
     assert await claim(session, queue, 5) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     [one] = await claim(session, queue, 5)
     assert (one.body, one.partition, one.priority, one.key) == ('{"a":"\\u0000"}', "p", 7, "k")
     assert (one.headers, one.lease, one.max_attempts) == ('{"h": 1}', HOUR, 9)

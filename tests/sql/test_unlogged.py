@@ -1,4 +1,4 @@
-"""Unlogged queues: the same broker, and after a crash has emptied them nothing is broken."""
+"""Unlogged queues work like others, also after a crash emptied them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.sql.calls import (
     create_queue,
     edit,
     expire,
+    expire_leases,
     find_orphans,
-    hasten,
     keep_nothing,
-    lapse,
+    make_due,
     nack,
     push,
     retain,
@@ -107,7 +107,7 @@ async def test_leases_of_lost_messages_are_ignored(session: Session, queue: Queu
     await crash(session)
     assert await ack(session, [first]) == []
     assert await nack(session, [second]) in (["requeued"], ["lost"])
-    await lapse(session, [third])
+    await expire_leases(session, [third])
     await expire(session)
     assert await claim(session, queue, 5) == []
     await push(session, queue, ["4", "5", "6"], partitions=["a", "b", "c"])
@@ -119,7 +119,7 @@ async def test_retries_of_lost_messages_are_ignored(session: Session, queue: Que
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     await crash(session)
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert await claim(session, queue, 5) == []
     await push(session, queue, ["2"])
     assert [each.body for each in await claim(session, queue, 5)] == ["2"]

@@ -1,4 +1,4 @@
-"""What people look at: messages with their states, history, queues, lag, and by address."""
+"""Views: messages with their states, history, queues and lag."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.sql.calls import (
     claim,
     create_group,
     create_queue,
+    expire_leases,
     extend,
-    lapse,
     move,
     nack,
     push,
@@ -86,7 +86,7 @@ async def test_history_lists_events_in_order(session: Session, queue: Queue) -> 
     got = await claim(session, queue, 3, consumers=["first"])
     await nack(session, got[:1], reason="no")
     again = await claim(session, queue, 1, consumers=["second"])
-    await lapse(session, again)
+    await expire_leases(session, again)
     await session.execute("select laneway.expire()")
     last = await claim(session, queue, 1, consumers=["third"])
     await ack(session, last)

@@ -1,4 +1,4 @@
-"""Steps of workflows, as they are kept."""
+"""Steps of workflows, as stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What detectors find, what is kept of it, and what those who watch are told: all without a database."""
+"""Detectors, stored anomalies and live updates, without a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background tasks go on after errors that nobody foresaw, and end with their owner."""
+"""Background tasks continue after unexpected errors, and end with their owner."""
 
 from __future__ import annotations
 

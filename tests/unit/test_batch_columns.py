@@ -1,4 +1,4 @@
-"""Batches become the arrays that the SQL functions take, and nothing is lost on the way."""
+"""Batches become the arrays that the SQL functions take, without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process remembers is bounded, whatever its clients send."""
+"""Caches are bounded, whatever clients send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches of runs: what their tasks are called, on every loop, and who else is left alone."""
+"""Branches of runs: names of their tasks, on every event loop."""
 
 from __future__ import annotations
 

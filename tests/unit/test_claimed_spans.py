@@ -1,4 +1,4 @@
-"""Messages that are handed out or settled together say and mean what each would by itself."""
+"""Messages encoded or settled together equal those encoded or settled singly."""
 
 from __future__ import annotations
 

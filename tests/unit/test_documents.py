@@ -1,4 +1,4 @@
-"""What a person can set, call or depend on is documented."""
+"""Every setting, command and dependency is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No part of a password is shown, whatever is wrong with the URL that it is in."""
+"""Errors about a database URL show no part of its password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment becomes one database URL, or none for the embedded database."""
+"""The environment becomes one database URL, or none for the bundled database."""
 
 from __future__ import annotations
 

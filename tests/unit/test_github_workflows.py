@@ -1,4 +1,4 @@
-"""What runs on GitHub: the workflows call what exists, and a release publishes what its tag says."""
+"""GitHub workflows call existing targets, and a release publishes the version of its tag."""
 
 from __future__ import annotations
 

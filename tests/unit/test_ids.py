@@ -1,4 +1,4 @@
-"""A message's id has two forms of the same bits."""
+"""A message id has two forms with the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads given on the command line or its standard input are refused before one is pushed."""
+"""Payloads on the command line or its standard input are checked before any is pushed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's parts on their own: routes, decoding, errors, keys, compression, numbers."""
+"""Parts of the server: routes, decoding, errors, keys, compression, counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings come from flags, environment and file, in that order, and every one is documented."""
+"""Settings come from flags, environment and file, in that order, and each is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings speak of what the database knows."""
+"""Queue settings match the columns of the database."""
 
 from __future__ import annotations
 

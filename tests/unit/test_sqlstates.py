@@ -1,4 +1,4 @@
-"""Every error of the database or the driver becomes one of ours."""
+"""Every database or driver error becomes one of ours."""
 
 from __future__ import annotations
 

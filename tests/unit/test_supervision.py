@@ -1,4 +1,4 @@
-"""The parent of several server processes outlives the death of any of them."""
+"""The parent of several server processes survives the death of any of them."""
 
 from __future__ import annotations
 

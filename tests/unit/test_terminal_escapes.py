@@ -1,4 +1,4 @@
-"""What strangers write gives no orders to terminals."""
+"""Control characters are escaped before output to a terminal."""
 
 from __future__ import annotations
 

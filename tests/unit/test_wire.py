@@ -1,4 +1,4 @@
-"""What travels between the library and a server arrives as it was."""
+"""Values pass between the library and a server unchanged."""
 
 from __future__ import annotations
 

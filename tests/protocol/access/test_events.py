@@ -1,4 +1,4 @@
-"""Live updates, which never end: what each caller is told of them."""
+"""Live updates: which details each caller receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operation of every protocol, asked for by everybody: what its declaration says, happens."""
+"""Every operation, called with every kind of key, allows what it declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a declaration alone does not show: mixed requests, forged proofs, and options of queues."""
+"""Keys that are limited to some queues: mixed requests, forged tokens and queue options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one language adds, another takes: clients that know nothing but HTTP and JSON."""
+"""Clients in different languages exchange messages over plain HTTP and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes that show what there is, and remove it."""
+"""Routes that show and delete queues, messages and statistics."""
 
 from __future__ import annotations
 

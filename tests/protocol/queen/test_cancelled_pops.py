@@ -1,4 +1,4 @@
-"""A pop that is cancelled just after one of its claims was answered keeps nothing leased."""
+"""A cancelled pop releases what it claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues that encrypt: what is stored, and what becomes of it where the key is not."""
+"""Encrypted queues: what is stored, and what happens without the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was changed elsewhere, behind the server's back, counts for the next request."""
+"""Changes made by other processes apply to the next request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of messages that fail: retries, dead letters, leases that ended."""
+"""Failed messages: retries, dead letters and expired leases."""
 
 from __future__ import annotations
 

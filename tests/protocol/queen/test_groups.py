@@ -1,4 +1,4 @@
-"""Consumer groups: where they begin, how far they are, and how they are moved."""
+"""Consumer groups: start, position, lag and seek."""
 
 from __future__ import annotations
 

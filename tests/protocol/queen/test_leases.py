@@ -1,4 +1,4 @@
-"""Leases: over several partitions, renewed, and left behind."""
+"""Leases: over several partitions, renewed and expired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams promise while much happens at once: order, one holder, once each."""
+"""Order and exactly-once settlement under concurrent load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pops of shared groups that several claims answer: one lease settles and renews all of it."""
+"""One lease settles and renews everything that a pop of a shared group returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed tokens: who may do what, and whose messages are whose."""
+"""Signed tokens: roles, signatures and the producer that they name."""
 
 from __future__ import annotations
 

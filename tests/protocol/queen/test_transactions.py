@@ -1,4 +1,4 @@
-"""Transactions: acknowledgements and pushes that happen together or not at all."""
+"""Transactions: acknowledgements and pushes happen together or not at all."""
 
 from __future__ import annotations
 

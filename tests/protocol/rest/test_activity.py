@@ -1,4 +1,4 @@
-"""What happened, what was remarkable, and who takes messages, over HTTP."""
+"""Activity, anomalies and consumers, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document, called with what fits it and with what does not."""
+"""Every operation of the OpenAPI document, called with valid and invalid input."""
 
 from __future__ import annotations
 

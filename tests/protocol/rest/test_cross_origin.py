@@ -1,4 +1,4 @@
-"""What a web page can do to a server: nothing without a key, what CORS allows with one."""
+"""Web pages reach nothing without a key, and what CORS allows with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages by hand: edit, delete, move, clear."""
+"""Manual changes of messages: edit, delete, move, clear."""
 
 from __future__ import annotations
 

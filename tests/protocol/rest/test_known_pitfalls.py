@@ -1,4 +1,4 @@
-"""What brokers of this protocol are known to get wrong, where no other test of a route covers it."""
+"""Known pitfalls of brokers with this protocol that no other test covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/queues: make, look, change, rename, purge, delete."""
+"""/queues: create, show, update, rename, purge, delete."""
 
 from __future__ import annotations
 

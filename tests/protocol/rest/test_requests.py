@@ -1,4 +1,4 @@
-"""What holds for every route: words for what is wrong, CORS, ids, limits, slow clients."""
+"""Common to every route: errors, CORS, request ids and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many requests at once may cost: memory that is bounded, and room that is left for others."""
+"""Many requests at once: bounded memory, and capacity left for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes on one database, and processes that are killed in the middle of their work."""
+"""Several processes on one database, some of them killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that take their time, over real sockets: each is sent away, and others do not notice."""
+"""Slow clients are disconnected, and others are not affected."""
 
 from __future__ import annotations
 

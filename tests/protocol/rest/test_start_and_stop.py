@@ -1,4 +1,4 @@
-"""Starting, stopping, several processes, and a database that goes away."""
+"""Starting, stopping, several processes, and an unreachable database."""
 
 from __future__ import annotations
 

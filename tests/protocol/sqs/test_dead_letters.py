@@ -1,4 +1,4 @@
-"""Dead-letter queues, and moving what is in them back or elsewhere."""
+"""Dead-letter queues and move tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FIFO queues: order by group, deduplication, and repeated attempts to receive."""
+"""FIFO queues: order by group, deduplication, and receive attempts."""
 
 from __future__ import annotations
 

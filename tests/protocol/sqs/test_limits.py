@@ -1,4 +1,4 @@
-"""What a request may be: sizes, counts, ranges, and the code that each refusal has."""
+"""Limits of requests: sizes, counts, ranges, and their error codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages on a standard queue: sent, received, deleted, made visible."""
+"""Messages on a standard queue: send, receive, delete, change visibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: made, found, listed, set, tagged, purged, deleted."""
+"""Queues: create, find, list, set attributes, tag, purge, delete."""
 
 from __future__ import annotations
 

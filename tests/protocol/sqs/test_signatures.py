@@ -1,4 +1,4 @@
-"""Signatures: asked for once there are keys, in headers and in URLs, and refused when wrong."""
+"""Signatures are required once keys exist, in headers and in URLs."""
 
 from __future__ import annotations
 

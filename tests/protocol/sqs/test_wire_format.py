@@ -1,4 +1,4 @@
-"""The wire itself: requests made by hand, and every shape held to AWS's own service model."""
+"""The wire format: requests built by hand, and every shape compared with AWS's service model."""
 
 from __future__ import annotations
 

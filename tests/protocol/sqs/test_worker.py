@@ -1,4 +1,4 @@
-"""A consumer as people run them, through failure, redrive and restarts; and the server's settings."""
+"""A long-running consumer through failures, redrive and restarts; and the server's settings."""
 
 from __future__ import annotations
 

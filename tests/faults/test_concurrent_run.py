@@ -1,4 +1,4 @@
-"""Nothing lost, nothing doubled, with everybody at work at once and connections dying under them."""
+"""Concurrent load on dying connections loses and doubles nothing."""
 
 from __future__ import annotations
 

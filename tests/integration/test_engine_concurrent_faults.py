@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing is settled twice, whatever happens to consumers and connections."""
+"""Nothing is lost or settled twice while consumers and connections fail."""
 
 from __future__ import annotations
 

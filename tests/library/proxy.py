@@ -1,4 +1,4 @@
-"""A way to the database or server that can be cut, as when it goes away."""
+"""A TCP proxy before a database or server that a test can cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class Relay:
+class Proxy:
     """Passes on what comes to `address`; after `cut` nobody is there, or one who does not answer.
 
     After `mend` it passes on again, at the same place.

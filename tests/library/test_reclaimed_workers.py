@@ -1,4 +1,4 @@
-"""Workers that were not heard of for too long and reclaimed, and live all the same."""
+"""Workers that were reclaimed after a long silence, and continue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ app.run()
 """
 
 
-async def test_worker_that_was_away_for_too_long_goes_on(
+async def test_reclaimed_worker_continues_when_it_is_back(
     lane: Connection, address: str, queue: str, tmp_path: Path
 ) -> None:
     await lane.producer(queue).enqueue("slow")
@@ -65,9 +65,7 @@ async def test_worker_that_was_away_for_too_long_goes_on(
     assert (await lane.admin.queue_metrics(queue)).acknowledged == 2
 
 
-async def test_forgotten_worker_makes_itself_known_again(
-    lane: Connection, address: str, queue: str
-) -> None:
+async def test_removed_worker_registers_again(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue)
@@ -119,9 +117,7 @@ async def test_late_acknowledgement_of_a_reclaimed_message_changes_nothing(
     assert other.attempt == 2
 
 
-async def test_suspended_worker_stays_suspended_when_it_comes_back(
-    lane: Connection, address: str, queue: str
-) -> None:
+async def test_reclaimed_worker_stays_suspended(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue)
@@ -138,7 +134,7 @@ async def test_suspended_worker_stays_suspended_when_it_comes_back(
 
 
 @pytest.mark.parametrize("release", [False, True], ids=["reclaimed", "released"])
-async def test_worker_that_is_stopped_on_purpose_ends(
+async def test_worker_stopped_by_an_admin_ends(
     lane: Connection, address: str, queue: str, *, release: bool
 ) -> None:
     app = make_app(address)
@@ -166,7 +162,7 @@ async def test_worker_that_is_stopped_on_purpose_ends(
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
 @pytest.mark.parametrize("release", [False, True], ids=["reclaimed", "released"])
-async def test_stopped_worker_is_not_handed_again_what_it_had(
+async def test_stopped_worker_is_not_redelivered_its_own_messages(
     lane: Connection, address: str, queue: str, *, release: bool, ordered: bool
 ) -> None:
     """It learns that it was stopped with its next heartbeat only, and would have it twice until then."""

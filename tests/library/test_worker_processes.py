@@ -1,4 +1,4 @@
-"""Workers as programs of their own: killed in the middle, told to stop, many with one schedule."""
+"""Workers as processes: killed, stopped by signals, and sharing a schedule."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ else:
 """
 
 
-async def test_killed_worker_s_messages_are_finished_elsewhere_with_attempts_kept(
+async def test_messages_of_a_killed_worker_are_finished_by_another_with_attempts_kept(
     lane: Connection, address: str, queue: str, tmp_path: Path
 ) -> None:
     await lane.producer(queue).batch_enqueue(range(3))
@@ -83,7 +83,7 @@ async def test_killed_worker_s_messages_are_finished_elsewhere_with_attempts_kep
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
-async def test_signal_drains(
+async def test_signal_drains_the_worker(
     lane: Connection, place: Place, queue: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     await lane.producer(queue).batch_enqueue(range(3))

@@ -1,4 +1,4 @@
-"""Holding a server in the middle of its work, and waiting until it is there."""
+"""Block a server in the middle of an operation, and wait until it is blocked."""
 
 from __future__ import annotations
 

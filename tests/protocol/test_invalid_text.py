@@ -1,4 +1,4 @@
-"""What is no text, wherever a request has it: refused in its protocol's words, never a fault of ours."""
+"""Input that is not valid text is refused in the format of its protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A past that was made up, and what is true of it: told in events, and known without them."""
+"""A generated history of events, and the outcomes that are known without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`laneway lake` in this process, with the Spark of the other tests: what people are told."""
+"""`laneway lake` in this process, with the Spark session of the other tests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def count(database: str, queue: str) -> int:
     return int(rows[0]["n"])
 
 
-def test_a_lake_is_replayed_asked_and_found_broken(
+def test_lake_commands_replay_query_and_report_corruption(
     spark: SparkSession, database: str, folder: Path, tmp_path: Path, call: Call
 ) -> None:
     for name in ("mail", "bills", "again"):
@@ -156,7 +156,7 @@ def corrupt(folder: Path) -> None:
         (("replay", "--queue", "a"), 3, "no lake found in"),
     ],
 )
-def test_a_call_that_cannot_be_done_is_refused_before_spark_starts(
+def test_invalid_call_is_refused_before_spark_starts(
     call: Call,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
@@ -169,9 +169,7 @@ def test_a_call_that_cannot_be_done_is_refused_before_spark_starts(
     assert message in " ".join(text.split())
 
 
-def test_a_master_that_is_none_is_said(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_master_is_reported(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Java says it: where Spark runs already, by another call that it refuses."""
     java = spark._jvm
     assert java is not None

@@ -1,4 +1,4 @@
-"""Spark elsewhere: executors in processes of their own, Spark Connect, and the command."""
+"""Other deployments of Spark: executors in processes, Spark Connect, and the command."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def count_out(dsn: str) -> int:
     return int(rows[0]["n"])
 
 
-def test_executors_of_their_own_read_and_write(database: str) -> None:
+def test_executors_in_other_processes_read_and_write(database: str) -> None:
     prepare(database)
     processes, rows = execute(CLUSTER, database, str(ROOT / "src"))
     assert (int(processes), int(rows)) == (2, 100)

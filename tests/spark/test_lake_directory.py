@@ -1,4 +1,4 @@
-"""A lake is in a directory; every other place is refused before anything is started or written."""
+"""A lake is in a directory; other locations are refused before anything starts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)
-def test_other_places_are_refused(spark: SparkSession, tmp_path: Path, place: str) -> None:
+def test_other_locations_are_refused(spark: SparkSession, tmp_path: Path, place: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         for take in (find_folder, check_lake, lambda at: open_lake(spark, at)):
@@ -101,7 +101,7 @@ def test_every_command_refuses_before_it_starts_anything(
 
 
 @pytest.mark.parametrize("form", ["./a:b", "file://{folder}/c%20d", "day=1/s3:x"])
-def test_a_lake_with_an_odd_name_works(
+def test_lake_directory_may_have_special_characters(
     spark: SparkSession, database: str, tmp_path: Path, form: str
 ) -> None:
     push(database, create_queue(database, "a:b"), [1, 2])

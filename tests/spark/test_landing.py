@@ -1,4 +1,4 @@
-"""The lake from a real broker: every pass goes on where the last one was, however that ended."""
+"""Landing from a real broker: each pass continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def list_rows(table: DataFrame) -> list[str]:
     return sorted(row[0] for row in rows)
 
 
-def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_several_passes_equal_one_pass(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """Late events change days long past, and a pass in parts makes the same lake as one whole."""
     mail = create_queue(database, "mail", lease="1 hour")
     bills = create_queue(database, "bills 7/8")
@@ -127,7 +127,7 @@ def test_passes_add_up_to_one(spark: SparkSession, database: str, tmp_path: Path
     assert kept[0]["n"] == 2
 
 
-def test_a_pass_that_dies_is_made_good(
+def test_failed_pass_is_repaired_by_the_next(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mail = create_queue(database, "mail")
@@ -156,7 +156,7 @@ def fail(*_arguments: Any, **_more: Any) -> Any:
     raise ZeroDivisionError
 
 
-def test_what_was_deleted_or_sought_is_so_in_silver(
+def test_deletions_and_seeks_appear_in_silver(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     """The broker's own deletions and seeks, with the messages they met already in the lake."""
@@ -199,9 +199,7 @@ def land_outcomes(spark: SparkSession, lake: Lake, dsn: str) -> dict[int, str]:
     return {row[1]: row[2] for row in list_silver(lake)}
 
 
-def test_small_files_are_written_together(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
+def test_small_files_are_compacted(spark: SparkSession, database: str, tmp_path: Path) -> None:
     mail = create_queue(database, "mail")
     lake = open_lake(spark, tmp_path / "lake")
     push(database, mail, list(range(5)))

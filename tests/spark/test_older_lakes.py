@@ -1,4 +1,4 @@
-"""A lake that an earlier version landed, its headers as a map of strings, is read and goes on."""
+"""A lake of an earlier version, with headers as a map of strings, is read and continued."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADERS = {
 }
 
 
-def test_a_lake_of_an_earlier_version_goes_on(
+def test_lake_of_an_earlier_version_is_continued(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     mail, bills = create_queue(database, "mail"), create_queue(database, "bills")

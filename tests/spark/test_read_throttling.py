@@ -1,4 +1,4 @@
-"""A long read gives way to who works with the broker, where processors are short, and only there."""
+"""Long reads pause while the broker is busy, if processors are scarce."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class Clock:
         patch.setattr(throttle, "_read_times", lambda: self.times)
 
 
-def test_a_reader_rests_while_others_work(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_pauses_while_the_broker_is_busy(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock(monkeypatch)
     with somebody_at_work(database), open_database(database) as connection:
         throttle.Pace(connection, MANY).rest()
@@ -81,7 +83,9 @@ def test_a_reader_rests_while_others_work(database: str, monkeypatch: pytest.Mon
         assert clock.rests == [0.5]
 
 
-def test_readers_alone_do_not_rest(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_does_not_pause_on_an_idle_broker(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock(monkeypatch)
     with open_database(database) as other, open_database(database) as connection:
         other.fetch("select 1 as one")

@@ -1,4 +1,4 @@
-"""Finding messages by their ids shows what the view shows, at the cost of the ids alone."""
+"""Messages found by id are those of the view, at the cost of the ids alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.sql.calls import (
     create_queue,
     edit,
     expire,
-    hasten,
+    expire_leases,
     keep_nothing,
-    lapse,
+    make_due,
     move,
     nack,
     push,
@@ -38,9 +38,9 @@ async def live(session: Session, queue: Queue) -> None:
     await nack(session, got[1:2], reason="first")
     again = await claim(session, queue, 1, consumers=["bob"], partition="a")
     await nack(session, again, dead=True, reason="poison")
-    await lapse(session, got[2:])
+    await expire_leases(session, got[2:])
     await expire(session)
-    await hasten(session, queue)
+    await make_due(session, queue)
     await ack(session, await claim(session, queue, 1, consumers=["eve"], partition="a"))
     await move(session, queue, [places[8]], source="queued", target="archived", reason="kept")
     await move(session, queue, [places[9]], source="queued", target="deleted")

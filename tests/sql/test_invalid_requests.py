@@ -1,4 +1,4 @@
-"""What must not be asked for is refused, and one oddity never stops the rest."""
+"""Invalid requests are refused, and one bad row never blocks the others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.sql.calls import (
     count,
     create_queue,
     expire,
+    expire_leases,
     extend,
-    lapse,
     push,
     retain,
     rotate,
@@ -37,7 +37,7 @@ async def queue(session: Session) -> Queue:
 @pytest.mark.parametrize(
     "wants", [[5, None, 3], [None], [-5, 10], [10001], [10000] * 6, [1] * 70000], ids=range(6)
 )
-async def test_wants_that_cannot_be_are_refused(
+async def test_invalid_numbers_of_messages_are_refused(
     session: Session, queue: Queue, wants: list[int | None]
 ) -> None:
     await push(session, queue, [str(n) for n in range(20)])
@@ -47,9 +47,7 @@ async def test_wants_that_cannot_be_are_refused(
     assert (await count(session, queue)).queued == 20
 
 
-async def test_leases_and_attempts_that_cannot_be_are_refused(
-    session: Session, queue: Queue
-) -> None:
+async def test_invalid_leases_and_attempts_are_refused(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     with pytest.raises(asyncpg.PostgresError) as error:
         await claim(session, queue, 1, leases=[timedelta(0)])
@@ -64,7 +62,7 @@ async def test_leases_and_attempts_that_cannot_be_are_refused(
 
 
 @pytest.mark.parametrize(("first", "last"), [([None], [None]), ([1], [None]), ([1], [])])
-async def test_runs_that_do_not_fit_settle_nothing(
+async def test_invalid_spans_settle_nothing(
     session: Session, queue: Queue, first: list[int | None], last: list[int | None]
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -80,7 +78,7 @@ async def test_runs_that_do_not_fit_settle_nothing(
     assert (await count(session, queue)).processing == 3
 
 
-async def test_no_state_is_not_a_state(session: Session, queue: Queue) -> None:
+async def test_null_state_is_refused(session: Session, queue: Queue) -> None:
     (place,) = await push(session, queue, ["1"])
     for source, target in (("queued", None), (None, "processing")):
         with pytest.raises(asyncpg.PostgresError) as error:
@@ -97,7 +95,7 @@ async def test_no_state_is_not_a_state(session: Session, queue: Queue) -> None:
     assert (await count(session, queue)).queued == 1
 
 
-async def test_one_that_cannot_be_pushed_does_not_stop_the_outbox(
+async def test_invalid_outbox_message_does_not_block_the_others(
     session: Session, queue: Queue
 ) -> None:
     await session.execute("select laneway.outbox_push('work', '1')")
@@ -129,7 +127,7 @@ async def test_young_message_outlives_its_segment_whatever_the_ttl(session: Sess
     assert await session.fetchval("select count(*) from laneway.revision") == 0
 
 
-async def test_claim_that_ends_as_a_whole_does_not_stop_the_expiry(session: Session) -> None:
+async def test_ordered_claim_does_not_block_the_expiry_of_others(session: Session) -> None:
     ordered = await create_queue(session, "ordered", ordered=True)
     shared = await create_queue(session, "shared")
     await push(session, ordered, ["1", "2", "3"])
@@ -138,7 +136,7 @@ async def test_claim_that_ends_as_a_whole_does_not_stop_the_expiry(session: Sess
     await extend(session, parts[:1], SECOND)
     await extend(session, parts[1:2], HOUR)
     late = await claim(session, shared, 1)
-    await lapse(session, late)
+    await expire_leases(session, late)
     await session.execute(
         "update laneway.claim set until = clock_timestamp() - interval '1 minute' "
         "where group_id = $1 and not pending @> 2::bigint",

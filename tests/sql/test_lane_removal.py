@@ -1,4 +1,4 @@
-"""Lanes of which nothing is left are removed, and partitions may come and go for ever."""
+"""Empty lanes are removed, so any number of partitions may come and go."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def settle(session: Session, group: Queue | int) -> None:
         assert await ack(session, got) == []
 
 
-async def test_partitions_that_come_and_go_leave_nothing(session: Session, queue: Queue) -> None:
+async def test_short_lived_partitions_leave_no_rows(session: Session, queue: Queue) -> None:
     ids: set[int] = set()
     for _ in range(3):
         places = await push(session, queue, ["1"] * 60, partitions=[str(n) for n in range(60)])
@@ -75,7 +75,7 @@ async def test_partitions_that_come_and_go_leave_nothing(session: Session, queue
 
 
 @pytest.mark.parametrize("rest", ["queued", "processing", "dead", "archived", "group", "kept"])
-async def test_lane_with_anything_left_stays(session: Session, queue: Queue, rest: str) -> None:
+async def test_lane_with_messages_stays(session: Session, queue: Queue, rest: str) -> None:
     if rest == "group":
         await create_group(session, queue, "slow")
     [place] = await push(session, queue, ["1"])
@@ -97,7 +97,7 @@ async def test_lane_with_anything_left_stays(session: Session, queue: Queue, res
     assert (after.lane_id, after.seq) == (place.lane_id, 2)
 
 
-async def test_young_lane_stays(session: Session, queue: Queue) -> None:
+async def test_new_lane_stays(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await settle(session, queue)
     await age(session)
@@ -105,7 +105,7 @@ async def test_young_lane_stays(session: Session, queue: Queue) -> None:
     assert await sweep_lanes(session) == 1
 
 
-async def test_push_that_waited_for_a_lane_which_was_removed_is_told_so(
+async def test_push_that_waited_for_a_removed_lane_fails_as_retryable(
     session: Session, connect: Connect
 ) -> None:
     await keep_nothing(session)
@@ -130,7 +130,7 @@ async def test_push_that_waited_for_a_lane_which_was_removed_is_told_so(
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
-async def test_nothing_is_lost_between_pushes_and_sweeps(connect: Connect, queue: Queue) -> None:
+async def test_concurrent_pushes_and_sweeps_lose_nothing(connect: Connect, queue: Queue) -> None:
     done = asyncio.Event()
     got: list[str] = []
 

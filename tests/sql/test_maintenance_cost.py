@@ -1,4 +1,4 @@
-"""What runs again and again, whether anything happens or not, reads little however long the log is."""
+"""Recurring maintenance reads little, however long the log is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do to messages by hand: move, edit, delete, purge, replay, archive."""
+"""Manual changes of messages: move, edit, delete, purge, redrive, archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sql.calls import (
     count,
     create_queue,
     edit,
-    hasten,
+    make_due,
     move,
     nack,
     purge,
@@ -92,7 +92,7 @@ async def test_message_is_deleted_from_any_state(
     assert await session.fetchval("select count(*) from laneway.revision") == 0
 
 
-async def test_message_in_another_state_stays(session: Session, queue: Queue) -> None:
+async def test_message_in_another_state_is_not_moved(session: Session, queue: Queue) -> None:
     place = await bring_to(session, queue, "queued")
     for source in set(STATES) - {"queued"}:
         assert await move(session, queue, [place], source=source, target="deleted") == {}
@@ -116,7 +116,7 @@ async def test_unknown_state_is_refused(session: Session, queue: Queue) -> None:
         assert sqlstate(caught.value) == "LW422"
 
 
-async def test_message_taken_in_hand_can_be_settled(session: Session, queue: Queue) -> None:
+async def test_message_moved_to_processing_can_be_settled(session: Session, queue: Queue) -> None:
     place = await bring_to(session, queue, "queued")
     moved = await move(
         session,
@@ -181,7 +181,7 @@ async def test_headers_and_limits_can_be_edited_away(session: Session, queue: Qu
     assert (one.headers, one.max_attempts) == (None, None)
 
 
-async def test_edit_of_a_message_in_hand_shows_when_it_comes_again(
+async def test_edit_of_a_message_in_flight_shows_at_its_redelivery(
     session: Session, queue: Queue
 ) -> None:
     [place] = await push(session, queue, ["1"])
@@ -201,11 +201,11 @@ async def test_edit_of_a_dead_letter_shows_when_it_is_replayed(
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
-async def test_edit_of_a_waiting_message_does_not_hurry_it(session: Session, queue: Queue) -> None:
+async def test_edit_of_a_delayed_message_keeps_its_delay(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1"], delays=[HOUR])
     assert await edit(session, queue, places[0], "queued", body=2)
     assert await claim(session, queue, 1) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
@@ -277,7 +277,7 @@ async def fill(session: Session, queue: Queue) -> dict[str, Place]:
 
 
 @pytest.mark.parametrize("status", STATES)
-async def test_purge_takes_one_state_only(session: Session, queue: Queue, status: str) -> None:
+async def test_purge_removes_one_state_only(session: Session, queue: Queue, status: str) -> None:
     await fill(session, queue)
     assert await purge(session, queue, status) == 1
     left = await count(session, queue)
@@ -285,7 +285,7 @@ async def test_purge_takes_one_state_only(session: Session, queue: Queue, status
     assert await purge(session, queue, status) == 0
 
 
-async def test_purge_takes_everything(session: Session, queue: Queue) -> None:
+async def test_purge_removes_everything(session: Session, queue: Queue) -> None:
     await fill(session, queue)
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
@@ -296,21 +296,23 @@ async def test_purge_takes_everything(session: Session, queue: Queue) -> None:
     assert [each.body for each in await claim(session, queue, 5)] == ["3"]
 
 
-async def test_purge_of_what_is_in_hand_voids_its_token(session: Session, queue: Queue) -> None:
+async def test_purge_of_messages_in_flight_voids_their_tokens(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
     await purge(session, queue, "processing")
     assert await ack(session, got) == [0]
 
 
-async def test_purge_refuses_what_it_does_not_know(session: Session, queue: Queue) -> None:
+async def test_purge_of_an_unknown_state_is_refused(session: Session, queue: Queue) -> None:
     for group, status, state in ((queue.group_id, "lost", "LW422"), (99, "dead", "LW404")):
         with pytest.raises(asyncpg.PostgresError) as caught:
             await purge(session, group, status)
         assert sqlstate(caught.value) == state
 
 
-async def test_first_to_die_is_replayed_first_with_attempts_from_zero(
+async def test_oldest_dead_letter_is_redriven_first_with_attempts_from_zero(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, [str(n) for n in range(1, 7)])
@@ -325,7 +327,7 @@ async def test_first_to_die_is_replayed_first_with_attempts_from_zero(
     assert await replay(session, queue) == 0
 
 
-async def test_replayed_message_may_die_again(session: Session, queue: Queue) -> None:
+async def test_redriven_message_may_be_dead_lettered_again(session: Session, queue: Queue) -> None:
     await bring_to(session, queue, "dead")
     for _ in range(2):
         assert await replay(session, queue) == 1

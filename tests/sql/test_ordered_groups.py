@@ -1,4 +1,4 @@
-"""Ordered groups: one holder per lane, and strict order whatever happens to the holder."""
+"""Ordered groups: one lease per lane, and strict order after any failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.sql.calls import (
     create_queue,
     edit,
     expire,
+    expire_leases,
     extend,
     find_orphans,
-    hasten,
     keep_nothing,
-    lapse,
+    make_due,
     move,
     nack,
     purge,
@@ -58,7 +58,7 @@ async def test_messages_of_a_lane_come_in_order(session: Session, queue: Queue) 
 
 
 @pytest.mark.invariant(5)
-async def test_held_lane_is_passed_over(session: Session, queue: Queue) -> None:
+async def test_leased_lane_is_skipped(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     assert bodies(await claim(session, queue, 1)) == ["1"]
     assert bodies(await claim(session, queue, 1)) == ["3"]
@@ -72,7 +72,7 @@ async def test_each_waiter_gets_a_lane_of_its_own(session: Session, queue: Queue
     assert len({each.token for each in got}) == 2
 
 
-async def test_lanes_with_and_without_leases_of_their_own_are_handed_out_together(
+async def test_lanes_with_and_without_message_leases_are_claimed_together(
     session: Session, queue: Queue
 ) -> None:
     day = timedelta(days=1)
@@ -87,7 +87,7 @@ async def test_lanes_with_and_without_leases_of_their_own_are_handed_out_togethe
     assert await claim(session, queue, 5) == []
 
 
-async def test_lane_goes_on_when_all_is_acked(session: Session, queue: Queue) -> None:
+async def test_lane_continues_when_every_message_is_acked(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     first = await claim(session, queue, 2)
     assert await ack(session, first[:1]) == []
@@ -109,7 +109,9 @@ async def test_higher_priority_lane_comes_first(session: Session, queue: Queue) 
 
 
 @pytest.mark.invariant(5)
-async def test_nacked_message_and_all_after_it_come_again(session: Session, queue: Queue) -> None:
+async def test_nacked_message_and_those_behind_it_are_redelivered(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
     assert await nack(session, [got[1]], reason="no") == ["requeued"]
@@ -121,7 +123,7 @@ async def test_nacked_message_and_all_after_it_come_again(session: Session, queu
     assert await count(session, queue) == Counts(processing=3, acknowledged=1)
 
 
-async def test_several_nacked_in_one_call_all_come_again(session: Session, queue: Queue) -> None:
+async def test_messages_nacked_in_one_call_are_redelivered(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4", "5"])
     got = await claim(session, queue, 5)
     assert await nack(session, [got[1], got[3]]) == ["requeued", "requeued"]
@@ -135,7 +137,7 @@ async def test_several_nacked_in_one_call_all_come_again(session: Session, queue
     ]
 
 
-async def test_acked_message_beyond_a_nacked_one_does_not_come_again(
+async def test_acked_message_behind_a_nacked_one_is_not_redelivered(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
@@ -152,16 +154,16 @@ async def test_acked_message_beyond_a_nacked_one_does_not_come_again(
     assert await count(session, queue) == Counts(acknowledged=4)
 
 
-async def test_retry_delay_holds_the_lane(session: Session, queue: Queue) -> None:
+async def test_retry_delay_blocks_the_lane(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     assert bodies(await claim(session, queue, 1)) == ["3"]
     assert await claim(session, queue, 1) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
-async def test_backoff_of_the_queue_holds_the_lane(session: Session) -> None:
+async def test_backoff_of_the_queue_blocks_the_lane(session: Session) -> None:
     queue = await create_queue(session, ordered=True, backoff="1 hour")
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1))
@@ -169,11 +171,11 @@ async def test_backoff_of_the_queue_holds_the_lane(session: Session) -> None:
     due = await session.fetchval("select laneway.next_due($1)", queue.group_id)
     now = await session.fetchval("select clock_timestamp()")
     assert timedelta(minutes=59) < due - now <= HOUR
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
-async def test_lane_moves_on_past_a_dead_message(session: Session, queue: Queue) -> None:
+async def test_lane_continues_behind_a_dead_letter(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"])
     for _ in range(2):
         assert await nack(session, await claim(session, queue, 1)) == ["requeued"]
@@ -182,7 +184,9 @@ async def test_lane_moves_on_past_a_dead_message(session: Session, queue: Queue)
     assert await count(session, queue) == Counts(processing=1, dead=1)
 
 
-async def test_message_dead_at_once_leaves_the_rest_in_hand(session: Session, queue: Queue) -> None:
+async def test_message_dead_lettered_at_once_leaves_the_rest_in_flight(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3)
     assert await nack(session, [got[1]], dead=True, reason="bad") == ["dead"]
@@ -204,7 +208,7 @@ async def test_dead_and_retried_in_one_claim_keep_their_order(
     assert await count(session, queue) == Counts(processing=1, acknowledged=1, dead=1)
 
 
-async def test_released_messages_come_again_with_the_attempt_unspent(
+async def test_released_messages_are_redelivered_without_counting_an_attempt(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -215,25 +219,25 @@ async def test_released_messages_come_again_with_the_attempt_unspent(
     assert [(each.body, each.attempt) for each in again] == [("2", 1), ("3", 1)]
 
 
-async def test_expired_lane_starts_again_at_the_first_unsettled(
+async def test_expired_lane_restarts_at_its_first_unsettled_message(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2)
     await ack(session, got[:1])
-    await lapse(session, got)
+    await expire_leases(session, got)
     assert await ack(session, got[1:]) == [0]
     assert await expire(session) == 1
     again = await claim(session, queue, 3)
     assert [(each.body, each.attempt) for each in again] == [("2", 2), ("3", 1)]
 
 
-async def test_lane_of_a_crashed_holder_is_taken_over_by_the_next_claim(
+async def test_next_claim_takes_over_a_lane_with_an_expired_lease(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
     late = await claim(session, queue, 1)
-    await lapse(session, late)
+    await expire_leases(session, late)
     again = await claim(session, queue, 2)
     assert [(each.body, each.attempt) for each in again] == [("1", 2), ("2", 1)]
     assert await ack(session, late) == [0]
@@ -241,12 +245,12 @@ async def test_lane_of_a_crashed_holder_is_taken_over_by_the_next_claim(
     assert await ack(session, again) == []
 
 
-async def test_overdue_claim_that_is_being_settled_still_holds_its_lane(
+async def test_expired_claim_that_is_being_settled_still_blocks_its_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
     late = await claim(session, queue, 2)
-    await lapse(session, late)
+    await expire_leases(session, late)
     settler = await connect()
     async with settler.transaction():
         await settler.execute(
@@ -256,7 +260,7 @@ async def test_overdue_claim_that_is_being_settled_still_holds_its_lane(
     assert bodies(await claim(session, queue, 3)) == ["1", "2", "3"]
 
 
-async def test_lane_is_held_while_any_part_of_its_claim_is_live(
+async def test_lane_is_blocked_while_any_part_of_its_claim_is_leased(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
@@ -274,11 +278,11 @@ async def test_lane_is_held_while_any_part_of_its_claim_is_live(
     assert bodies(await claim(session, queue, 4)) == ["3", "4"]
 
 
-async def test_parts_of_a_claim_go_back_together(session: Session, queue: Queue) -> None:
+async def test_parts_of_an_expired_claim_return_together(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 3)
     await extend(session, [got[1]], HOUR)
-    await lapse(session, got)
+    await expire_leases(session, got)
     assert await expire(session) == 3
     again = await claim(session, queue, 4)
     assert [(each.body, each.attempt) for each in again] == [
@@ -289,9 +293,7 @@ async def test_parts_of_a_claim_go_back_together(session: Session, queue: Queue)
     ]
 
 
-async def test_nack_of_one_part_brings_back_the_parts_after_it(
-    session: Session, queue: Queue
-) -> None:
+async def test_nack_of_one_part_returns_the_parts_behind_it(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 4)
     await extend(session, [got[1]], HOUR)
@@ -314,9 +316,7 @@ async def test_nack_of_the_last_part_leaves_what_was_acked_settled(
     assert await count(session, queue) == Counts(processing=1, acknowledged=3)
 
 
-async def test_nack_after_a_purge_brings_nothing_purged_back(
-    session: Session, queue: Queue
-) -> None:
+async def test_nack_after_a_purge_returns_no_purged_message(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3", "4", "5"])
     got = await claim(session, queue, 2)
     assert await purge(session, queue, "queued") == 3
@@ -327,7 +327,9 @@ async def test_nack_after_a_purge_brings_nothing_purged_back(
     assert await count(session, queue) == Counts(queued=1, processing=2)
 
 
-async def test_idle_lane_wakes_when_its_messages_come_back(session: Session, queue: Queue) -> None:
+async def test_idle_lane_becomes_ready_when_its_messages_return(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
     await session.execute(
@@ -337,7 +339,7 @@ async def test_idle_lane_wakes_when_its_messages_come_back(session: Session, que
     assert bodies(await claim(session, queue, 1)) == ["1"]
 
 
-async def test_lane_with_nothing_left_goes_idle_and_is_woken_by_a_push(
+async def test_empty_lane_becomes_idle_and_ready_after_a_push(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -349,9 +351,7 @@ async def test_lane_with_nothing_left_goes_idle_and_is_woken_by_a_push(
     assert bodies(await claim(session, queue, 1)) == ["2"]
 
 
-async def test_delayed_message_holds_the_lane_until_it_is_due(
-    session: Session, queue: Queue
-) -> None:
+async def test_delayed_message_blocks_its_lane_until_due(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], delays=[None, HOUR, None])
     got = await claim(session, queue, 3)
     assert bodies(got) == ["1"]
@@ -374,14 +374,14 @@ async def test_messages_own_lease_counts_where_the_pop_names_none(
 
 
 @pytest.mark.invariant(2)
-async def test_edited_message_keeps_its_place(session: Session, queue: Queue) -> None:
+async def test_edited_message_keeps_its_position(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     assert await edit(session, queue, places[1], "queued", body={"new": True})
     assert await purge(session, queue, "dead") == 0
     assert bodies(await claim(session, queue, 3)) == ["1", '{"new": true}', "3"]
 
 
-async def test_replayed_message_comes_before_the_lane_goes_on(
+async def test_redriven_message_is_delivered_before_the_lane_continues(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
@@ -394,17 +394,17 @@ async def test_replayed_message_comes_before_the_lane_goes_on(
     assert bodies(await claim(session, queue, 2)) == ["2"]
 
 
-async def test_replayed_message_of_a_crashed_holder_still_comes_before_the_lane_goes_on(
+async def test_redriven_message_with_an_expired_lease_is_delivered_before_the_lane_continues(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1), dead=True)
     await replay(session, queue)
-    await lapse(session, await claim(session, queue, 1))
+    await expire_leases(session, await claim(session, queue, 1))
     assert [(each.body, each.attempt) for each in await claim(session, queue, 1)] == [("1", 2)]
 
 
-async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+async def test_attempts_are_counted_up_to_the_maximum(session: Session) -> None:
     queue = await create_queue(session, ordered=True, max_attempts=None)
     await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1))
@@ -421,7 +421,7 @@ async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) ->
     assert [each.attempt for each in await claim(session, queue, 1)] == [32767]
 
 
-async def test_replayed_message_does_not_overtake_a_higher_priority(
+async def test_redriven_message_does_not_overtake_a_higher_priority(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"], priorities=[0])
@@ -432,7 +432,7 @@ async def test_replayed_message_does_not_overtake_a_higher_priority(
     assert [(each.waiter, each.body) for each in got] == [(1, "2"), (3, "1")]
 
 
-async def test_message_moved_back_to_the_queue_holds_order(session: Session, queue: Queue) -> None:
+async def test_message_moved_back_to_the_queue_keeps_order(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3)
     assert await move(session, queue, [places[1]], source="processing", target="queued") == {
@@ -452,7 +452,7 @@ async def test_shared_group_of_an_ordered_queue_competes_by_message(
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
-async def test_order_holds_over_segments(session: Session, queue: Queue) -> None:
+async def test_order_is_kept_over_segments(session: Session, queue: Queue) -> None:
     await keep_nothing(session)
     await push(session, queue, ["1", "2"])
     await rotate(session)
@@ -470,9 +470,7 @@ async def test_order_holds_over_segments(session: Session, queue: Queue) -> None
     assert await count(session, queue) == Counts(acknowledged=1)
 
 
-async def test_seek_starts_the_lane_again_and_voids_the_token(
-    session: Session, queue: Queue
-) -> None:
+async def test_seek_restarts_the_lane_and_voids_the_token(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2)
     assert await seek(session, queue, "earliest") == 1
@@ -486,7 +484,7 @@ async def test_seek_starts_the_lane_again_and_voids_the_token(
 
 
 @pytest.mark.invariant(4, 5)
-async def test_two_sessions_never_hold_one_lane(
+async def test_two_sessions_never_lease_one_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
@@ -498,14 +496,14 @@ async def test_two_sessions_never_hold_one_lane(
     assert await claim(other, queue, 1) == []
 
 
-async def test_lapsed_claim_of_a_replayed_message_is_taken_over_at_once(
+async def test_expired_claim_of_a_redriven_message_is_taken_over_at_once(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1), dead=True)
     await replay(session, queue)
     first = await claim(session, queue, 1)
-    await lapse(session, first)
+    await expire_leases(session, first)
     assert bodies(await claim(session, queue, 1)) == ["1"]
 
 
@@ -523,7 +521,7 @@ async def test_events_tell_each_message_s_own_attempt(session: Session, queue: Q
         [queue.group_id],
     )
     assert [tuple(row) for row in listed] == [(2, 2, "no"), (3, 1, None)]
-    await lapse(session, again)
+    await expire_leases(session, again)
     assert await expire(session) == 2
     assert await ack(session, await claim(session, queue, 2)) == []
     for seq, told in {

@@ -1,4 +1,4 @@
-"""Queues of very many lanes: what concerns all of them needs no more locks than there are."""
+"""Operations on queues of very many lanes run in steps that fit the lock table."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ async def count_locks(session: Session) -> int:
         ),
     ],
 )
-async def test_wide_queue_is_handled_in_steps(session: Session, statement: str, total: int) -> None:
+async def test_operation_on_many_lanes_runs_in_steps(
+    session: Session, statement: str, total: int
+) -> None:
     queue = await create_queue(session)
     await widen(session, queue)
     done, after, steps = 0, None, 0
@@ -121,7 +123,7 @@ async def test_wide_queue_is_handled_in_steps(session: Session, statement: str, 
     assert recorded == 1
 
 
-async def test_retention_of_several_wide_queues_gets_to_all_of_them(session: Session) -> None:
+async def test_retention_reaches_every_queue_with_many_lanes(session: Session) -> None:
     queues = [
         await create_queue(session, name, message_ttl="1 microsecond") for name in ("one", "two")
     ]
@@ -139,7 +141,7 @@ async def test_retention_of_several_wide_queues_gets_to_all_of_them(session: Ses
     assert left == [0, 0]
 
 
-async def test_group_made_at_the_end_of_a_wide_queue_gets_what_comes_next(
+async def test_group_created_at_the_end_of_many_lanes_gets_new_messages(
     session: Session,
 ) -> None:
     queue = await create_queue(session, ordered=True)
@@ -162,7 +164,9 @@ async def test_group_made_at_the_end_of_a_wide_queue_gets_what_comes_next(
     assert await session.fetchval("select count(*) from laneway.lane") == 0
 
 
-async def test_wide_queue_is_deleted_only_when_empty(session: Session, connect: Connect) -> None:
+async def test_queue_with_many_lanes_is_deleted_only_when_empty(
+    session: Session, connect: Connect
+) -> None:
     queue = await create_queue(session)
     await widen(session, queue)
     with pytest.raises(asyncpg.PostgresError) as caught:
@@ -183,7 +187,7 @@ async def test_wide_queue_is_deleted_only_when_empty(session: Session, connect: 
 
 @pytest.mark.parametrize("keys", [None, ["a"]], ids=["plain", "keyed"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_push_that_waited_for_the_deletion_of_a_wide_queue_is_told(
+async def test_push_that_waited_for_the_deletion_of_many_lanes_is_refused(
     session: Session, connect: Connect, *, ordered: bool, keys: list[str] | None
 ) -> None:
     queue = await create_queue(session, ordered=ordered)
@@ -203,7 +207,7 @@ async def test_push_that_waited_for_the_deletion_of_a_wide_queue_is_told(
     assert await find_orphans(session) == {}
 
 
-async def test_claim_under_way_leaves_nothing_behind_in_a_wide_group(
+async def test_deletion_of_many_lanes_waits_for_an_open_claim(
     session: Session, connect: Connect
 ) -> None:
     queue = await create_queue(session)

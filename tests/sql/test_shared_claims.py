@@ -1,4 +1,4 @@
-"""Several waiters hold what they got by one claim: cheaper, and each still settles its own alone."""
+"""Several waiters share one claim, and each settles only its own messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.sql.calls import (
     count,
     create_queue,
     expire,
+    expire_leases,
     extend,
     find_orphans,
-    lapse,
     nack,
     push,
     release,
@@ -59,7 +59,7 @@ async def share(
     ]
 
 
-async def hand_out(
+async def push_and_claim(
     session: Session, queue: Queue, number: int, *, partitions: Sequence[str] | None = None
 ) -> list[Delivery]:
     """Push and hand one message each to as many waiters."""
@@ -74,8 +74,8 @@ async def count_claims(session: Session) -> int:
     return number
 
 
-async def test_waiters_that_are_alike_share_a_claim(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 5)
+async def test_equal_waiters_share_a_claim(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 5)
     assert [each.body for each in got] == ["0", "1", "2", "3", "4"]
     assert await count_claims(session) == 1
     assert await ack(session, got) == []
@@ -83,7 +83,7 @@ async def test_waiters_that_are_alike_share_a_claim(session: Session, queue: Que
     assert await count(session, queue) == Counts(acknowledged=5)
 
 
-async def test_each_gets_as_much_as_it_wanted_and_the_last_what_is_left(
+async def test_waiters_of_a_shared_claim_get_their_numbers_in_order(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, [str(n) for n in range(6)])
@@ -103,7 +103,7 @@ async def test_each_gets_as_much_as_it_wanted_and_the_last_what_is_left(
     [{"consumers": ["a", "b"]}, {"leases": [HOUR, None]}, {"consumers": [None, "b"]}],
     ids=["consumer", "lease", "name"],
 )
-async def test_waiters_that_differ_have_claims_of_their_own(
+async def test_different_waiters_have_separate_claims(
     session: Session, queue: Queue, differ: dict[str, Sequence[None]]
 ) -> None:
     await push(session, queue, ["1", "2"])
@@ -112,7 +112,7 @@ async def test_waiters_that_differ_have_claims_of_their_own(
     assert await count_claims(session) == 2
 
 
-async def test_nobody_shares_without_being_asked(session: Session, queue: Queue) -> None:
+async def test_waiters_share_no_claim_by_default(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"])
     rows = await session.fetch("select * from laneway.claim_spans($1, '{1,1}')", queue.group_id)
     assert len({row["token"] for row in rows}) == 2
@@ -121,7 +121,7 @@ async def test_nobody_shares_without_being_asked(session: Session, queue: Queue)
 async def test_waiters_of_several_lanes_share_a_claim_of_each(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 9, partitions=list("abcabcabc"))
+    got = await push_and_claim(session, queue, 9, partitions=list("abcabcabc"))
     assert [each.body for each in got] == [str(n) for n in range(9)]
     assert await count_claims(session) == 3
     assert await ack(session, got[:4]) == []
@@ -129,10 +129,10 @@ async def test_waiters_of_several_lanes_share_a_claim_of_each(
     assert await count_claims(session) == 0
 
 
-async def test_one_settles_its_own_and_the_others_keep_theirs(
+async def test_waiter_settles_only_its_part_of_a_shared_claim(
     session: Session, queue: Queue
 ) -> None:
-    one, two, three, four, five = await hand_out(session, queue, 5)
+    one, two, three, four, five = await push_and_claim(session, queue, 5)
     assert await ack(session, [two]) == []
     assert await ack(session, [two]) == [0]
     assert await nack(session, [three], reason="no", delay=HOUR) == ["requeued"]
@@ -143,8 +143,10 @@ async def test_one_settles_its_own_and_the_others_keep_theirs(
     assert await count_claims(session) == 0
 
 
-async def test_one_extends_its_own_and_the_others_expire(session: Session, queue: Queue) -> None:
-    one, two, three = await hand_out(session, queue, 3)
+async def test_waiter_extends_only_its_part_of_a_shared_claim(
+    session: Session, queue: Queue
+) -> None:
+    one, two, three = await push_and_claim(session, queue, 3)
     (until,) = await extend(session, [two], HOUR)
     assert until is not None
     await session.execute(
@@ -156,9 +158,9 @@ async def test_one_extends_its_own_and_the_others_expire(session: Session, queue
 
 
 async def test_acks_of_several_shared_claims_in_one_call(session: Session, queue: Queue) -> None:
-    first = await hand_out(session, queue, 3)
-    second = await hand_out(session, queue, 3)
-    third = await hand_out(session, queue, 2)
+    first = await push_and_claim(session, queue, 3)
+    second = await push_and_claim(session, queue, 3)
+    third = await push_and_claim(session, queue, 2)
     mixed = [second[1], first[0], third[0], second[0], third[1], first[2], second[1]]
     assert await ack(session, mixed) == []
     assert await count(session, queue) == Counts(processing=2, acknowledged=6)
@@ -166,8 +168,8 @@ async def test_acks_of_several_shared_claims_in_one_call(session: Session, queue
     assert await count_claims(session) == 0
 
 
-async def test_events_tell_each_waiter_apart(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 3)
+async def test_events_name_each_waiter_of_a_shared_claim(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 3)
     await ack(session, got)
     rows = await session.fetch(
         "select action, first_seq, last_seq, token, since from laneway.events"
@@ -179,10 +181,8 @@ async def test_events_tell_each_waiter_apart(session: Session, queue: Queue) -> 
     assert all(row["since"] is not None for row in rows[3:])
 
 
-async def test_an_event_counts_a_message_once_that_is_named_twice(
-    session: Session, queue: Queue
-) -> None:
-    one, two = await hand_out(session, queue, 2)
+async def test_event_counts_a_message_named_twice_once(session: Session, queue: Queue) -> None:
+    one, two = await push_and_claim(session, queue, 2)
     assert await ack(session, [one, two, one]) == []
     assert (
         await session.fetchval(
@@ -192,19 +192,19 @@ async def test_an_event_counts_a_message_once_that_is_named_twice(
     )
 
 
-async def test_lapsed_claim_settles_nothing(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 4)
-    await lapse(session, got)
+async def test_expired_claim_settles_nothing(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 4)
+    await expire_leases(session, got)
     for part in (got[:1], got[1:3], got):
         assert len(await ack(session, part)) == len(part)
 
 
-async def test_many_settle_parts_of_the_same_claims_at_once(
+async def test_concurrent_settlement_of_shared_claims(
     connect: Connect, session: Session, queue: Queue
 ) -> None:
     """None is lost, none is settled twice, and nobody waits for another for ever."""
     partitions = [f"p{n % 4}" for n in range(96)]
-    got = await hand_out(session, queue, 96, partitions=partitions)
+    got = await push_and_claim(session, queue, 96, partitions=partitions)
     sessions = [await connect() for _ in range(4)]
 
     async def settle(number: int) -> list[object]:

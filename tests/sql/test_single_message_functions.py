@@ -1,4 +1,4 @@
-"""The functions for people at a prompt."""
+"""The functions for single messages, for use in psql."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
 
 
-async def test_life_of_a_message_in_sql(connect: Connect) -> None:
+async def test_message_is_pushed_popped_extended_and_acked(connect: Connect) -> None:
     sql = await connect()
     await sql.execute("select laneway.create_queue('mail')")
     low = await sql.fetchval("""select laneway.push('mail', '{"n": 1}')""")
@@ -42,7 +42,7 @@ async def test_life_of_a_message_in_sql(connect: Connect) -> None:
     assert (metrics["acknowledged"], metrics["dead"], metrics["total"]) == (1, 1, 0)
 
 
-async def test_name_is_data(connect: Connect) -> None:
+async def test_names_are_values_not_identifiers(connect: Connect) -> None:
     sql = await connect()
     name = "mail'; drop table x; --"
     await sql.execute("select laneway.create_queue($1)", name)
@@ -65,7 +65,7 @@ async def test_name_is_data(connect: Connect) -> None:
         ("select laneway.create_queue(null)", "LW422"),
     ],
 )
-async def test_wrong_calls_are_told(connect: Connect, statement: str, code: str) -> None:
+async def test_invalid_calls_are_refused(connect: Connect, statement: str, code: str) -> None:
     sql = await connect()
     with pytest.raises(asyncpg.PostgresError) as caught:
         await sql.fetch(statement)
@@ -95,7 +95,9 @@ async def test_priority_out_of_range_is_refused(
         ('{"dedup_scope": "x"}', 'setting "dedup_scope" cannot be x', "queue or partition"),
     ],
 )
-async def test_bad_setting_is_named(connect: Connect, settings: str, words: str, hint: str) -> None:
+async def test_invalid_setting_is_named(
+    connect: Connect, settings: str, words: str, hint: str
+) -> None:
     sql = await connect()
     await sql.execute("select laneway.create_queue('mail')")
     for function, name in (("update_queue", "mail"), ("create_queue", "other")):
@@ -106,7 +108,7 @@ async def test_bad_setting_is_named(connect: Connect, settings: str, words: str,
         assert hint in getattr(caught.value, "hint", "")
 
 
-async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -> None:
+async def test_racing_workers_fire_a_schedule_once(connect: Connect) -> None:
     first, second = await connect(), await connect()
     await first.execute("select laneway.create_queue('jobs')")
     fire = "select laneway.fire_schedule('tick', '* * * * *', $1, 'jobs', '1')"
@@ -119,7 +121,7 @@ async def test_two_workers_race_for_a_schedule_and_one_fires(connect: Connect) -
     assert len(await first.fetch("select * from laneway.pop('jobs', 5)")) == 1
 
 
-async def test_job_is_not_fired_for_a_time_to_come(connect: Connect) -> None:
+async def test_job_is_not_fired_before_its_time(connect: Connect) -> None:
     """It would not fire until then: whoever may push could silence it for good."""
     sql = await connect()
     await sql.execute("select laneway.create_queue('jobs')")
@@ -143,7 +145,7 @@ async def test_jobs_of_one_name_on_two_queues_fire_each(connect: Connect) -> Non
         assert len(await sql.fetch("select * from laneway.pop($1, 5)", queue)) == 1
 
 
-async def test_job_of_a_deleted_queue_is_forgotten(connect: Connect) -> None:
+async def test_job_of_a_deleted_queue_is_removed(connect: Connect) -> None:
     sql = await connect()
     fire = "select laneway.fire_schedule('tick', '* * * * *', now(), 'jobs', '1')"
     for _ in range(2):

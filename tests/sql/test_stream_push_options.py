@@ -1,4 +1,4 @@
-"""What every push to a stream has to heed: the queue's own row decides, and a push is whole or not at all."""
+"""Queue options that a push to a stream obeys; a push is whole or not at all."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def push_within_limits(
         ({"options": {"queen": {"maxSize": 3}}}, 0),
     ],
 )
-async def test_guards_follow_the_settings(
+async def test_checked_options_follow_the_settings(
     session: Session, settings: dict[str, Any], guards: int
 ) -> None:
     await make_stream(session, **settings)
@@ -90,7 +90,7 @@ async def test_guards_follow_the_settings(
 
 @pytest.mark.parametrize("partitions", [None, ["a"], ["a", "b"]])
 @pytest.mark.parametrize("keys", [None, ["1", None]])
-async def test_a_push_that_reckons_with_other_guards_is_refused(
+async def test_push_with_outdated_queue_options_is_refused(
     session: Session, partitions: list[str] | None, keys: list[str | None] | None
 ) -> None:
     queue = await make_stream(session, encrypted=True)
@@ -124,7 +124,7 @@ async def test_a_push_that_reckons_with_other_guards_is_refused(
         assert await push(session, queues, [1, 2], guards, partitions=partitions, keys=keys) == 2
 
 
-async def test_duplicates_need_no_room(session: Session) -> None:
+async def test_duplicates_do_not_count_against_max_messages(session: Session) -> None:
     queue = await make_stream(session, max_messages=3)
     ids = [queue.queue_id]
     assert await push_within_limits(session, ids, ["a", "b"]) == ["queued"] * 2
@@ -135,7 +135,7 @@ async def test_duplicates_need_no_room(session: Session) -> None:
     assert await push_within_limits(session, ids, [None]) == ["failed"]
 
 
-async def test_room_in_one_queue_says_nothing_of_another(session: Session) -> None:
+async def test_max_messages_applies_to_each_queue(session: Session) -> None:
     full, wide, free = [
         await make_stream(session, name, max_messages=limit)
         for name, limit in (("full", 1), ("wide", 9), ("free", None))
@@ -145,7 +145,7 @@ async def test_room_in_one_queue_says_nothing_of_another(session: Session) -> No
     assert fates == ["queued", "queued", "failed", "queued", "duplicate", "duplicate"]
 
 
-async def test_new_queues_are_made_with_the_push_or_not_at_all(session: Session) -> None:
+async def test_new_queues_are_created_with_the_push_or_not_at_all(session: Session) -> None:
     old = await make_stream(session)
     ids = [-2, old.queue_id, -1, -2]
     keys: list[str | None] = ["a", "a", "a", "a"]
@@ -170,7 +170,7 @@ async def test_new_queues_are_made_with_the_push_or_not_at_all(session: Session)
     assert caught.value.sqlstate == "LW412"
 
 
-async def test_of_two_who_make_the_same_queue_one_is_told(connect: Connect) -> None:
+async def test_losing_creation_of_a_queue_is_refused(connect: Connect) -> None:
     first, second = await connect(), await connect()
     transaction = first.transaction()
     await transaction.start()

@@ -1,4 +1,4 @@
-"""Acks and pushes in one call, and pushes inside somebody's own transaction."""
+"""Acks and pushes in one call, and pushes in the caller's own transaction."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.sql.calls import (
     claim,
     count,
     create_queue,
+    expire_leases,
     find_orphans,
-    hasten,
-    lapse,
+    make_due,
     push,
     spread_spans,
     sqlstate,
@@ -74,7 +74,7 @@ async def test_lost_claim_undoes_the_pushes_and_the_other_acks(
     output = await create_queue(session, "output")
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
-    await lapse(session, [second])
+    await expire_leases(session, [second])
     with pytest.raises(asyncpg.PostgresError) as caught:
         await transact(session, [first, second], output, ["3"])
     assert sqlstate(caught.value) == "LW410"
@@ -117,7 +117,7 @@ async def test_two_transactions_settle_one_message_once(
     assert await count(session, output) == Counts(queued=1)
 
 
-async def test_a_transaction_waits_for_a_lane_with_no_claim_in_hand(
+async def test_transaction_holds_no_claim_lock_while_it_waits_for_a_lane(
     session: Session, connect: Connect
 ) -> None:
     """Else it and the deletion of the queue, which has the lanes first, would wait for each other."""
@@ -165,7 +165,7 @@ async def test_outbox_message_exists_when_its_transaction_commits(
     assert await drain(session) == []
 
 
-async def test_outbox_message_of_a_rollback_never_was(session: Session, queue: Queue) -> None:
+async def test_outbox_message_of_a_rollback_does_not_exist(session: Session, queue: Queue) -> None:
     transaction = session.transaction()
     await transaction.start()
     await put(session, "work", "1")
@@ -174,7 +174,7 @@ async def test_outbox_message_of_a_rollback_never_was(session: Session, queue: Q
     assert await count(session, queue) == Counts()
 
 
-async def test_outbox_message_has_all_that_a_push_has(session: Session, queue: Queue) -> None:
+async def test_outbox_message_has_every_field_of_a_push(session: Session, queue: Queue) -> None:
     await put(
         session,
         "work",
@@ -190,7 +190,7 @@ async def test_outbox_message_has_all_that_a_push_has(session: Session, queue: Q
     await put(session, "work", "2", key="k")
     await drain(session)
     assert await claim(session, queue, 5) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     [one] = await claim(session, queue, 5)
     assert (one.body, one.partition, one.priority, one.key) == ('{"a":"\\u0000"}', "p", 7, "k")
     assert (one.headers, one.lease, one.max_attempts) == ('{"h": 1}', HOUR, 9)
@@ -204,7 +204,7 @@ async def test_outbox_keeps_the_order_of_one_producer(session: Session, queue: Q
     assert [each.body for each in await claim(session, queue, 9)] == [str(n) for n in range(7)]
 
 
-async def test_outbox_takes_many_in_order_or_none(session: Session) -> None:
+async def test_outbox_accepts_many_in_order_or_none(session: Session) -> None:
     queue = await create_queue(session, max_bytes=5)
     many = "select laneway.outbox_push_many('work', $1, p_keys => $2)"
     with pytest.raises(asyncpg.PostgresError, match="message 1 is 6 bytes") as caught:
@@ -236,7 +236,7 @@ async def test_two_drains_move_each_message_once(
     assert await count(session, queue) == Counts(queued=20)
 
 
-async def test_outbox_refuses_what_a_push_would(session: Session) -> None:
+async def test_outbox_refuses_invalid_messages(session: Session) -> None:
     await create_queue(session, "small", max_bytes=5)
     for queue, body, state in (("nowhere", "1", "LW404"), ("small", '"long"', "LW413")):
         with pytest.raises(asyncpg.PostgresError) as caught:
@@ -257,7 +257,7 @@ async def test_outbox_refuses_what_a_push_would(session: Session) -> None:
         {"partition": NOISE[:1400], "key": NOISE[:1400]},
     ],
 )
-async def test_outbox_refuses_what_no_drain_could_move(
+async def test_outbox_refuses_messages_that_could_not_be_moved(
     session: Session, arguments: dict[str, Any]
 ) -> None:
     await create_queue(session, dedup_scope="partition")
@@ -278,7 +278,7 @@ async def test_outbox_refuses_what_no_drain_could_move(
         {"partition": "long" * 10_000, "key": "long" * 10_000},
     ],
 )
-async def test_outbox_takes_the_long_names_that_a_push_takes(
+async def test_outbox_accepts_long_names(
     session: Session, arguments: dict[str, Any], body: str
 ) -> None:
     queue = await create_queue(session, dedup_scope="partition")
@@ -287,7 +287,7 @@ async def test_outbox_takes_the_long_names_that_a_push_takes(
     assert await session.fetchval("select count(*) from laneway.outbox") == 0
 
 
-async def test_message_that_no_longer_fits_does_not_stop_the_outbox(session: Session) -> None:
+async def test_message_that_became_too_large_does_not_block_the_outbox(session: Session) -> None:
     queue = await create_queue(session, "shrinking")
     await put(session, "shrinking", '"rather long"')
     await put(session, "shrinking", "1")
@@ -307,7 +307,7 @@ async def test_queue_with_messages_in_the_outbox_is_deleted_by_force_only(
     assert [each.body for each in await claim(session, queue, 5)] == ["1"]
 
 
-async def test_what_can_never_leave_the_outbox_does_not_keep_its_queue(session: Session) -> None:
+async def test_invalid_outbox_message_does_not_block_deleting_its_queue(session: Session) -> None:
     await create_queue(session, "done")
     await put(session, "done", "1")
     await session.execute("update laneway.outbox set error = 'it cannot be pushed'")

@@ -1,4 +1,4 @@
-"""Steps of workflows, as they are kept."""
+"""Steps of workflows, as stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 STORE = "select result, remaining from laneway.store_step('run', 'me/1', $1, $2, $3)"
 
 
-async def test_only_timers_have_time_to_go(session: Session) -> None:
+async def test_only_timers_have_remaining_time(session: Session) -> None:
     await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
     await session.execute("update laneway.workflow set driver = 'me/1'")
@@ -24,7 +24,7 @@ async def test_only_timers_have_time_to_go(session: Session) -> None:
     assert tuple(timer) == (None, timedelta(0))
 
 
-async def test_a_run_is_driven_only_under_the_lease_of_its_message(session: Session) -> None:
+async def test_run_changes_only_under_the_lease_of_its_message(session: Session) -> None:
     await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[7]')")
     drive = "select status, input from laneway.lease_workflow('run', $1)"
@@ -49,7 +49,7 @@ async def test_a_run_is_driven_only_under_the_lease_of_its_message(session: Sess
     assert (await session.fetch(STORE.replace("me/1", driver), "step", "7", None))[0][0] == "7"
 
 
-async def test_a_run_is_driven_in_a_lane_with_a_large_id(session: Session) -> None:
+async def test_run_changes_in_a_lane_with_a_large_id(session: Session) -> None:
     await create_queue(session)
     await session.execute(
         "select setval(pg_get_serial_sequence('laneway.lane', 'lane_id'), 2000000000)"
@@ -68,7 +68,7 @@ async def test_a_run_is_driven_in_a_lane_with_a_large_id(session: Session) -> No
         assert not await session.fetchval("select laneway.has_live_driver($1)", forged)
 
 
-async def test_nobody_drives_a_run_whose_message_was_not_handed_out(session: Session) -> None:
+async def test_run_whose_message_is_not_in_flight_cannot_change(session: Session) -> None:
     await create_queue(session)
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
     driver = await session.fetchval("select driver from laneway.workflow")
@@ -82,7 +82,7 @@ async def test_nobody_drives_a_run_whose_message_was_not_handed_out(session: Ses
     assert tuple((await session.fetch(left))[0]) == ("running", 0)
 
 
-async def test_another_message_drives_a_run_only_if_it_names_it(session: Session) -> None:
+async def test_lease_of_another_message_changes_a_run_only_if_it_names_it(session: Session) -> None:
     """The run's own message is gone: one that was put back as another goes on with it."""
     await create_queue(session)
     await create_queue(session, "other")

@@ -1,4 +1,4 @@
-"""Background tasks go on after errors that nobody foresaw, and end with their owner."""
+"""Background tasks continue after unexpected errors, and end with their owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AT_ONCE = timedelta(0)
 
 
-async def test_failed_job_is_logged_and_starts_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_task_is_logged_and_restarted(caplog: pytest.LogCaptureFixture) -> None:
     runs = 0
     ended = asyncio.Event()
     again = asyncio.Event()
@@ -48,7 +48,7 @@ async def test_failed_job_is_logged_and_starts_again(caplog: pytest.LogCaptureFi
     assert "not foreseen" in (record.exc_text or "")
 
 
-async def test_job_that_is_done_is_not_started_again() -> None:
+async def test_finished_task_is_not_restarted() -> None:
     runs = 0
 
     async def finish() -> None:
@@ -61,7 +61,7 @@ async def test_job_that_is_done_is_not_started_again() -> None:
     assert runs == 1
 
 
-async def test_block_s_own_error_is_raised_after_the_jobs_have_ended() -> None:
+async def test_error_of_the_block_is_raised_after_its_tasks_have_ended() -> None:
     tasks: list[asyncio.Task[None]] = []
 
     async def wait() -> None:
@@ -78,7 +78,7 @@ async def test_block_s_own_error_is_raised_after_the_jobs_have_ended() -> None:
     assert tasks[0].cancelled()
 
 
-async def test_revoked_key_is_noticed_after_a_refresh_that_failed(
+async def test_revoked_key_is_noticed_after_a_failed_refresh(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     key = make_key()

@@ -1,4 +1,4 @@
-"""Batches become the arrays that the SQL functions take, and nothing is lost on the way."""
+"""Batches become the arrays that the SQL functions take, without loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_columns_of_defaults_are_null() -> None:
     assert set(columns[1:]) == {None}
 
 
-def test_columns_of_equals_have_one_element() -> None:
+def test_equal_values_become_one_element() -> None:
     message = OutgoingMessage(
         "1",
         partition="a",
@@ -51,7 +51,7 @@ def test_columns_of_equals_have_one_element() -> None:
     )
 
 
-def test_columns_that_differ_are_whole() -> None:
+def test_different_values_become_a_whole_column() -> None:
     messages = [OutgoingMessage("1", partition="a"), OutgoingMessage("2", priority=1)]
     columns = turn_messages(messages)
     assert columns.partitions == ("a", "")
@@ -63,14 +63,14 @@ def test_no_messages_have_no_columns() -> None:
 
 
 @given(st.lists(st.sampled_from([None, 0, 1]), min_size=1))
-def test_squeezed_column_means_the_same(column: list[int | None]) -> None:
+def test_shortened_column_means_the_same(column: list[int | None]) -> None:
     squeezed = squeeze(column)
     if squeezed is None:
         squeezed = [None]
     assert (list(squeezed) * len(column) if len(squeezed) == 1 else squeezed) == column
 
 
-def test_messages_of_a_token_in_order_are_one_run() -> None:
+def test_messages_of_a_token_in_order_are_one_span() -> None:
     assert make_spans([Receipt(TOKENS[0], 1, seq) for seq in range(5, 105)]) == (
         [TOKENS[0]],
         [1],
@@ -79,13 +79,13 @@ def test_messages_of_a_token_in_order_are_one_run() -> None:
     )
 
 
-def test_messages_of_a_token_in_any_order_are_one_run() -> None:
+def test_messages_of_a_token_in_any_order_are_one_span() -> None:
     runs = make_spans([Receipt(TOKENS[0], 1, seq) for seq in (3, 1, 2)])
     assert (runs.first, runs.last) == ([1], [3])
 
 
 @given(receipts)
-def test_runs_cover_exactly_the_receipts(items: list[Receipt]) -> None:
+def test_spans_cover_exactly_the_receipts(items: list[Receipt]) -> None:
     covered = {
         (token, lane, seq)
         for token, lane, first, last in zip(*make_spans(items), strict=True)

@@ -1,4 +1,4 @@
-"""What a process remembers is bounded, whatever its clients send."""
+"""Caches are bounded, whatever clients send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "what tokens are signed with, at least 32 bytes"  # noqa: S105 - of thi
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def test_queue_addresses_are_remembered_up_to_a_length() -> None:
+def test_queue_urls_are_cached_up_to_a_length() -> None:
     before = _read_url.cache_info().currsize
     assert read_url("http://localhost/000000000000/jobs") == "jobs"
     with pytest.raises(Fault, match="more than 4096 characters"):
@@ -36,7 +36,7 @@ def hold(*keys: str) -> Lease:
     return Lease("jobs", "group", {"1": Span(uuid4(), dict.fromkeys(keys, 1))}, {})
 
 
-def test_oldest_leases_are_forgotten_by_number_and_by_length() -> None:
+def test_oldest_leases_are_evicted_by_number_and_size() -> None:
     leases = Leases(limit=4, limit_characters=100)
     for number in range(3):
         leases.remember(f"short {number}", hold(f"{number}a", f"{number}b"))
@@ -53,7 +53,7 @@ def test_oldest_leases_are_forgotten_by_number_and_by_length() -> None:
     assert leases.find("last") is not None
 
 
-def test_long_tokens_are_checked_anew_each_time() -> None:
+def test_long_tokens_are_not_cached() -> None:
     tokens = Tokens.make(TokenSettings(secret=SECRET))
     assert tokens is not None
     for filler, remembered in (("", True), ("x" * 10_000, False)):

@@ -1,4 +1,4 @@
-"""The package imports only what it declares, not what another dependency happens to bring along."""
+"""The package imports only declared dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on GitHub: the workflows call what exists, and a release publishes what its tag says."""
+"""GitHub workflows call existing targets, and a release publishes the version of its tag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 
 
-def test_there_are_workflows_for_tests_and_releases() -> None:
+def test_test_and_release_workflows_exist() -> None:
     assert [path.name for path in WORKFLOWS] == ["release.yml", "test.yml"]
 
 
@@ -47,7 +47,7 @@ def test_every_action_is_pinned_to_a_commit(path: Path) -> None:
 
 
 @each_workflow
-def test_every_job_can_run_and_ends(path: Path) -> None:
+def test_every_job_has_a_runner_and_a_timeout(path: Path) -> None:
     jobs = read(path)["jobs"]
     for name, job in jobs.items():
         assert job.get("needs", name) in jobs, name
@@ -56,7 +56,7 @@ def test_every_job_can_run_and_ends(path: Path) -> None:
             assert ("uses" in step) != ("run" in step), (name, step)
 
 
-def test_only_the_job_that_publishes_may_do_more_than_read() -> None:
+def test_only_the_publishing_job_has_write_permissions() -> None:
     beyond = {}
     for path in WORKFLOWS:
         workflow = read(path)
@@ -74,7 +74,7 @@ def test_every_supported_python_is_tested() -> None:
     assert [f"{label}{each.removeprefix('3.')}" for each in matrix["python"]] == supported
 
 
-def test_what_is_published_is_what_was_built_and_tested() -> None:
+def test_published_files_are_those_built_and_tested() -> None:
     tests = read(GITHUB / "workflows" / "test.yml")
     assert "workflow_call" in tests["on"]
     (built,) = find_steps(tests["jobs"]["wheel"], "actions/upload-artifact")
@@ -110,7 +110,7 @@ def test_release_is_refused_where_tag_and_version_differ(tag: str, *, matches: b
 @pytest.mark.parametrize(
     "path", sorted((GITHUB / "ISSUE_TEMPLATE").iterdir()), ids=lambda p: p.stem
 )
-def test_issue_forms_have_what_github_asks_for(path: Path) -> None:
+def test_issue_forms_are_valid(path: Path) -> None:
     form = read(path)
     assert {"name", "description", "body"} <= set(form)
     questions = [item for item in form["body"] if item["type"] != "markdown"]
@@ -123,7 +123,7 @@ def test_issue_forms_have_what_github_asks_for(path: Path) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_hooks_before_a_commit_run_programs_that_are_there() -> None:
+def test_pre_commit_hooks_run_existing_programs() -> None:
     (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
     entries = [hook["entry"].split() for hook in repository["hooks"]]
     checked = (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin")

@@ -1,4 +1,4 @@
-"""A run's progress where the database is away for a moment."""
+"""Progress of a run is stored after a short database outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a declaration alone does not show: mixed requests, forged proofs, and options of queues."""
+"""Keys that are limited to some queues: mixed requests, forged tokens and queue options."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_write_changes_no_option_that_removes_or_hides(world: World) -> No
         await call(world, "write", "POST", "/api/v1/configure", change)
 
 
-async def test_write_gives_labels_and_takes_none(world: World) -> None:
+async def test_write_role_adds_labels_and_removes_none(world: World) -> None:
     name = f"labels-{uuid4().hex[:8]}"
     await call(world, "write", "POST", "/api/v1/configure", {"queue": name})
     for label in ("namespace", "task"):
@@ -126,7 +126,7 @@ async def test_clients_with_a_key_to_write_work_unmodified(world: World) -> None
     assert found.status_code == 200
 
 
-async def test_of_a_mixed_batch_ones_own_part_is_settled(world: World) -> None:
+async def test_limited_key_settles_its_own_part_of_a_mixed_batch(world: World) -> None:
     target = await world.make()
     theirs = await target.leased()
     before = await target.look()
@@ -151,7 +151,7 @@ async def test_of_a_mixed_batch_ones_own_part_is_settled(world: World) -> None:
     assert await target.look() == before
 
 
-async def test_naming_ones_own_queue_reaches_no_message_of_another(world: World) -> None:
+async def test_request_for_an_allowed_queue_reaches_no_message_of_another(world: World) -> None:
     target = await world.make()
     held = await target.leased()
     before = await target.look()
@@ -225,7 +225,7 @@ async def test_message_of_another_queue_drives_no_run(world: World) -> None:
     assert await target.look() == before
 
 
-async def test_ids_that_others_use_are_taken_over_by_nobody(world: World) -> None:
+async def test_worker_ids_of_other_keys_cannot_be_taken_over(world: World) -> None:
     target = await world.make()
     worker_id, run_id = await target.worker(), await target.run()
     before = await target.look()

@@ -1,4 +1,4 @@
-"""A call that waits for messages ends with its key, on every protocol, and claims nothing."""
+"""Waiting calls of every protocol end when their key is revoked, and claim nothing."""
 
 from __future__ import annotations
 

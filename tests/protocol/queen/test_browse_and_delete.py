@@ -1,4 +1,4 @@
-"""The routes that show what there is, and remove it."""
+"""Routes that show and delete queues, messages and statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.protocol.conftest import Shared
 
 
-async def test_queues_are_shown_with_their_numbers(queen: Queen, name: str) -> None:
+async def test_queues_are_listed_with_their_counts(queen: Queen, name: str) -> None:
     queue = f"{name}.task"
     await push(queen, queue, range(3), partition="a")
     await push(queen, queue, range(2), partition="b")
@@ -68,7 +68,7 @@ async def test_messages_are_listed_by_state_partition_and_time(queen: Queen, nam
     assert await listed(consumerGroup="nobody") == []
 
 
-async def test_a_message_is_shown_buried_retried_and_deleted(
+async def test_message_is_shown_dead_lettered_retried_and_deleted(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     trace = "11111111-1111-4111-8111-111111111111"
@@ -116,7 +116,7 @@ async def test_queues_are_cleared_and_deleted(
     assert data_of(await pop(queen, name)) == ["anew"]
 
 
-async def test_numbers_tell_what_happened(queen: Queen, name: str) -> None:
+async def test_statistics_count_pushes_pops_and_acks(queen: Queen, name: str) -> None:
     await push(queen, name, range(4))
     messages = await pop(queen, name, 4)
     await ack(queen, messages[:3])
@@ -137,7 +137,7 @@ async def test_numbers_tell_what_happened(queen: Queen, name: str) -> None:
     assert (health["status"], health["database"]) == ("healthy", "connected")
 
 
-async def test_prometheus_finds_the_numbers_where_it_looks_for_them(
+async def test_metrics_are_served_for_prometheus(
     queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, ["x"])
@@ -145,7 +145,7 @@ async def test_prometheus_finds_the_numbers_where_it_looks_for_them(
     assert "laneway_messages_total" in text
 
 
-async def test_errors_have_words_codes_and_a_status_of_their_own(
+async def test_every_error_has_a_message_code_and_status(
     http: httpx.AsyncClient,
 ) -> None:
     answers = {
@@ -164,9 +164,7 @@ async def test_errors_have_words_codes_and_a_status_of_their_own(
     assert answer.status_code == 400
 
 
-async def test_headers_that_others_wrote_are_theirs(
-    queen: Queen, name: str, shared: Shared
-) -> None:
+async def test_headers_of_other_protocols_are_kept(queen: Queen, name: str, shared: Shared) -> None:
     await push(queen, name, [1])
     connection = await asyncpg.connect(shared.dsn)
     await connection.execute(

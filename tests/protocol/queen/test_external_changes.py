@@ -1,4 +1,4 @@
-"""What was changed elsewhere, behind the server's back, counts for the next request."""
+"""Changes made by other processes apply to the next request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def transact(http: httpx.AsyncClient, *items: dict[str, Any]) -> httpx.Res
 
 @pytest.mark.parametrize("way", ["push", "transaction"])
 @pytest.mark.parametrize("named", [False, True])
-async def test_what_is_pushed_after_encryption_was_switched_on_is_encrypted(
+async def test_messages_pushed_after_encryption_is_enabled_are_encrypted(
     http: httpx.AsyncClient, queen: Queen, name: str, shared: Shared, way: str, *, named: bool
 ) -> None:
     await add(http, {"queue": name, "payload": "early"}, {"queue": f"{name}-b", "payload": "early"})
@@ -71,7 +71,7 @@ async def test_what_is_pushed_after_encryption_was_switched_on_is_encrypted(
 
 
 @pytest.mark.parametrize("before", [0, 100])
-async def test_a_queue_that_was_made_smaller_takes_no_more(
+async def test_lowered_max_size_refuses_pushes(
     http: httpx.AsyncClient, name: str, shared: Shared, before: int
 ) -> None:
     await http.post("/configure", json={"queue": name, "options": {"maxSize": before}})
@@ -82,7 +82,7 @@ async def test_a_queue_that_was_made_smaller_takes_no_more(
     assert await add(http, item) == ["failed"]
 
 
-async def test_a_window_that_was_set_hides_what_comes_after(
+async def test_new_window_buffer_hides_later_messages(
     http: httpx.AsyncClient, queen: Queen, name: str, shared: Shared
 ) -> None:
     await push(queen, name, ["early"])
@@ -93,7 +93,7 @@ async def test_a_window_that_was_set_hides_what_comes_after(
     assert await pop(queen, name) == []
 
 
-async def test_options_taken_back_count_too(
+async def test_removed_options_no_longer_apply(
     http: httpx.AsyncClient, queen: Queen, name: str, shared: Shared
 ) -> None:
     options = {"encryptionEnabled": True, "maxSize": 1}
@@ -108,7 +108,7 @@ async def test_options_taken_back_count_too(
 
 @pytest.mark.parametrize("options", [{}, {"maxSize": 10}, {"encryptionEnabled": True}])
 @pytest.mark.parametrize("way", ["push", "transaction"])
-async def test_a_queue_that_was_deleted_appears_again(
+async def test_push_recreates_a_deleted_queue(
     http: httpx.AsyncClient, name: str, shared: Shared, way: str, options: dict[str, Any]
 ) -> None:
     await http.post("/configure", json={"queue": name, "options": options})
@@ -122,7 +122,7 @@ async def test_a_queue_that_was_deleted_appears_again(
     assert (await http.get(f"/resources/queues/{name}")).status_code == 200
 
 
-async def test_a_pop_of_what_was_deleted_finds_nothing(
+async def test_pop_of_a_deleted_queue_finds_nothing(
     http: httpx.AsyncClient, queen: Queen, name: str, shared: Shared
 ) -> None:
     await push(queen, name, ["x"])

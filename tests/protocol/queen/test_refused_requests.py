@@ -1,4 +1,4 @@
-"""A request that is refused has changed nothing: no message stored, no queue made."""
+"""A refused request stores no message and creates no queue."""
 
 from __future__ import annotations
 

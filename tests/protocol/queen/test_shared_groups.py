@@ -1,4 +1,4 @@
-"""Pops of shared groups that several claims answer: one lease settles and renews all of it."""
+"""One lease settles and renews everything that a pop of a shared group returned."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_each_message_of_a_batch_is_settled_alone(
 
 
 @WAYS
-async def test_of_a_batch_some_fail_and_some_are_buried(
+async def test_batch_may_be_failed_and_dead_lettered_in_parts(
     http: httpx.AsyncClient,
     settler: httpx.AsyncClient,
     pool: str,
@@ -243,7 +243,7 @@ async def test_of_a_batch_some_fail_and_some_are_buried(
     assert len(await take(http, pool)) == (len(again) + 2) // 3
 
 
-async def test_what_dies_takes_nothing_along(
+async def test_dead_letter_leaves_the_rest_of_its_batch_leased(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str
 ) -> None:
     await http.post("/configure", json={"queue": pool, "options": {"retryLimit": 0}})
@@ -257,7 +257,7 @@ async def test_what_dies_takes_nothing_along(
 
 
 @WAYS
-async def test_a_renewal_extends_all_that_a_pop_brought(
+async def test_renewal_extends_every_message_of_a_pop(
     http: httpx.AsyncClient,
     settler: httpx.AsyncClient,
     pool: str,
@@ -304,7 +304,7 @@ async def test_a_transaction_settles_a_batch(
 
 
 @WAYS
-async def test_a_lease_that_ends_gives_all_of_it_back_and_settles_none(
+async def test_expired_lease_returns_every_message_and_settles_none(
     http: httpx.AsyncClient,
     settler: httpx.AsyncClient,
     pool: str,
@@ -333,7 +333,7 @@ async def test_a_lease_that_ends_gives_all_of_it_back_and_settles_none(
 
 
 @WAYS
-async def test_what_is_acknowledged_on_delivery_is_all_settled(
+async def test_pop_that_acknowledges_on_delivery_settles_every_message(
     http: httpx.AsyncClient, pool: str, shared: Shared, prepare: Prepare
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
@@ -344,7 +344,7 @@ async def test_what_is_acknowledged_on_delivery_is_all_settled(
 
 
 @pytest.mark.parametrize("prepare", [redeliver, rotate, mix])
-async def test_what_a_client_that_left_was_to_get_goes_back_unspent(
+async def test_messages_of_a_disconnected_client_are_released(
     http: httpx.AsyncClient, pool: str, shared: Shared, prepare: Prepare
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
@@ -365,7 +365,7 @@ async def test_what_a_client_that_left_was_to_get_goes_back_unspent(
     assert Counter(message["retryCount"] for message in found) == failed
 
 
-async def test_each_of_several_waiters_settles_what_it_got_and_nothing_else(
+async def test_each_waiter_settles_only_its_own_messages(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str
 ) -> None:
     waiting = [
@@ -392,7 +392,7 @@ async def test_each_of_several_waiters_settles_what_it_got_and_nothing_else(
         assert all(verdict["success"] for verdict in await settle(settler, batch))
 
 
-async def test_two_messages_of_one_transaction_id_are_settled_one_each(
+async def test_messages_with_the_same_transaction_id_are_settled_separately(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str, shared: Shared
 ) -> None:
     options = {"dedupWindowSeconds": 0.1}
@@ -417,7 +417,7 @@ async def test_two_messages_of_one_transaction_id_are_settled_one_each(
     assert await count_held(http, pool) == 0
 
 
-async def test_a_lease_of_which_half_expired_settles_the_other_half(
+async def test_partly_expired_lease_settles_the_rest(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str, shared: Shared
 ) -> None:
     named = {"queue": pool, "partition": "p", "priority": 0}
@@ -441,7 +441,7 @@ async def test_a_lease_of_which_half_expired_settles_the_other_half(
     assert (await settle_one(settler, taken, "completed"))["success"]
 
 
-async def test_a_pop_of_several_partitions_sweeps_under_one_lease(
+async def test_pop_of_several_partitions_has_one_lease(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str, shared: Shared
 ) -> None:
     expected = await mix(http, pool, shared.dsn)
@@ -473,7 +473,7 @@ async def settle_by_lease(http: httpx.AsyncClient, messages: list[Message]) -> N
 
 
 @pytest.mark.parametrize("each", [True, False])
-async def test_a_consumer_of_the_client_handles_all_of_it(
+async def test_consumer_loop_handles_shared_groups(
     queen: Queen, http: httpx.AsyncClient, pool: str, shared: Shared, *, each: bool
 ) -> None:
     expected = await mix(http, pool, shared.dsn)
@@ -499,7 +499,7 @@ async def test_a_consumer_of_the_client_handles_all_of_it(
     assert (await queen.queue(pool).dlq().get())["total"] == 0
 
 
-async def test_the_client_renews_acknowledges_and_transacts_what_it_popped(
+async def test_client_renews_acknowledges_and_commits_shared_messages(
     queen: Queen, http: httpx.AsyncClient, pool: str, shared: Shared
 ) -> None:
     expected = await mix(http, pool, shared.dsn)
@@ -572,7 +572,7 @@ async def test_an_ordered_batch_with_a_part_that_failed_is_settled(
     assert await count_held(http, name) == 0
 
 
-async def test_a_sweep_that_fails_costs_nothing_of_what_was_claimed(
+async def test_failed_pop_of_several_partitions_releases_its_claims(
     http: httpx.AsyncClient, name: str, shared: Shared
 ) -> None:
     for partition in "ab":

@@ -1,4 +1,4 @@
-"""What a web page can do to a server: nothing without a key, what CORS allows with one."""
+"""Web pages reach nothing without a key, and what CORS allows with one."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_foreign_page_cannot_post(shared: Shared, path: str) -> None:
         assert "laneway key create" in text
 
 
-async def test_foreign_page_adds_nothing(
+async def test_foreign_page_cannot_enqueue(
     shared: Shared, api: httpx.AsyncClient, queue: str
 ) -> None:
     body = json.dumps({"type": "job", "payload": 1, "queue": queue}).encode()
@@ -115,7 +115,7 @@ async def test_foreign_page_adds_nothing(
 
 
 @ANSWERS
-async def test_foreign_page_is_told_no_when_it_asks_first(shared: Shared, path: str) -> None:
+async def test_preflight_of_a_foreign_page_is_refused(shared: Shared, path: str) -> None:
     status, headers, _ = await ask(
         shared.server,
         "OPTIONS",
@@ -145,7 +145,7 @@ async def test_foreign_page_is_told_no_when_it_asks_first(shared: Shared, path: 
     ],
     ids=["image", "same site", "link", "script", "referer", "silent"],
 )
-async def test_foreign_page_takes_no_message(
+async def test_foreign_page_cannot_dequeue(
     shared: Shared, api: httpx.AsyncClient, queue: str, sent: dict[str, str]
 ) -> None:
     await add(api, queue)
@@ -177,7 +177,7 @@ async def test_foreign_page_cannot_listen_or_read(shared: Shared) -> None:
     "host", ["evil.example", "evil.example:3001", "localhost.evil.example", "127.0.0.1.evil", "a b"]
 )
 @ANSWERS
-async def test_other_name_is_refused(shared: Shared, path: str, host: str) -> None:
+async def test_other_host_name_is_refused(shared: Shared, path: str, host: str) -> None:
     """A name that leads here without our knowing: its page would be one of our own."""
     status, headers, text = await ask(
         shared.server, "POST", path, b"{}", host=host, origin=f"http://{host}"
@@ -189,7 +189,7 @@ async def test_other_name_is_refused(shared: Shared, path: str, host: str) -> No
     assert "laneway key create" in text
 
 
-async def test_refusal_is_worded_as_the_protocol_words_it(shared: Shared) -> None:
+async def test_refusal_has_the_format_of_its_protocol(shared: Shared) -> None:
     other = {"host": "evil.example"}
     _, _, text = await ask(shared.server, "GET", "/api/queues", **other)
     assert json.loads(text)["error"] == "Forbidden"
@@ -219,12 +219,14 @@ async def test_refusal_is_worded_as_the_protocol_words_it(shared: Shared) -> Non
         "laneway.localhost",
     ],
 )
-async def test_own_names_and_addresses_answer(shared: Shared, port: int, host: str) -> None:
+async def test_own_host_names_and_addresses_are_accepted(
+    shared: Shared, port: int, host: str
+) -> None:
     status, _, text = await ask(shared.server, "GET", "/api/queues", host=host.format(port=port))
     assert status == 200, text
 
 
-async def test_client_without_a_host_is_no_browser(shared: Shared) -> None:
+async def test_client_without_a_host_header_is_accepted(shared: Shared) -> None:
     place = urlsplit(shared.server.url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write(b"GET /api/queues HTTP/1.0\r\n\r\n")
@@ -233,7 +235,7 @@ async def test_client_without_a_host_is_no_browser(shared: Shared) -> None:
     writer.close()
 
 
-async def test_own_pages_may_call(shared: Shared, port: int, queue: str) -> None:
+async def test_same_origin_pages_are_accepted(shared: Shared, port: int, queue: str) -> None:
     """The reference page, under whichever of our names it was opened, and addresses typed by hand."""
     body = json.dumps({"type": "job", "payload": 1, "queue": queue}).encode()
     for origin in (
@@ -261,7 +263,7 @@ async def test_own_pages_may_call(shared: Shared, port: int, queue: str) -> None
         "node",
     ],
 )
-async def test_programs_take_as_ever(
+async def test_programs_without_an_origin_are_accepted(
     shared: Shared, api: httpx.AsyncClient, queue: str, agent: str
 ) -> None:
     await add(api, queue)
@@ -271,7 +273,7 @@ async def test_programs_take_as_ever(
     ] == 200
 
 
-async def test_names_and_pages_that_are_set_may_call(named: RunningServer) -> None:
+async def test_configured_hosts_and_origins_are_accepted(named: RunningServer) -> None:
     for host in (
         "laneway:3001",
         "mq.example",
@@ -296,7 +298,7 @@ async def test_names_and_pages_that_are_set_may_call(named: RunningServer) -> No
         assert (await ask(named, "GET", "/api/queues", origin=origin))[0] == 403, origin
 
 
-async def test_with_a_key_any_page_may_call_unless_some_are_listed(
+async def test_any_origin_is_accepted_with_a_key_unless_some_are_configured(
     locked: RunningServer, database: str
 ) -> None:
     sent = {"origin": FOREIGN, "host": "mq.example", "sec_fetch_site": "cross-site"}
@@ -317,12 +319,12 @@ async def test_with_a_key_any_page_may_call_unless_some_are_listed(
         assert (status, headers["access-control-allow-origin"]) == (200, "https://app.example")
 
 
-async def test_any_page_is_not_an_answer_without_a_key(database: str) -> None:
+async def test_wildcard_origin_is_not_returned_without_a_key(database: str) -> None:
     async with run_laneway(database, ALLOWED_ORIGINS="*") as server:
         assert (await ask(server, "GET", "/api/queues", origin=FOREIGN))[0] == 403
 
 
-async def test_server_open_to_a_network_answers_to_names_without_a_dot(database: str) -> None:
+async def test_network_server_accepts_host_names_without_a_dot(database: str) -> None:
     """As Docker Compose gives them. Whoever can make such a name up can call the server himself."""
     async with run_laneway(database, "--host", "0.0.0.0", "--insecure") as server:  # noqa: S104
         port = urlsplit(server.url).port
@@ -335,7 +337,7 @@ async def test_server_open_to_a_network_answers_to_names_without_a_dot(database:
             assert (await ask(here, "GET", "/api/queues", host=host))[0] == expected, host
 
 
-async def test_first_request_to_a_server_with_keys_knows_of_them(database: str) -> None:
+async def test_first_request_is_checked_against_existing_keys(database: str) -> None:
     """Also one to an open path, which needs none."""
     await make_keys(database)
     async with run_laneway(database) as server:

@@ -66,7 +66,7 @@ async def test_message_has_every_key(api: httpx.AsyncClient, queue: str) -> None
     assert until.timestamp() == pytest.approx(message["dequeued_at"] + 60, abs=0.01)
 
 
-async def test_nothing_there_is_404_at_once(api: httpx.AsyncClient, queue: str) -> None:
+async def test_empty_queue_is_404_at_once(api: httpx.AsyncClient, queue: str) -> None:
     answer = await api.get("/queue/message", params={"queue": queue})
     assert answer.status_code == 404
     assert answer.json() == {"message": "Message not found"}
@@ -90,7 +90,7 @@ async def test_higher_priority_comes_first_then_older(api: httpx.AsyncClient, qu
     assert rest.json()["count"] == 3
 
 
-async def test_only_the_wanted_type_is_taken(api: httpx.AsyncClient, queue: str) -> None:
+async def test_type_filter_selects_messages(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, 1, type="mail")
     await add(api, queue, 2, type="fax")
     assert (await take(api, queue, type="fax"))["payload"] == 2
@@ -141,9 +141,7 @@ async def test_long_poll_wakes_when_a_message_comes(api: httpx.AsyncClient, queu
     assert {message["id"] for message in taken} == ids
 
 
-async def test_lock_begins_when_the_message_is_handed_out(
-    api: httpx.AsyncClient, queue: str
-) -> None:
+async def test_lease_starts_at_delivery(api: httpx.AsyncClient, queue: str) -> None:
     waiting = asyncio.ensure_future(take(api, queue, timeout=25, ackTimeout=20))
     await asyncio.sleep(0.3)
     await add(api, queue)
@@ -153,7 +151,7 @@ async def test_lock_begins_when_the_message_is_handed_out(
     assert message["dequeued_at"] >= message["created_at"]
 
 
-async def test_message_taken_for_a_client_that_has_gone_comes_back_unspent(
+async def test_message_of_a_disconnected_client_is_released(
     api: httpx.AsyncClient, queue: str, shared: Shared
 ) -> None:
     async with shared.server.client() as leaving:
@@ -171,7 +169,7 @@ async def test_message_taken_for_a_client_that_has_gone_comes_back_unspent(
 @pytest.mark.parametrize(
     "behind", [b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\0garbage\r\n"]
 )
-async def test_client_that_sends_more_behind_a_long_poll_and_leaves_spends_no_attempt(
+async def test_pipelining_client_that_disconnects_counts_no_attempt(
     api: httpx.AsyncClient, queue: str, shared: Shared, behind: bytes, pause: float
 ) -> None:
     place = urlsplit(shared.server.url)
@@ -188,7 +186,7 @@ async def test_client_that_sends_more_behind_a_long_poll_and_leaves_spends_no_at
     assert (await take(api, queue, timeout=20))["attempt_count"] == 1
 
 
-async def test_message_claimed_before_garbage_is_not_kept_from_others(
+async def test_message_claimed_before_an_invalid_request_is_released(
     api: httpx.AsyncClient, queue: str, shared: Shared
 ) -> None:
     message_id = await add(api, queue)
@@ -202,7 +200,7 @@ async def test_message_claimed_before_garbage_is_not_kept_from_others(
     assert (message["id"], message["attempt_count"]) == (message_id, 1)
 
 
-async def test_clients_that_leave_as_messages_come_lose_none(
+async def test_disconnecting_clients_lose_no_messages(
     api: httpx.AsyncClient, queue: str, shared: Shared
 ) -> None:
     """Whether the client was gone before or after the claim, its message is there for another."""
@@ -229,9 +227,7 @@ async def test_clients_that_leave_as_messages_come_lose_none(
             taken.add((await take(api, queue, timeout=20))["id"])
 
 
-async def test_message_handed_out_again_says_why_it_failed(
-    api: httpx.AsyncClient, queue: str
-) -> None:
+async def test_redelivered_message_has_its_last_error(api: httpx.AsyncClient, queue: str) -> None:
     first, _ = await add(api, queue, 1), await add(api, queue, 2)
     message = await take(api, queue)
     reason = {"lock_token": message["lock_token"], "errorReason": "no such address"}
@@ -243,7 +239,7 @@ async def test_message_handed_out_again_says_why_it_failed(
     assert {each["last_error"] for each in listed.json()["messages"]} == {"no such address", None}
 
 
-async def test_overdue_message_comes_back(api: httpx.AsyncClient, queue: str) -> None:
+async def test_expired_lease_returns_message_to_queue(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     first = await take(api, queue, ackTimeout=0.2)
     again = await take(api, queue, timeout=20)

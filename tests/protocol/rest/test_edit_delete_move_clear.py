@@ -1,4 +1,4 @@
-"""Messages by hand: edit, delete, move, clear."""
+"""Manual changes of messages: edit, delete, move, clear."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_every_field_of_a_message_is_edited(api: httpx.AsyncClient, queue:
     assert {name: taken[name] for name in changes} == changes
 
 
-async def test_edit_keeps_what_it_does_not_name(api: httpx.AsyncClient, queue: str) -> None:
+async def test_edit_keeps_fields_that_it_does_not_name(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue, {"a": 1}, type="kept", priority=2)
     answer = await api.put(
         f"/queue/message/{message_id}", params={"queueType": "main"}, json={"payload": None}
@@ -63,7 +63,9 @@ async def test_edit_keeps_what_it_does_not_name(api: httpx.AsyncClient, queue: s
 
 
 @pytest.mark.parametrize("part", ["processing", "dead"])
-async def test_message_is_edited_where_it_is(api: httpx.AsyncClient, queue: str, part: str) -> None:
+async def test_message_is_edited_only_in_the_named_state(
+    api: httpx.AsyncClient, queue: str, part: str
+) -> None:
     message_id = await add(api, queue)
     await take(api, queue)
     if part == "dead":
@@ -97,7 +99,7 @@ async def test_acknowledged_message_is_shown_as_it_was_edited(
         assert len(found.json()["messages"]) == count, found.text
 
 
-async def test_message_acknowledged_by_hand_keeps_who_had_it(
+async def test_manually_acknowledged_message_keeps_its_consumer(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     message_id = await add(api, queue)
@@ -161,7 +163,7 @@ async def test_edit_to_a_payload_that_is_too_large_is_refused(
     assert answer.json() == {"message": "Malformed JSON in request body"}
 
 
-async def test_message_is_deleted_from_the_part_it_is_in(
+async def test_message_is_deleted_only_from_the_named_state(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     message_id = await add(api, queue)
@@ -195,7 +197,7 @@ async def test_many_messages_are_deleted_at_once(api: httpx.AsyncClient, queue: 
     assert issues(answer) == [("invalid_type", ["messageIds"])]
 
 
-async def test_moved_by_hand_into_processing_is_held_by_the_person(
+async def test_message_moved_to_processing_is_leased_to_the_actor(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     message_id = await add(api, queue)
@@ -208,9 +210,7 @@ async def test_moved_by_hand_into_processing_is_held_by_the_person(
     assert (await api.post("/queue/ack", json=body)).status_code == 200
 
 
-async def test_dead_message_comes_back_with_its_attempts_reset(
-    api: httpx.AsyncClient, queue: str
-) -> None:
+async def test_redriven_message_has_its_attempts_reset(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     await take(api, queue)
     assert await move(api, [message_id], "processing", "dead", errorReason="poison") == 1
@@ -222,7 +222,7 @@ async def test_dead_message_comes_back_with_its_attempts_reset(
     assert (await take(api, queue))["attempt_count"] == 1
 
 
-async def test_archived_message_keeps_what_it_died_of(api: httpx.AsyncClient, queue: str) -> None:
+async def test_archived_message_keeps_its_last_error(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     await take(api, queue)
     await move(api, [message_id], "processing", "dead", errorReason="poison")
@@ -231,7 +231,7 @@ async def test_archived_message_keeps_what_it_died_of(api: httpx.AsyncClient, qu
     assert (message["last_error"], message["attempt_count"]) == ("poison", 1)
 
 
-async def test_message_moves_between_all_parts(api: httpx.AsyncClient, queue: str) -> None:
+async def test_message_moves_between_all_states(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     at = "main"
     for source in PARTS:
@@ -245,7 +245,7 @@ async def test_message_moves_between_all_parts(api: httpx.AsyncClient, queue: st
             assert [item["id"] for item in await show(api, queue, at)] == [message_id]
 
 
-async def test_only_messages_that_are_there_move(api: httpx.AsyncClient, queue: str) -> None:
+async def test_only_messages_in_the_named_state_move(api: httpx.AsyncClient, queue: str) -> None:
     other = f"{queue}-other"
     assert (await api.post("/queues", json={"name": other})).status_code == 201
     ids = [await add(api, queue), await add(api, other)]
@@ -278,7 +278,7 @@ async def test_bad_move_is_refused(
     assert [place for _, place in issues(answer)] == [path]
 
 
-async def test_part_of_one_queue_is_cleared(api: httpx.AsyncClient, queue: str) -> None:
+async def test_state_of_one_queue_is_cleared(api: httpx.AsyncClient, queue: str) -> None:
     ids = [await add(api, queue) for _ in range(3)]
     await move(api, ids[:1], "main", "dead")
     await move(api, ids[1:2], "main", "archived")
@@ -303,7 +303,7 @@ async def test_empty_name_does_not_clear_every_queue(api: httpx.AsyncClient, que
     assert [message["id"] for message in await show(api, queue, "main")] == [message_id]
 
 
-async def test_part_of_all_queues_is_cleared(api: httpx.AsyncClient, queue: str) -> None:
+async def test_state_of_all_queues_is_cleared(api: httpx.AsyncClient, queue: str) -> None:
     other = f"{queue}-other"
     assert (await api.post("/queues", json={"name": other})).status_code == 201
     for each in (queue, other):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-async def test_message_is_added_and_says_where(api: httpx.AsyncClient, queue: str) -> None:
+async def test_enqueue_returns_the_id_and_queue(api: httpx.AsyncClient, queue: str) -> None:
     answer = await api.post(
         "/queue/message", json={"type": "mail", "payload": {"to": "ada"}, "queue": queue}
     )
@@ -23,7 +23,7 @@ async def test_message_is_added_and_says_where(api: httpx.AsyncClient, queue: st
     assert (await take(api, queue))["id"] == body["id"]
 
 
-async def test_message_without_a_queue_goes_to_the_default_one(api: httpx.AsyncClient) -> None:
+async def test_message_without_a_queue_goes_to_the_default_queue(api: httpx.AsyncClient) -> None:
     answer = await api.post("/queue/message", json={"type": "mail", "payload": 1})
     assert answer.json()["queue"] == "default"
 
@@ -55,7 +55,7 @@ async def test_any_payload_comes_back_byte_for_byte(
     assert taken.json()["payload_size"] == len(payload.encode())
 
 
-async def test_every_field_is_honoured(api: httpx.AsyncClient, queue: str) -> None:
+async def test_every_field_of_enqueue_applies(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(
         api, queue, priority=7, ackTimeout=12.5, maxAttempts=9, consumerId="x", unknown="ignored"
     )
@@ -66,14 +66,16 @@ async def test_every_field_is_honoured(api: httpx.AsyncClient, queue: str) -> No
     assert message["max_attempts"] == 9
 
 
-async def test_delayed_message_waits_for_its_time(api: httpx.AsyncClient, queue: str) -> None:
+async def test_delayed_message_is_delivered_when_due(api: httpx.AsyncClient, queue: str) -> None:
     delayed = await add(api, queue, delay=0.3)
     answer = await api.get("/queue/message", params={"queue": queue})
     assert answer.status_code == 404
     assert (await take(api, queue, timeout=20))["id"] == delayed
 
 
-async def test_same_key_is_added_once(api: httpx.AsyncClient, queue: str) -> None:
+async def test_repeated_dedup_key_returns_the_first_message(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     first = await add(api, queue, dedupKey="order-1")
     assert await add(api, queue, dedupKey="order-1") == first
     assert await add(api, queue, dedupKey="order-2") != first
@@ -195,14 +197,14 @@ async def test_batch_is_all_or_nothing(api: httpx.AsyncClient, queue: str) -> No
     assert (await api.get("/queue/message", params={"queue": queue})).status_code == 404
 
 
-async def test_too_large_message_is_told_apart(api: httpx.AsyncClient, queue: str) -> None:
+async def test_too_large_message_is_413(api: httpx.AsyncClient, queue: str) -> None:
     body = {"type": "a", "payload": "x" * 2_000_000, "queue": queue}
     answer = await api.post("/queue/message", json=body)
     assert answer.status_code == 413
     assert "message" in answer.json()
 
 
-async def test_many_at_once_all_arrive(api: httpx.AsyncClient, queue: str) -> None:
+async def test_concurrent_enqueues_all_arrive(api: httpx.AsyncClient, queue: str) -> None:
     ids = await asyncio.gather(*(add(api, queue, n) for n in range(60)))
     assert len(set(ids)) == 60
     taken = await api.get("/queue/messages/batch", params={"queue": queue, "count": 100})

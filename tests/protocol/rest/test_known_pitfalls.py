@@ -1,4 +1,4 @@
-"""What brokers of this protocol are known to get wrong, where no other test of a route covers it."""
+"""Known pitfalls of brokers with this protocol that no other test covers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKUP = "<img src=x onerror=alert(1)></script><script>alert(1)</script>"
 MANY = 20_000
 
 
-async def test_secret_is_shown_nowhere(database: str) -> None:
+async def test_secret_is_never_returned(database: str) -> None:
     async with run_laneway(database, "--log-level", "debug", SECRET_KEY=SECRET) as server:
         async with server.client() as api:
             for path in ("/reference", "/doc", "/docs", "/health", "/queue/config"):
@@ -39,7 +39,9 @@ async def test_secret_is_shown_nowhere(database: str) -> None:
         assert SECRET not in server.log
 
 
-async def test_markup_is_never_served_as_a_page(api: httpx.AsyncClient, queue: str) -> None:
+async def test_markup_in_messages_is_never_served_as_html(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     message_id = await add(api, queue, MARKUP, type="<b>")
     shown = {"queueName": queue}
     for path, parameters in (
@@ -60,7 +62,7 @@ async def test_markup_is_never_served_as_a_page(api: httpx.AsyncClient, queue: s
     assert [message["payload"] for message in export.json()] == [MARKUP]
 
 
-async def test_text_payload_is_listed_edited_and_handed_out(
+async def test_text_payload_is_listed_edited_and_dequeued(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     for payload in ("plain text", '"', "{not json", ""):
@@ -101,7 +103,7 @@ async def test_settled_messages_are_deleted_after_their_retention(
     assert [message["id"] for message in listed.json()["messages"]] == [kept]
 
 
-async def test_batch_is_told_to_other_processes_once(
+async def test_batch_notifies_other_processes_once(
     shared: Shared, api: httpx.AsyncClient, queue: str
 ) -> None:
     await make_queue(shared.dsn, "after")
@@ -138,9 +140,7 @@ async def test_batch_is_told_to_other_processes_once(
         await connection.close()
 
 
-async def test_list_reads_what_it_shows_and_not_the_whole_queue(
-    database: str, connect: Connect
-) -> None:
+async def test_list_does_not_read_the_whole_queue(database: str, connect: Connect) -> None:
     async with run_laneway(database, ACTIVITY_LOG_ENABLED="false") as server:
         async with server.client() as api:
             batch = json.dumps([{"type": "job", "payload": n} for n in range(MANY // 2)])

@@ -1,4 +1,4 @@
-"""What a key that is limited to some queues sees and may do beyond adding and taking."""
+"""Limited keys: operations other than enqueue and dequeue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many requests at once may cost: memory that is bounded, and room that is left for others."""
+"""Many requests at once: bounded memory, and capacity left for others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(server: RunningServer) -> int:
     return size
 
 
-async def test_long_queue_addresses_are_not_remembered(database: str) -> None:
+async def test_long_queue_names_are_not_cached(database: str) -> None:
     """However they are sent: 40 of 8 MiB, each another one."""
     async with run_laneway(database) as server, httpx.AsyncClient(base_url=server.url) as http:
 
@@ -70,7 +70,7 @@ def open_quiet(address: tuple[str, int], path: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("path", ["/api/reference/scalar.js", "/api/doc"])
-async def test_documents_nobody_reads_cost_no_memory(database: str, path: str) -> None:
+async def test_unread_documents_use_no_memory(database: str, path: str) -> None:
     """No key is needed for them. Who reads gets them all the same, in either form."""
     async with run_laneway(database, SECRET_KEY=SECRET) as server, server.client() as api:
         url = server.url + path
@@ -114,7 +114,7 @@ SIGNED = (
         "POST /library/v1/push HTTP/1.1",
     ],
 )
-async def test_body_of_one_without_a_key_is_not_waited_for(database: str, head: str) -> None:
+async def test_request_without_a_key_is_refused_before_its_body(database: str, head: str) -> None:
     async with run_laneway(database, SECRET_KEY=SECRET) as server:
         place = urlsplit(server.url)
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
@@ -195,7 +195,7 @@ async def ask(server: Impatient, path: str, *, until: int) -> dict[str, str]:
             await asyncio.sleep(0.05)
 
 
-async def test_health_answers_when_there_is_no_room_left(database: str) -> None:
+async def test_health_answers_when_the_server_is_full(database: str) -> None:
     limits = Limits(requests=3, documents=2)
     async with run_impatient(database, limits) as server, AsyncExitStack() as stack:
         slow = b"POST /api/queue/message HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"

@@ -27,7 +27,9 @@ async def test_acknowledged_message_is_gone(api: httpx.AsyncClient, queue: str) 
     assert (await api.get("/queue/message", params={"queue": queue})).status_code == 404
 
 
-async def test_ack_without_a_token_acts_on_the_holder(api: httpx.AsyncClient, queue: str) -> None:
+async def test_ack_without_a_token_settles_the_current_lease(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     await add(api, queue)
     message = await take(api, queue)
     answer = await api.post("/queue/ack", json={"id": message["id"]})
@@ -69,7 +71,7 @@ async def test_wrong_token_changes_nothing(api: httpx.AsyncClient, queue: str, t
     assert (await ack(api, message["id"], message["lock_token"])).status_code == 200
 
 
-async def test_stale_token_is_a_lost_lock(api: httpx.AsyncClient, queue: str) -> None:
+async def test_expired_token_is_lock_lost(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     first = await take(api, queue, ackTimeout=0.1)
     second = await take(api, queue, timeout=20)
@@ -79,7 +81,7 @@ async def test_stale_token_is_a_lost_lock(api: httpx.AsyncClient, queue: str) ->
     assert (await ack(api, second["id"], second["lock_token"])).status_code == 200
 
 
-async def test_ack_of_what_is_not_in_hand_is_400(api: httpx.AsyncClient, queue: str) -> None:
+async def test_ack_of_a_message_not_in_flight_is_400(api: httpx.AsyncClient, queue: str) -> None:
     waiting = await add(api, queue)
     for message_id, words in (
         (NOBODY, "Message not found"),
@@ -141,7 +143,7 @@ async def test_batch_of_acks_settles_each_on_its_own(api: httpx.AsyncClient, que
     assert body["message"] == "3/6 messages acknowledged"
 
 
-async def test_nacked_message_comes_again_first(api: httpx.AsyncClient, queue: str) -> None:
+async def test_nacked_message_is_redelivered_first(api: httpx.AsyncClient, queue: str) -> None:
     first = await add(api, queue, 1)
     await add(api, queue, 2)
     message = await take(api, queue)
@@ -156,7 +158,9 @@ async def test_nacked_message_comes_again_first(api: httpx.AsyncClient, queue: s
     assert (again["attempt_count"], again["last_error"]) == (2, "broken")
 
 
-async def test_nacked_messages_come_again_oldest_first(api: httpx.AsyncClient, queue: str) -> None:
+async def test_nacked_messages_are_redelivered_oldest_first(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     for n in range(6):
         await add(api, queue, n, type=f"kind-{n % 2}")
     answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 5})
@@ -170,7 +174,7 @@ async def test_nacked_messages_come_again_oldest_first(api: httpx.AsyncClient, q
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"errorReason":null}'])
-async def test_nack_without_a_token_acts_on_the_holder(
+async def test_nack_without_a_token_settles_the_current_lease(
     api: httpx.AsyncClient, queue: str, body: bytes
 ) -> None:
     message_id = await add(api, queue)
@@ -180,7 +184,7 @@ async def test_nack_without_a_token_acts_on_the_holder(
     assert (await take(api, queue, timeout=20))["attempt_count"] == 2
 
 
-async def test_nack_refused_says_why(api: httpx.AsyncClient, queue: str) -> None:
+async def test_refused_nack_has_a_reason(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     answer = await api.post(f"/queue/message/{message_id}/nack")
     assert answer.status_code == 404
@@ -212,7 +216,7 @@ async def test_message_out_of_attempts_is_dead(api: httpx.AsyncClient, queue: st
     assert [item["code"] for item in body["failed"]] == ["NOT_FOUND"]
 
 
-async def test_touched_lock_lasts_longer(api: httpx.AsyncClient, queue: str) -> None:
+async def test_touch_extends_the_lease(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     message = await take(api, queue, ackTimeout=5)
     token = message["lock_token"]
@@ -228,7 +232,7 @@ async def test_touched_lock_lasts_longer(api: httpx.AsyncClient, queue: str) -> 
         assert touched["new_timeout_at"] == pytest.approx(time.time() + seconds, abs=5)
 
 
-async def test_touch_refused_says_why(api: httpx.AsyncClient, queue: str) -> None:
+async def test_refused_touch_has_a_reason(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
     await take(api, queue)
     for token in (STRANGER, "nonsense"):
@@ -277,7 +281,7 @@ async def test_touch_refused_says_why(api: httpx.AsyncClient, queue: str) -> Non
     ],
     ids=str,
 )
-async def test_bad_input_is_named(
+async def test_invalid_input_is_named(
     api: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[str, list[Any]]
 ) -> None:
     assert issues(await api.request(method, path, json=body)) == [expected]

@@ -1,4 +1,4 @@
-"""Several processes on one database, and processes that are killed in the middle of their work."""
+"""Several processes on one database, some of them killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_push_to_one_server_wakes_a_long_poll_on_another(pair: Pair) -> No
             assert (message["id"], message["payload"]) == (message_id, number)
 
 
-async def test_each_message_reaches_one_of_the_servers_waiting(pair: Pair) -> None:
+async def test_each_message_reaches_one_long_poll_of_several_servers(pair: Pair) -> None:
     await make_queue(pair.dsn, "shared")
     async with pair.one.client() as first, pair.other.client() as second:
         polls = [
@@ -77,7 +77,7 @@ async def test_each_message_reaches_one_of_the_servers_waiting(pair: Pair) -> No
         assert sorted(message["payload"] for message in taken) == list(range(10))
 
 
-async def test_message_taken_from_one_server_is_settled_through_another(pair: Pair) -> None:
+async def test_message_dequeued_from_one_server_is_settled_through_another(pair: Pair) -> None:
     async with pair.one.client() as first, pair.other.client() as second:
         message_id = await add(first, "default")
         message = await take(second, "default")
@@ -86,14 +86,14 @@ async def test_message_taken_from_one_server_is_settled_through_another(pair: Pa
         assert (await second.post("/queue/ack", json=receipt)).status_code == 400
 
 
-async def test_queue_made_through_one_server_is_known_to_another(pair: Pair) -> None:
+async def test_queue_created_through_one_server_is_known_to_another(pair: Pair) -> None:
     async with pair.one.client() as first, pair.other.client() as second:
         assert (await first.post("/queues", json={"name": "fresh"})).status_code == 201
         message_id = await add(second, "fresh")
         assert (await take(first, "fresh"))["id"] == message_id
 
 
-async def test_killed_server_loses_nothing_that_it_had_answered(database: str) -> None:
+async def test_killed_server_loses_no_confirmed_message(database: str) -> None:
     await make_queue(database, "load", PATIENT)
     async with run_laneway(database) as server:
         load = Load(server, "load", lease=1)
@@ -104,7 +104,7 @@ async def test_killed_server_loses_nothing_that_it_had_answered(database: str) -
         check_account(load, await drain(api, "load"))
 
 
-async def test_killed_worker_loses_nothing_and_the_others_go_on(database: str) -> None:
+async def test_killed_worker_process_loses_nothing_and_the_others_continue(database: str) -> None:
     await make_queue(database, "load", PATIENT)
     async with run_laneway(database, "--workers", "2", *HASTE) as server:
         load = Load(server, "load", lease=1)
@@ -122,7 +122,7 @@ async def test_killed_worker_loses_nothing_and_the_others_go_on(database: str) -
         assert await server.stop() == 0
 
 
-async def test_killed_database_loses_nothing_that_was_answered() -> None:
+async def test_killed_database_loses_no_confirmed_message() -> None:
     with open_directory() as folder:
         data = folder / "data"
         flags = ("--data-dir", str(data), *HASTE)
@@ -144,7 +144,7 @@ async def test_killed_database_loses_nothing_that_was_answered() -> None:
             assert await server.stop() == 0
 
 
-async def test_stopped_server_under_load_leaves_only_what_was_delivered_in_hand(
+async def test_stopped_server_leaves_only_delivered_messages_in_flight(
     database: str,
 ) -> None:
     await make_queue(database, "load", PATIENT)
@@ -180,7 +180,7 @@ async def test_requests_in_the_database_finish_when_the_server_stops(database: s
         assert sorted(message["id"] for message in await drain(api, "default")) == sorted(ids)
 
 
-async def test_claim_that_comes_after_the_stop_goes_back_unspent(database: str) -> None:
+async def test_claim_during_the_stop_is_released(database: str) -> None:
     async with run_laneway(database) as server, server.client() as api:
         message_id = await add(api, "default")
         async with block(database, "claim"):

@@ -1,4 +1,4 @@
-"""Starting, stopping, several processes, and a database that goes away."""
+"""Starting, stopping, several processes, and an unreachable database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = "s"  # noqa: S105 - what is tested
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is what is tested
 
 
-async def test_term_finishes_what_is_in_hand(database: str) -> None:
+async def test_sigterm_finishes_running_requests(database: str) -> None:
     async with run_laneway(database) as server, server.client() as api:
         await add(api, "default", "kept")
         waiting = [
@@ -127,7 +127,7 @@ async def test_workers_end_with_their_parent(database: str) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def test_database_away_is_503_at_once_and_passes() -> None:
+async def test_unreachable_database_is_503_at_once_and_recovers() -> None:
     async with (
         run_server() as postgres,
         run_laneway(postgres.dsn) as server,
@@ -163,7 +163,7 @@ async def test_database_away_is_503_at_once_and_passes() -> None:
         assert (await take(api, "default"))["id"] == kept
 
 
-async def test_kill_loses_nothing_that_was_answered(database: str) -> None:
+async def test_kill_loses_no_confirmed_message(database: str) -> None:
     known: set[str] = set()
     async with run_laneway(database) as server, server.client() as api:
 

@@ -1,4 +1,4 @@
-"""The wire itself: requests made by hand, and every shape held to AWS's own service model."""
+"""The wire format: requests built by hand, and every shape compared with AWS's service model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call(http: httpx.Client, path: str = "/", **fields: str) -> ET.Element:
     return ET.fromstring(answer.text)  # noqa: S314 - our own
 
 
-def test_form_answers_in_xml(http: httpx.Client, place: str, name: str) -> None:
+def test_query_protocol_answers_in_xml(http: httpx.Client, place: str, name: str) -> None:
     answer = call(http, Action="GetQueueUrl", QueueName=name)
     assert answer.tag == f"{SPACE}GetQueueUrlResponse"
     url = answer.findtext(f"{SPACE}GetQueueUrlResult/{SPACE}QueueUrl")
@@ -61,7 +61,9 @@ def test_form_answers_in_xml(http: httpx.Client, place: str, name: str) -> None:
     assert "<Body>a &quot;b&quot;&#xD;\n&lt;c&gt;</Body>" in raw
 
 
-def test_digest_is_of_the_body_that_xml_can_show(http: httpx.Client, place: str, name: str) -> None:
+def test_digest_is_of_the_body_as_xml_can_contain_it(
+    http: httpx.Client, place: str, name: str
+) -> None:
     pushed = {"type": "", "payload": "\u0001x", "queue": name}
     assert http.post("/api/queue/message", json=pushed).status_code == 201
     message = call(http, place, Action="ReceiveMessage")[0][0]
@@ -88,7 +90,7 @@ def test_both_names_of_lists_and_maps_are_read(http: httpx.Client, place: str) -
         assert [value.text for value in answer.iter(f"{SPACE}StringValue")] == [name]
 
 
-def test_query_string_alone_will_do(http: httpx.Client, place: str) -> None:
+def test_query_string_is_accepted_without_a_body(http: httpx.Client, place: str) -> None:
     parameters = {"Action": "SendMessage", "MessageBody": "x", "Version": "2012-11-05"}
     assert http.get(place, params=parameters).status_code == 200
     found = http.get("/", params={"Action": "ReceiveMessage", "QueueUrl": place})

@@ -17,7 +17,6 @@ from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
 from laneway.server.compression import takes_gzip
-from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics, Traffic
@@ -26,7 +25,6 @@ from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
 from laneway.server.router import Router, read_path
-from laneway.server.settings import Limits
 from laneway.server.shared_counters import Sheet
 
 if TYPE_CHECKING:
@@ -320,64 +318,6 @@ def test_key_is_read_from_either_header(headers: dict[bytes, bytes], key: bytes 
 def sheet() -> Iterator[Sheet]:
     with Sheet.make(workers=2) as made:
         yield made
-
-
-class FakeConnection:
-    def __init__(self, **since: float) -> None:
-        self.headers_since = since.get("headers")
-        self.body_since = since.get("body")
-        self.unread_since = since.get("unread")
-        self.leaving_since = since.get("leaving")
-        self.silent_since = since.get("silent")
-        self.idle_since = since.get("idle")
-        self.turned_away = False
-        self.aborted = False
-        self.closed = False
-        self.transport = self
-
-    def turn_away(self) -> None:
-        self.turned_away = True
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
-    limits = Limits(
-        headers_within=timedelta(seconds=10),
-        body_within=timedelta(seconds=60),
-        write_stall=timedelta(seconds=30),
-        keep_alive=timedelta(seconds=20),
-    )
-    slow = [
-        FakeConnection(headers=89),
-        FakeConnection(body=39),
-        FakeConnection(unread=69),
-        FakeConnection(leaving=69, silent=100),
-        FakeConnection(leaving=71, silent=94),
-        FakeConnection(idle=79),
-    ]
-    fine = [
-        FakeConnection(),
-        FakeConnection(headers=91),
-        FakeConnection(body=41),
-        FakeConnection(unread=71),
-        FakeConnection(leaving=71, silent=96),
-        FakeConnection(idle=81),
-    ]
-    Guard([*slow, *fine], limits).look(100)
-    assert [(each.turned_away, each.aborted, each.closed) for each in slow] == [
-        (True, False, False),
-        (True, False, False),
-        (False, True, False),
-        (False, True, False),
-        (False, True, False),
-        (False, False, True),
-    ]
-    assert not any(each.turned_away or each.aborted or each.closed for each in fine)
 
 
 def test_log_line_is_one_json_object() -> None:

@@ -10,6 +10,7 @@ as $$
 declare
   v_source int := (select q.queue_id from laneway.queue q where q.name = p_source);
   v_target int := (select q.queue_id from laneway.queue q where q.name = p_target);
+  v_missing text;
   v_task uuid;
 begin
   if p_rate < 1 then
@@ -17,8 +18,9 @@ begin
       using errcode = 'LW422', hint = 'Give messages per second, or null for no limit.';
   end if;
   if v_source is null or (p_target is not null and v_target is null) then
-    raise exception 'queue "%" does not exist', case when v_source is null then p_source else p_target end
-      using errcode = 'LW404', hint = 'Create the queue first.';
+    v_missing := case when v_source is null then p_source else p_target end;
+    raise exception 'queue "%" does not exist', v_missing
+      using errcode = 'LW404', detail = v_missing, hint = 'Create the queue first.';
   end if;
   insert into laneway.move_task (queue_id, target_id, target, rate, total)
   select v_source, v_target, p_target, p_rate, c.queued - c.delayed

@@ -15,7 +15,7 @@ begin
    limit 1;
   if found then
     raise exception 'queue "%" does not exist', v_queue
-      using errcode = 'LW404', hint = 'Create the queue first.';
+      using errcode = 'LW404', detail = v_queue, hint = 'Create the queue first.';
   end if;
   if (p_timeout > interval '0') is not true then
     raise exception 'worker timeout must be positive, not %', coalesce(p_timeout::text, 'null')

@@ -84,7 +84,7 @@ async def test_a_sweep_adds_lanes_under_one_lease(connect: Connect) -> None:
         await push(session, queue, partition, "x", "y")
     first = await claim(session, group, 3)
     rows = await session.fetch(
-        "select * from laneway.widen_lease($1, $2, $3, 5, 3)",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, 5, 3) w",
         group,
         first["token"],
         first["lane_id"],
@@ -242,7 +242,7 @@ async def test_a_sweep_of_a_shared_group_adds_a_claim_of_any_lanes(connect: Conn
         await push(session, queue, partition, *map(str, range(4)))
     first = await session.fetch("select * from laneway.claim_many($1, array[3])", group)
     rows = await session.fetch(
-        "select * from laneway.widen_lease($1, $2, $3, 10, 1)",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, 10, 1) w",
         group,
         first[0]["token"],
         first[0]["lane_id"],
@@ -501,7 +501,7 @@ async def test_leases_that_hold_nothing_are_forgotten(connect: Connect) -> None:
         await push(session, queue, partition, "x")
     first = await claim(session, group, 1)
     [row] = await session.fetch(
-        "select * from laneway.widen_lease($1, $2, $3, 5, 3)",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, 5, 3) w",
         group,
         first["token"],
         first["lane_id"],

@@ -34,12 +34,17 @@ declare
   v_one_claim boolean := true;           -- the waiters can share one claim
   v_one_each boolean := false;           -- they can, and each of them wants one message
   v_lanes int;                           -- how many of the ready readers have the highest priority
-  v_fast boolean;
+  v_fast boolean;                        -- a fast algorithm applies, so far
+  v_position record;                     -- of the one lane: how far the reader has claimed
+  v_read record;                         -- of the one lane: what follows, as arrays
   v_now timestamptz;
+  v_until timestamptz;
+  v_token uuid;
   v_ignored text;
 begin
+  -- Part 1: find the group, its first ready lanes, and whether anything is parked.
   select g.queue_id, g.ordered, g.lease, g.record_events, g.durable_claims, r.readers, r.lanes, r.priorities,
-         r.priorities[1] as priority,
+         r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
          (select k.priority from laneway.parked k
            where k.group_id = p_group_id
            order by k.priority desc
@@ -63,8 +68,7 @@ begin
     v_ignored := pg_catalog.set_config('synchronous_commit', 'off', true);
   end if;
 
-  -- Check the arguments. The most frequent call, one waiter without a lease duration of its own, skips the function
-  -- call.
+  -- Part 2: check the arguments. The most frequent call, of one waiter without a lease duration, saves the function.
   if v_waiters = 1 and p_wants[1] between 1 and 10000 and p_leases is null then
     v_wanted := p_wants[1];
   else
@@ -89,25 +93,19 @@ begin
     return;
   end if;
 
-  -- A fast algorithm needs ready lanes, no filter, and no due parked message that comes before their messages.
+  -- Part 3: select the algorithm. A fast one needs ready lanes, no filter, and no due parked message that comes before
+  -- those of the lanes.
+  v_now := clock_timestamp();
   v_fast := p_partition is null and p_priority is null and v_group.priority is not null;
   if v_fast and v_group.parked_priority >= v_group.priority then
-    v_now := clock_timestamp();
     v_fast := v_group.parked_priority = v_group.priority
       and not exists (select from laneway.parked k
                        where k.group_id = p_group_id
                          and k.priority = v_group.priority
                          and k.available_at <= v_now);
   end if;
-  if v_fast then
-    if v_group.priorities[2] is distinct from v_group.priority then
-      return query
-        select * from laneway.claim_one_lane(
-          p_group_id, v_group.queue_id, v_group.readers[1], v_group.lanes[1], v_group.priority,
-          p_wants, p_leases, p_consumers, v_wanted, v_one_claim, v_one_each,
-          v_group.lease, v_group.record_events, v_group.readers[2] is null and v_group.parked_priority is null);
-      return;
-    end if;
+  if v_fast and v_group.priorities[2] = v_group.priority then
+    v_fast := false;
     v_lanes := cardinality(pg_catalog.array_positions(v_group.priorities, v_group.priority));
     if v_lanes <= 32 then
       if v_waiters = 1 or v_one_each then
@@ -130,5 +128,88 @@ begin
       end if;
     end if;
   end if;
-  return query select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+
+  -- Part 4: one lane. Read what follows the reader's position. After it v_fast says whether that is what the group has
+  -- to deliver next.
+  v_fast := v_fast and laneway.try_lock_reader(v_group.reader_id);
+  if v_fast then
+    select p.place, p.segment, p.seq, p.exceptions_until, l.partition
+      into v_position
+      from laneway.lane l
+      cross join lateral laneway.newest_progress(v_group.reader_id) p
+     where l.lane_id = v_group.lane_id;
+    -- A statement of its own: it opens one segment only, because the segment is a parameter.
+    select count(*)::int as count, max(m.seq) as last_seq,
+           count(m.lease) > 0 or max(m.deliver_at) > v_now as special,
+           count(m.max_attempts) + count(m.key) + count(m.headers) = 0 as plain,
+           array_agg(m.created_at) as created_at, array_agg(m.body) as bodies
+      into v_read
+      from (select m.seq, m.deliver_at, m.lease, m.max_attempts, m.key, m.headers, m.created_at, m.body
+              from laneway.message m
+             where m.segment = v_position.segment
+               and m.lane_id = v_group.lane_id
+               and m.seq > v_position.seq
+               and m.seq <= v_position.seq + v_wanted
+             order by m.seq) m;
+    v_fast := v_position.exceptions_until <= v_position.seq
+      and v_read.special is not true
+      and (v_read.count = 0 or v_read.last_seq = v_position.seq + v_read.count);
+    if v_fast and v_read.count < v_wanted then
+      -- Fewer than wanted: only if nothing is parked, and neither another lane nor a later segment has more.
+      v_fast := v_group.readers[2] is null and v_group.parked_priority is null;
+      if v_fast then
+        v_fast := not exists (select from laneway.segment s
+                               where s.segment > v_position.segment
+                                 and s.segment % 2 = v_position.segment % 2
+                                 and s.opened_at is not null);
+      end if;
+      if v_fast and v_read.count = 0 then
+        v_fast := not exists (select from laneway.message m
+                               where m.segment = v_position.segment
+                                 and m.lane_id = v_group.lane_id
+                                 and m.seq > v_position.seq);
+        if v_fast then
+          return;
+        end if;
+      end if;
+    end if;
+  end if;
+  if v_fast is not true then
+    return query
+      select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+    return;
+  end if;
+
+  -- Part 5: one lane. Lease what was read, and return it. The bodies are not handed through another function where that
+  -- can be avoided: it would copy them twice.
+  if not v_one_claim then
+    return query
+      select * from laneway.lease_span_per_waiter(
+        p_group_id, v_group.queue_id, v_group.reader_id, v_group.lane_id, v_position.partition, v_group.priority,
+        v_position.segment, v_position.place, v_position.seq + 1, v_read.last_seq, p_wants, p_leases, p_consumers,
+        v_group.lease, v_group.record_events, v_now, v_read.plain, v_read.created_at, v_read.bodies);
+    return;
+  end if;
+  v_until := v_now + coalesce(p_leases[1], v_group.lease);
+  v_token := laneway.lease_span(
+    p_group_id, v_group.queue_id, v_group.reader_id, v_group.lane_id, v_position.segment, v_position.place,
+    v_position.seq + 1, v_read.last_seq, p_wants, v_one_each, p_consumers[1], v_group.record_events, v_now, v_until);
+  if v_read.plain then
+    return next (
+      0, v_token, v_position.segment, v_group.lane_id, v_position.seq + 1, v_position.partition, v_group.priority, 1,
+      v_until, null, null, v_read.created_at, null, null, null, null, v_read.bodies, null)::laneway.claimed_span;
+  else
+    return query
+      select 0, v_token, v_position.segment, v_group.lane_id, v_position.seq + 1, v_position.partition,
+             v_group.priority, 1::smallint, v_until, null::int[], null::smallint[], array_agg(m.created_at),
+             null::interval[], array_agg(m.max_attempts), array_agg(m.key), array_agg(m.headers), array_agg(m.body),
+             null::text[]
+        from (select m.created_at, m.max_attempts, m.key, m.headers, m.body
+                from laneway.message m
+               where m.segment = v_position.segment
+                 and m.lane_id = v_group.lane_id
+                 and m.seq > v_position.seq
+                 and m.seq <= v_read.last_seq
+               order by m.seq) m;
+  end if;
 end $$;

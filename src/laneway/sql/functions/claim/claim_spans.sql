@@ -7,11 +7,11 @@
 -- p_shared: waiters with the same lease duration and consumer may share one claim, which is cheaper. The caller must
 -- then name the messages that it settles or extends.
 -- Result: a row per span of one lane (029_claimed_span.sql). No row: nothing can be claimed now.
--- This function checks the arguments and selects the algorithm; each is a function of its own. The fast ones need all
--- messages in one segment, and no delay, gap, or lease duration of a single message among those that they read.
--- claim_lanes: an ordered group. claim_one_lane: only one lane has ready messages of the highest priority.
--- claim_merged_as_one: up to 32 lanes, merged by age, under one token. claim_merged_per_waiter: the same, with a token
--- for each waiter. claim_shared: everything else.
+-- This function checks the arguments and selects the algorithm. The fast ones need all messages in one segment, and no
+-- delay, gap, or lease duration of a single message among those that they read.
+-- An ordered group: claim_lanes. One lane has ready messages of the highest priority: the algorithm is here, with
+-- lease_span and lease_span_per_waiter. Up to 32 lanes, merged by age: claim_merged_as_one under one token,
+-- claim_merged_per_waiter with a token for each waiter. Everything else: claim_shared.
 -- Locks: readers' advisory locks, until commit. Errors: LW404 unknown group; LW422 a number or lease duration out of
 -- range; LW503 other claims have locked every lane that may have messages.
 create or replace function laneway.claim_spans(
@@ -45,7 +45,8 @@ begin
   -- Part 1: find the group, its first ready lanes, and whether anything is parked.
   select g.queue_id, g.ordered, g.lease, g.record_events, g.durable_claims, r.readers, r.lanes, r.priorities,
          r.readers[1] as reader_id, r.lanes[1] as lane_id, r.priorities[1] as priority,
-         (select k.priority from laneway.parked k
+         (select k.priority
+            from laneway.parked k
            where k.group_id = p_group_id
            order by k.priority desc
            limit 1) as parked_priority
@@ -55,7 +56,8 @@ begin
       select array_agg(o.reader_id) as readers, array_agg(o.lane_id) as lanes, array_agg(o.priority) as priorities
         from (select o.reader_id, o.lane_id, o.priority
                 from laneway.reader o
-               where o.group_id = p_group_id and o.ready
+               where o.group_id = p_group_id
+                 and o.ready
                order by o.priority desc, o.reader_id
                limit 33) o) r
    where g.group_id = p_group_id;

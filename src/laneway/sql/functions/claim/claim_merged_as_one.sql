@@ -28,22 +28,29 @@ declare
   v_now timestamptz := clock_timestamp();
   v_until timestamptz := v_now + coalesce(p_lease_asked, p_lease);
   v_token uuid;
-  v_readers int[];                       -- those that this transaction has locked
-  v_lanes int[];
+  v_locked_elsewhere int[];              -- the readers that other transactions have locked
+  v_readers int[] := p_readers;          -- those that this transaction has locked
+  v_lanes int[] := p_lanes;
   v_position record;                     -- arrays: how far each has claimed
   v_read_limit int;                      -- messages read of each lane
   v_share record;                        -- arrays: the lanes that messages are claimed of, and from where to where
-  v_event record;                        -- arrays: the spans that the event names
+  v_lane_each int[];                     -- arrays: where each waiter's one message is, for the event
+  v_seq_each bigint[];
 begin
   -- Part 1: lock the lanes, then read the positions, in a statement after the locks.
   for i in 1..cardinality(p_readers) loop
-    if laneway.try_lock_reader(p_readers[i]) then
-      v_readers := v_readers || p_readers[i];
-      v_lanes := v_lanes || p_lanes[i];
+    if not laneway.try_lock_reader(p_readers[i]) then
+      v_locked_elsewhere := v_locked_elsewhere || p_readers[i];
     end if;
   end loop;
-  if v_readers is null then
-    return;
+  if v_locked_elsewhere is not null then
+    select array_agg(u.reader_id), array_agg(u.lane_id)
+      into v_readers, v_lanes
+      from unnest(p_readers, p_lanes) u (reader_id, lane_id)
+     where u.reader_id <> all (v_locked_elsewhere);
+    if v_readers is null then
+      return;
+    end if;
   end if;
   select array_agg(p.place) as places, array_agg(p.seq) as seqs, min(p.segment) as segment,
          bool_or(p.exceptions_until > p.seq) as has_exceptions,
@@ -95,12 +102,10 @@ begin
   -- Part 3: write and return. After it the readers have moved, and the claim's parts and its event are written.
   v_token := gen_random_uuid();
   if p_one_each then
-    select array_agg(u.lane_id) as lanes, array_agg(s.seq) as firsts, array_agg(s.seq) as lasts
-      into v_event
+    select array_agg(u.lane_id), array_agg(s.seq)
+      into v_lane_each, v_seq_each
       from unnest(v_share.lanes, v_share.firsts, v_share.lasts) u (lane_id, first_seq, last_seq)
       cross join lateral generate_series(u.first_seq, u.last_seq) s (seq);
-  else
-    v_event := v_share;
   end if;
   return query
     with span as materialized (
@@ -138,7 +143,8 @@ begin
       insert into laneway.event (segment, at, action, queue_id, group_id, message_segment, attempt, token, consumer,
                                  part_lane, part_first, part_last)
       select laneway.event_segment(v_position.segment), v_now, 'claimed', p_queue_id, p_group_id, v_position.segment, 1,
-             v_token, p_consumer, v_event.lanes, v_event.firsts, v_event.lasts
+             v_token, p_consumer, coalesce(v_lane_each, v_share.lanes), coalesce(v_seq_each, v_share.firsts),
+             coalesce(v_seq_each, v_share.lasts)
        where p_record_events)
     select 0, v_token, v_position.segment, s.lane_id, s.first_seq, l.partition, p_priority, 1::smallint, v_until,
            null::int[], null::smallint[], s.created_at, null::interval[], s.max_attempts, s.keys, s.headers, s.bodies,

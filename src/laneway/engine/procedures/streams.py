@@ -47,7 +47,7 @@ async def claim_lanes(
     """Return (more, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select * from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true)",
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true) c",
         group_id,
         wants,
         leases,
@@ -71,7 +71,7 @@ async def widen_lease(
     """Return (lease, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select * from laneway.widen_lease($1, $2, $3, $4, $5, $6)",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w",
         group_id,
         token,
         lane,

@@ -163,7 +163,8 @@ begin
     end if;
   end if;
   if v_options_changed is null then
-    raise exception 'queue was deleted during the push'
+    raise exception 'queue % was deleted during the push',
+      v_lanes.queues[coalesce(array_position(v_queue_guards, null), 1)]
       using errcode = 'LW404',
             hint = 'Create the queue again.';
   elsif v_options_changed then

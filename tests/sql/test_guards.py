@@ -144,6 +144,6 @@ async def test_claim_that_ends_as_a_whole_does_not_stop_the_expiry(session: Sess
         "where group_id = $1 and not pending @> 2::bigint",
         ordered.group_id,
     )
-    assert await session.fetchval("select sum(messages) from laneway.expire(1)") == 1
+    assert await session.fetchval("select sum(messages) from laneway.expire_claims(1)") == 1
     assert (await count(session, shared)).queued == 1
     assert await expire(session) == 0

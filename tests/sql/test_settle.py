@@ -238,7 +238,7 @@ async def test_only_unsettled_messages_of_a_lapsed_claim_return(
 async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     await lapse(session, await claim(session, queue, 1, 1, 1))
-    rows = await session.fetch("select * from laneway.expire(2)")
+    rows = await session.fetch("select * from laneway.expire_claims(2)")
     assert [(row["queue_id"], row["group_id"], row["messages"]) for row in rows] == [
         (queue.queue_id, queue.group_id, 1)
     ] * 2
@@ -248,8 +248,10 @@ async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> N
 async def test_expiry_looks_only_at_what_ended_since(session: Session, queue: Queue) -> None:
     await lapse(session, await hand_out(session, queue, 1))
     now = await read_clock(session)
-    assert await session.fetch("select * from laneway.expire(10, $1)", now) == []
-    assert len(await session.fetch("select * from laneway.expire(10, $1)", now - MINUTE)) == 1
+    assert await session.fetch("select * from laneway.expire_claims(10, $1)", now) == []
+    assert (
+        len(await session.fetch("select * from laneway.expire_claims(10, $1)", now - MINUTE)) == 1
+    )
 
 
 async def test_message_out_of_time_too_often_is_dead(session: Session) -> None:

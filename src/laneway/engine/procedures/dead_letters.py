@@ -17,7 +17,7 @@ _GROUP = {"LW404": GroupNotFound}
 
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
     replayed: int = await fetch_value(
-        connection, "select laneway.replay($1, $2)", group_id, limit, means=_GROUP
+        connection, "select laneway.requeue_dead_letters($1, $2)", group_id, limit, means=_GROUP
     )
     return replayed
 

@@ -1,4 +1,4 @@
--- End the parts of one claim whose lease has ended, as expire does. Return the number of messages.
+-- End the parts of one claim whose lease has ended, as expire_claims does. Return the number of messages.
 -- Locks: those of return_messages. Errors: none.
 create or replace function laneway.expire_claim(p_token uuid) returns int
 language plpgsql

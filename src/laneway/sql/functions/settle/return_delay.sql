@@ -11,5 +11,5 @@ returns interval
 language sql immutable as $$
   select coalesce(
     p_delay,
-    case when p_fate = 'release' then interval '0' else laneway.backoff(p_base, p_factor, p_limit, p_attempt) end)
+    case when p_fate = 'release' then interval '0' else laneway.backoff_delay(p_base, p_factor, p_limit, p_attempt) end)
 $$;

@@ -5,7 +5,7 @@
 -- returns 0 messages; the others end.
 -- Locks: those of return_messages, claim by claim; claims whose rows are locked are left for the next call. Errors:
 -- none.
-create or replace function laneway.expire(p_limit int default 1000, p_since timestamptz default null)
+create or replace function laneway.expire_claims(p_limit int default 1000, p_since timestamptz default null)
 returns table (queue_id int, group_id int, messages int)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off

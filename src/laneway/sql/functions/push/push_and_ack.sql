@@ -2,7 +2,7 @@
 -- result is that of push_many.
 -- Locks: those of push_many, then those of ack_many.
 -- Errors: LW410 the lease of a message to ack has ended; those of push_many.
-create or replace function laneway.transact(
+create or replace function laneway.push_and_ack(
   p_ack_tokens uuid[],
   p_ack_lanes int[],
   p_ack_first bigint[],

@@ -1,6 +1,6 @@
 -- Return how long a message is delayed after its attempt p_attempt failed: p_base × p_factor ^ (p_attempt - 1), p_limit
 -- at most. The terms are limited so that the power does not overflow. Locks: none. Errors: none.
-create or replace function laneway.backoff(p_base interval, p_factor float8, p_limit interval, p_attempt int)
+create or replace function laneway.backoff_delay(p_base interval, p_factor float8, p_limit interval, p_attempt int)
 returns interval
 language sql immutable parallel safe
 return least(

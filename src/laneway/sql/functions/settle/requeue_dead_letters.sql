@@ -1,7 +1,7 @@
 -- Move dead letters of a group back to its queue, oldest first, with no attempts counted. Return their number.
 -- p_limit: dead letters at most; null: all.
 -- Locks: the dead letters' rows (skipping locked ones). Errors: LW404 the group does not exist.
-create or replace function laneway.replay(p_group_id int, p_limit int default null) returns int
+create or replace function laneway.requeue_dead_letters(p_group_id int, p_limit int default null) returns int
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   v_queue record;

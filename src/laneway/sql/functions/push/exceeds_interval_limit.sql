@@ -1,4 +1,4 @@
--- Tell whether one of these leases or delays is longer than 1000 years, in either direction. Neither PostgreSQL nor
+-- Return whether one of these leases or delays is longer than 1000 years, in either direction. Neither PostgreSQL nor
 -- Python can represent times much further from now.
 -- Locks: none. Errors: none.
 create or replace function laneway.exceeds_interval_limit(p_times interval[]) returns boolean

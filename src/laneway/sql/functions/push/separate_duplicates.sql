@@ -1,4 +1,4 @@
--- Insert the dedup keys of one push where a key is known or occurs twice, and tell which messages are duplicates.
+-- Insert the dedup keys of one push where a key is known or occurs twice, and return which messages are duplicates.
 -- The arrays have an element per message; p_heads: the newest seq of its lane; p_scopes: the partition where keys are
 -- per partition, else ''; p_expiries: when the key's window ends; p_now: windows that end until then are over.
 -- Return arrays with an element per message: is_new, whether to write it; places, how many messages of its lane are

@@ -108,7 +108,7 @@ async def test_messages_dead_lettered_together_keep_their_order(
     if expired:
         await session.execute("update laneway.queue set max_attempts = 1 where name = 'work'")
         await session.execute("update laneway.claim set until = clock_timestamp()")
-        await session.execute("select laneway.expire()")
+        await session.execute("select laneway.expire_claims()")
     else:
         await nack(session, taken, dead=True)
     # In more than one step as well.
@@ -153,7 +153,7 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     )
     grave = await create_queue(session, "grave")
     await session.execute("update laneway.claim set until = clock_timestamp()")
-    await session.execute("select laneway.expire()")
+    await session.execute("select laneway.expire_claims()")
     taken = await claim(session, pair.dead, 1)
     await nack(session, taken, dead=True)
     await redrive(session, pair.dead)

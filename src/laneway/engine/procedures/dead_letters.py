@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
     replayed: int = await fetch_value(
         connection,
-        "select laneway.replay($1, $2)",
+        "select laneway.requeue_dead_letters($1, $2)",
         group_id,
         limit,
         means=missing_group(group_id),

@@ -91,7 +91,7 @@ async def transact(
     """Return spans as push_many does."""
     return await fetch(
         connection,
-        "select * from laneway.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        "select * from laneway.push_and_ack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         *acks,
         queues,
         *columns,

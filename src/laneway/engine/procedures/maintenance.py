@@ -32,7 +32,7 @@ async def expire(
     connection: Connection, *, limit: int, since: datetime | None
 ) -> list[asyncpg.Record]:
     """Return (queue_id, group_id, messages) per claim whose time was up."""
-    return await fetch(connection, "select * from laneway.expire($1, $2)", limit, since)
+    return await fetch(connection, "select * from laneway.expire_claims($1, $2)", limit, since)
 
 
 async def rotate(connection: Connection) -> int:

@@ -1,6 +1,6 @@
 -- The result of every function that claims: one row per span of one lane.
--- The messages of a span have the sequence numbers first_seq, first_seq + 1, …, in the order of its arrays. An array that
--- would contain only nulls may be null.
+-- The messages of a span have the sequence numbers first_seq, first_seq + 1, …, in the order of its arrays. An array
+-- that would contain only nulls may be null.
 create type laneway.claimed_span as (
   waiter int,                 -- from 0; messages beyond what this waiter asked for are for the waiters after it
   token uuid,                 -- the lease token; all spans of one waiter have the same

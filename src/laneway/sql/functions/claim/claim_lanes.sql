@@ -6,7 +6,7 @@
 -- parked messages, retries, gaps and expired leases to claim_past_exceptions.
 -- p_partitions: where to look; several are a hint only, to save looking where nothing is.
 -- Other arguments: see claim_spans. Result: span: see claim_spans; more: whether its lane may have more to claim.
--- Locks and errors: see claim_spans.
+-- Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_lanes(
   p_group_id int,
   p_wants int[],

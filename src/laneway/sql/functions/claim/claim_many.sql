@@ -1,6 +1,6 @@
 -- Claim messages like claim_spans, and return a row per message, in the order of their waiters and, for each, of
 -- delivery.
--- Arguments, locks and errors: see claim_spans.
+-- Arguments: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_many(
   p_group_id int,
   p_wants int[],

@@ -6,7 +6,7 @@
 -- p_readers, p_lanes: the lanes, of priority p_priority. p_lease_asked, p_consumer: of the waiters. p_wanted: messages
 -- in total. p_one_each: each waiter wants one message. p_lease, p_record_events: of the group. p_all_lanes: the group
 -- has no other ready lane and nothing parked.
--- Result and locks: see claim_spans. Errors: none.
+-- Result: see claim_spans. Locks: see claim_spans. Errors: none.
 create or replace function laneway.claim_merged_as_one(
   p_group_id int,
   p_queue_id int,

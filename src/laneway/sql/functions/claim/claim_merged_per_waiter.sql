@@ -5,7 +5,7 @@
 -- are not all.
 -- p_readers, p_lanes: the lanes, of priority p_priority. p_wanted: messages wanted in total. p_lease, p_record_events:
 -- of the group. p_all_lanes: the group has no other ready lane and nothing parked.
--- Other arguments, result and locks: see claim_spans. Errors: none.
+-- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: none.
 create or replace function laneway.claim_merged_per_waiter(
   p_group_id int,
   p_queue_id int,

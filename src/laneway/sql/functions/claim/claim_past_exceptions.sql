@@ -2,7 +2,7 @@
 -- lease, or more than 32 lanes of several priorities. Looks at the lanes one by one, under their locks.
 -- p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this call need not wait for
 -- anybody.
--- Other arguments, result, locks and errors: see claim_spans.
+-- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_past_exceptions(
   p_group_id int,
   p_wants int[],

@@ -2,7 +2,7 @@
 -- age, delays, gaps, lease durations of single messages, several segments.
 -- Goes from the highest priority down. At each, picks due parked messages first, then unread messages of the ready
 -- lanes.
--- Arguments, result, locks and errors: see claim_spans.
+-- Arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_shared(
   p_group_id int,
   p_wants int[],

@@ -2,7 +2,7 @@
 -- p_lanes more lanes, in a shared group of any. One new lease covers all of them and the claim p_token of lane
 -- p_lane_id.
 -- Result: span: see claim_spans; lease: the new lease, the same in every row. No row: nothing was claimed.
--- Locks and errors: see claim_spans.
+-- Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.widen_lease(
   p_group_id int,
   p_token uuid,

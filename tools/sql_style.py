@@ -19,9 +19,6 @@ LONGEST_LINE = 120
 # Migrations before this one are released, so they never change.
 FIRST_CHECKED_MIGRATION = 28
 
-# Folders of functions that are not checked yet. TEMPORARY: empty this when they are reformatted.
-UNCHECKED_FOLDERS: frozenset[str] = frozenset()
-
 _CREATE = re.compile(r"^create\b.*", re.MULTILINE)
 # Comments, strings, quoted names and the placeholders of format().
 _NO_CODE = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|%\d*\$?[IL]")
@@ -43,8 +40,7 @@ def check_file(kind: str, name: str, text: str) -> Iterator[str]:
 def check_tree(root: Path) -> Iterator[str]:
     """Yield what is wrong with the files under `root`, as `path: problem`."""
     for path in sorted(root.glob("functions/*/*.sql")):
-        if path.parent.name not in UNCHECKED_FOLDERS:
-            yield from _check_path("function", path)
+        yield from _check_path("function", path)
     for path in sorted(root.glob("views/*.sql")):
         yield from _check_path("view", path)
     for path in sorted(root.glob("migrations/*.sql")):

@@ -186,7 +186,7 @@ async def test_message_that_stands_for_no_run_is_dead_at_once(
         await lane.producer(queue).enqueue({"x": 1}, partition=name)
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
     assert dead.attempt == 1
-    assert "stands for no run" in (dead.error or "")
+    assert "names no workflow run" in (dead.error or "")
 
 
 async def test_run_that_failed_in_a_group_says_of_what(lane: Connection, address: str) -> None:

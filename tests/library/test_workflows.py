@@ -572,9 +572,9 @@ def test_plain_functions_are_refused_by_their_names() -> None:
     def plain() -> None: ...
 
     app = laneway.App("postgresql://nowhere/nothing")
-    with pytest.raises(InvalidSetting, match=r"workflow .*plain is not asynchronous: make it"):
+    with pytest.raises(InvalidSetting, match=r"workflow .*plain is not asynchronous: define it"):
         app.workflow()(plain)
-    with pytest.raises(InvalidSetting, match=r"step .*plain is not asynchronous: make it"):
+    with pytest.raises(InvalidSetting, match=r"step .*plain is not asynchronous: define it"):
         step(plain)  # type: ignore[arg-type]
 
 

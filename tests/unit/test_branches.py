@@ -1,4 +1,4 @@
-"""Branches of runs: what their tasks are called, on every loop, and who else is left alone."""
+"""Branches of runs: the keys of their steps, on every event loop, and tasks of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import pytest
 import uvloop
 
-from laneway.worker.branches import Branch, find_place, within_run, within_step
+from laneway.worker.branches import Branch, find_place, mark_step, within_run, within_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,25 +20,24 @@ PROGRESS: Any = SimpleNamespace(tasks=WeakKeyDictionary())
 
 
 def old_factory(loop: asyncio.AbstractEventLoop, coroutine: Any) -> asyncio.Task[Any]:
-    """Make a task as factories did before there were contexts to give."""
+    """Create a task as factories did before tasks took a context."""
     return asyncio.Task(coroutine, loop=loop)
 
 
 EAGER = getattr(asyncio, "eager_task_factory", None)
 
 
-def label_of(coroutine: Any) -> str | None:
-    return "part" if coroutine.__name__ == "part" else None
-
-
 async def part() -> str | None:
     return key_of("part")
+
+
+mark_step(part, "part")
 
 
 def key_of(label: str) -> str | None:
     place = find_place()
     if isinstance(place, Branch):
-        return place.number(label)
+        return place.next_key(label)
     return None if place is None else "step"
 
 
@@ -63,13 +62,13 @@ def keys_below(path: str) -> list[str]:
         (uvloop.new_event_loop, None),
     ],
 )
-def test_branches_are_called_by_the_order_in_which_they_are_made(
+def test_branches_are_numbered_in_creation_order(
     make_loop: Callable[[], asyncio.AbstractEventLoop], factory: Any
 ) -> None:
     async def flow() -> None:
         loop, gate = asyncio.get_running_loop(), asyncio.Event()
         loop.set_task_factory(factory)
-        with within_run(PROGRESS, label_of):
+        with within_run(PROGRESS):
             late, early = (asyncio.create_task(branch(*waits)) for waits in ([gate], []))
             assert await early == keys_below("branch#2/")
             gate.set()
@@ -93,8 +92,8 @@ def test_branches_are_called_by_the_order_in_which_they_are_made(
         loop.close()
 
 
-async def test_tasks_that_share_a_context_are_told_apart() -> None:
-    with within_run(PROGRESS, label_of):
+async def test_tasks_with_a_shared_context_are_separate_branches() -> None:
+    with within_run(PROGRESS):
         context, gate = contextvars.copy_context(), asyncio.Event()
         tasks = [
             asyncio.create_task(branch(*waits), context=context) for waits in ([gate], [], [gate])
@@ -104,11 +103,11 @@ async def test_tasks_that_share_a_context_are_told_apart() -> None:
         assert [await task for task in tasks] == [keys_below(f"branch#{n}/") for n in (1, 2, 3)]
 
 
-async def test_runs_beside_each_other_and_other_tasks_are_told_apart() -> None:
+async def test_concurrent_runs_and_other_tasks_are_kept_apart() -> None:
     loop = asyncio.get_running_loop()
 
     async def run() -> list[str | None]:
-        with within_run(PROGRESS, label_of):
+        with within_run(PROGRESS):
             await asyncio.sleep(0)
             return await asyncio.create_task(branch())
 
@@ -118,9 +117,9 @@ async def test_runs_beside_each_other_and_other_tasks_are_told_apart() -> None:
     assert loop.get_task_factory() is None
 
 
-async def test_factory_set_while_a_run_is_under_way_is_left() -> None:
+async def test_task_factory_set_during_a_run_stays() -> None:
     loop = asyncio.get_running_loop()
-    with within_run(PROGRESS, label_of):
+    with within_run(PROGRESS):
         below: Any = loop.get_task_factory()
 
         def theirs(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
@@ -130,10 +129,10 @@ async def test_factory_set_while_a_run_is_under_way_is_left() -> None:
         assert await asyncio.create_task(branch()) == keys_below("branch#1/")
 
         async def run() -> list[str | None]:
-            with within_run(PROGRESS, label_of):
+            with within_run(PROGRESS):
                 return await asyncio.create_task(branch())
 
-        # It has one of ours below and another above then.
+        # Now there is a factory of ours above theirs, and another below it.
         assert await contextvars.Context().run(asyncio.create_task, run()) == keys_below(
             "branch#1/"
         )

@@ -178,7 +178,7 @@ class App:
         def decorate(function: F) -> F:
             if not inspect.iscoroutinefunction(function):
                 raise InvalidSetting(
-                    f"workflow {name_of(function)} is not asynchronous: make it an async def"
+                    f"workflow {name_of(function)} is not asynchronous: define it with async def"
                 )
             label = name or function.__name__
             if label in self._workflows:

@@ -177,7 +177,7 @@ async def test_hanging_handlers_hold_no_more_than_they_run(
 
     await lane.producer(queue).batch_enqueue(range(3))
     async with running(app) as worker:
-        await until(lambda: look(lambda: worker.holding == 1))
+        await until(lambda: look(lambda: worker.in_flight == 1))
         other = lane.consumer(queue)
         taken = await other.dequeue_many(1, wait=SECOND * 10)
         assert [message.attempt for message in taken] == [1]

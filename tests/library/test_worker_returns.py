@@ -113,7 +113,7 @@ async def test_late_acknowledgement_of_a_reclaimed_message_changes_nothing(
         other = await lane.consumer(queue).dequeue(wait=timedelta(seconds=10))
         assert other is not None
         go.set()
-        await until(lambda: look(lambda: worker.holding == 0))
+        await until(lambda: look(lambda: worker.in_flight == 0))
         assert await lane.consumer(queue).delete(other)
     assert lost == [True]
     assert other.attempt == 2
@@ -150,7 +150,7 @@ async def test_worker_that_is_stopped_on_purpose_ends(
     await lane.producer(queue).enqueue(1)
     worker = app.worker()
     task = asyncio.create_task(worker.run())
-    await until(lambda: look(lambda: worker.holding == 1))
+    await until(lambda: look(lambda: worker.in_flight == 1))
     before = (await lane.admin.worker_stats()).healthy
     if release:
         await lane.admin.shutdown_worker(worker.worker_id, release=True)
@@ -185,7 +185,7 @@ async def test_stopped_worker_is_not_handed_again_what_it_had(
 
     async with running(app) as worker:
         await lane.producer(name).enqueue(1)
-        await until(lambda: look(lambda: worker.holding == 1))
+        await until(lambda: look(lambda: worker.in_flight == 1))
         if release:
             await lane.admin.shutdown_worker(worker.worker_id, release=True)
         else:

@@ -343,7 +343,7 @@ async def test_run_is_suspended_at_once_when_all_branches_wait_for_timers_or_by_
     async with running(app) as worker:
         run = await lane.start(name, queue=queue)
         await until(lambda: kept(run, 2))
-        await until(lambda: look(lambda: worker.holding == 0), within=4)
+        await until(lambda: look(lambda: worker.in_flight == 0), within=4)
         await run.cancel()
 
 
@@ -369,7 +369,7 @@ async def test_run_whose_branches_are_awaited_without_join_is_suspended_after_se
     async with running(app) as worker:
         run = await lane.start(name)
         await until(lambda: kept(run, 2))
-        await until(lambda: look(lambda: worker.holding == 0))
+        await until(lambda: look(lambda: worker.in_flight == 0))
         await run.cancel()
     assert f"run {run.run_id} suspended" in caplog.text
     assert "laneway.join" in caplog.text
@@ -444,7 +444,7 @@ async def test_branch_that_waits_for_something_else_keeps_a_run_for_seconds_only
     async with running(app) as worker:
         run = await lane.start(name, queue=queue)
         await until(lambda: kept(run, 1))
-        await until(lambda: look(lambda: worker.holding == 0))
+        await until(lambda: look(lambda: worker.in_flight == 0))
         await run.cancel()
 
 

@@ -544,7 +544,7 @@ async def test_run_does_not_die_with_its_workers_however_few_attempts_its_queue_
     for _ in range(4):
         worker = app.worker()
         task = asyncio.create_task(worker.run())
-        await until(lambda: look(lambda: worker.holding > 0))  # noqa: B023 - called at once
+        await until(lambda: look(lambda: worker.in_flight > 0))  # noqa: B023 - called at once
         await lane.admin.reclaim(worker.worker_id)
         async with asyncio.timeout(20):
             await task

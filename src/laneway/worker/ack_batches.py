@@ -30,26 +30,26 @@ class Settler:
         self._in_flight = in_flight
         self._messages: list[Message] = []
         self._results: dict[timedelta, list[tuple[Message, str | None]]] = {}
-        self._stirred = asyncio.Event()
+        self._pending = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self.lost = 0
 
     def ack(self, message: Message) -> None:
         self._messages.append(message)
-        if not self._stirred.is_set():
+        if not self._pending.is_set():
             self._idle.clear()
-            self._stirred.set()
+            self._pending.set()
 
     def ack_result(self, message: Message, result: str | None, keep: timedelta) -> None:
         self._results.setdefault(keep, []).append((message, result))
         self._idle.clear()
-        self._stirred.set()
+        self._pending.set()
 
     async def run(self) -> None:
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._pending.wait()
+            self._pending.clear()
             messages, self._messages = self._messages, []
             results, self._results = self._results, {}
             if messages:
@@ -58,7 +58,7 @@ class Settler:
                 given = [result for _, result in pairs]
                 send = partial(self._backend.workers.ack_results, results=given, keep=keep)
                 await self._send([message for message, _ in pairs], send)
-            if not self._stirred.is_set():
+            if not self._pending.is_set():
                 self._idle.set()
 
     async def drain(self) -> None:

@@ -82,7 +82,7 @@ class Handler:
             )
 
     def _check_kinds(self) -> None:
-        check_text(self.queue, "the queue's name")
+        check_text(self.queue, "queue name")
         check_text(self.group, "group")
         check_optional_text(self.partition, "partition")
         check_least(self.concurrency, "concurrency", 1)

@@ -42,8 +42,8 @@ class Schedule:
 
     def __post_init__(self) -> None:
         with settings_of(f"schedule {self.name!r}"):
-            check_text(self.name, "its name")
-            check_text(self.queue, "the queue's name")
+            check_text(self.name, "name")
+            check_text(self.queue, "queue name")
             check_text(self.partition, "partition")
             check_priority(self.priority)
             # A payload that cannot be encoded is refused now, not when the job is first due.

@@ -78,9 +78,9 @@ async def test_install_and_verify_use_the_given_database(blank_database: str, fo
     assert laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database).returncode == 1
     done = laneway("admin", "install", cwd=folder, DATABASE_URL=blank_database)
     assert done.returncode == 0, done.stderr
-    assert "the schema is at version" in done.stdout
+    assert "schema is at version" in done.stdout
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database)
-    assert done.stdout == "the schema is as shipped\n"
+    assert done.stdout == "schema is as shipped\n"
     assert not (folder / ".laneway").exists()
 
 
@@ -95,7 +95,7 @@ async def test_url_leads_to_the_running_database(folder: Path) -> None:
     data_dir = folder / "data"
     done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
     assert done.returncode == 1
-    assert "no embedded database is running" in done.stderr
+    assert "bundled PostgreSQL is not running" in done.stderr
     async with EmbeddedPostgres(data_dir, binaries=find_binaries()) as server:
         done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
         assert done.stdout.strip() == server.dsn

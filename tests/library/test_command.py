@@ -227,7 +227,7 @@ def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None
 
 def test_schema_is_looked_after_on_both_transports(shell: Shell) -> None:
     version = shell.json("admin", "install")["version"]
-    assert shell.run("admin", "install").stdout == f"the schema is at version {version}\n"
+    assert shell.run("admin", "install").stdout == f"schema is at version {version}\n"
     assert shell.json("admin", "verify") == {"problems": []}
 
 
@@ -307,7 +307,7 @@ def test_input_with_a_bad_line_is_not_pushed(local: Shell, queue: str) -> None:
     # As they come, all lines before it are there, and the code tells.
     done = local.run(*push, "--stream", given=given)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"5 messages are pushed to {queue}, then it ended" in done.stderr
+    assert f"5 messages enqueued to {queue} before the error" in done.stderr
     assert "line 7 is not JSON" in done.stderr
     assert local.json("queue", "metrics", queue)["total"] == 5
 
@@ -319,7 +319,7 @@ def test_signal_ends_a_wait_for_input(local: Shell, queue: str) -> None:
             assert typed.process.poll() is None
         typed.process.send_signal(signal.SIGTERM)
         assert typed.wait() == 143
-        assert f"1 messages are pushed to {queue}, then it ended" in typed.text
+        assert f"1 messages enqueued to {queue} before the error" in typed.text
 
 
 def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) -> None:
@@ -358,7 +358,7 @@ async def test_message_refused_half_way_is_no_call_that_did_nothing(
     assert local.run(*enqueue, given=large).returncode == 2
     done = local.run(*enqueue, given=f"1\n{large}")
     assert done.returncode == 1
-    assert f"1 messages are pushed to {queue}, then it ended" in done.stderr
+    assert f"1 messages enqueued to {queue} before the error" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -170,12 +170,12 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         (PayloadRules(required_keys=frozenset({"to", "at"})), {"to": 1}, r"\$ lacks at"),
         (PayloadRules(required_keys=frozenset({"to"})), [1], r"\$ lacks to"),
         (PayloadRules(), {"n": float("nan")}, r"\$\.n is nan"),
-        (PayloadRules(), {"f": object()}, "cannot be written as JSON"),
+        (PayloadRules(), {"f": object()}, "cannot be encoded as JSON"),
         *(
             (
                 PayloadRules(required_keys=required),
                 payload,
-                rf"{place} is a msgspec\.Raw that is no JSON",
+                rf"{place} is a msgspec\.Raw with invalid JSON",
             )
             for required in (frozenset[str](), frozenset({"to"}))
             for payload, place in (
@@ -230,7 +230,7 @@ def test_rules_without_sense_are_refused(options: dict[str, Any]) -> None:
 
 
 async def test_headers_that_are_no_json_are_refused(lane: Connection, queue: str) -> None:
-    with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw that is no JSON"):
+    with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw with invalid JSON"):
         await lane.producer(queue).enqueue(1, headers={"a": msgspec.Raw(b"{")})
 
 
@@ -247,7 +247,7 @@ async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
 
 async def test_batch_is_more_than_one(lane: Connection, queue: str) -> None:
     for one in (5, "abc", b"abc", {"a": 1}):
-        with pytest.raises(InvalidRequest, match="give a list of them"):
+        with pytest.raises(InvalidRequest, match="use a list"):
             await lane.producer(queue).batch_enqueue(one)  # type: ignore[arg-type]
     assert await lane.consumer(queue).dequeue() is None
 

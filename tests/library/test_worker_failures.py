@@ -223,7 +223,7 @@ async def test_retry_that_cannot_be_computed_leaves_it_to_the_queue(
 @pytest.mark.parametrize("retry", [3, "often", timedelta(1)])
 def test_retry_that_is_none_is_refused(retry: Any) -> None:
     app = App("postgresql://nowhere/nothing")
-    with pytest.raises(InvalidSetting, match=r"handle: retry is .*: give a laneway.Retry"):
+    with pytest.raises(InvalidSetting, match=r"handle: retry is .*: use a laneway.Retry"):
 
         @app.handler("queue", retry=retry)
         async def handle(_: Message) -> None: ...

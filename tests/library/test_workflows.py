@@ -643,7 +643,7 @@ async def test_wait_for_a_result_ends_in_time_where_nobody_answers(
         await relay.cut()
         with pytest.raises(TimeoutError, match=run.run_id):
             await other.run(run.run_id).result(timedelta(milliseconds=500))
-        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
+        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be read: .* again"):
             await other.run(run.run_id).result(timedelta(0))
 
 

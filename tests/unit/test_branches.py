@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
+import pickle
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -90,6 +92,12 @@ def test_branches_are_numbered_in_creation_order(
         loop.run_until_complete(flow())
     finally:
         loop.close()
+
+
+def test_marked_step_is_still_an_async_function_of_its_name() -> None:
+    assert inspect.iscoroutinefunction(part)
+    assert (part.__name__, part.__qualname__) == ("part", "part")
+    assert pickle.loads(pickle.dumps(part)) is part  # noqa: S301 - own data
 
 
 async def test_tasks_with_a_shared_context_are_separate_branches() -> None:

@@ -193,11 +193,19 @@ def test_what_cannot_be_is_named(
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("ALLOWED_HOSTS", "http://mq.example", "has 'http://mq.example': list host names like"),
+        (
+            "ALLOWED_HOSTS",
+            "http://mq.example",
+            "contains 'http://mq.example': use host names such as",
+        ),
         ("ALLOWED_HOSTS", "mq.example:3001", "without scheme or port"),
-        ("ALLOWED_HOSTS", "a,*", "has '*'"),
-        ("ALLOWED_ORIGINS", "app.example", "list origins like https://app.example.com:8443, or *"),
-        ("ALLOWED_ORIGINS", "https://app.example/page", "has 'https://app.example/page'"),
+        ("ALLOWED_HOSTS", "a,*", "contains '*'"),
+        (
+            "ALLOWED_ORIGINS",
+            "app.example",
+            "use origins such as https://app.example.com:8443, or *",
+        ),
+        ("ALLOWED_ORIGINS", "https://app.example/page", "contains 'https://app.example/page'"),
         ("ALLOWED_ORIGINS", "null", "has 'null'"),
     ],
 )

@@ -68,12 +68,12 @@ def _detect_long_processing(context: Context) -> Finding | None:
     limit = context.settings.long_processing
     if event.kind != Kind.ACKED or event.since is None or event.at - event.since <= limit:
         return None
-    held = event.at - event.since
+    duration = event.at - event.since
     return Finding(
         severity=Severity.WARNING,
-        description=f"Acknowledged {_ms(held):.0f} ms after it was dequeued",
+        description=f"Acknowledged {_ms(duration):.0f} ms after it was dequeued",
         threshold=_ms(limit),
-        actual=_ms(held),
+        actual=_ms(duration),
     )
 
 

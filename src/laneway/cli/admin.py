@@ -28,7 +28,7 @@ async def install(lane: Connection, output: Output) -> None:
 @admin.command("verify")
 @with_raw_lane
 async def verify(lane: Connection, output: Output) -> None:
-    """Compare the schema with the one this version ships; exit 1 if they differ."""
+    """Compare the schema with the one this version ships. Exits 1 if they differ."""
     problems = await lane.verify()
     output.done(*problems or ["schema is as shipped"], problems=problems)
     if problems:
@@ -61,11 +61,11 @@ async def reclaim(
         ),
     ] = None,
 ) -> None:
-    """Release the messages of dead workers, so that others can process them."""
+    """Reclaim the messages of dead workers for others. The attempts count."""
     if worker_id is not None:
         back = {worker_id: await lane.admin.reclaim(worker_id)}
     else:
         silence = None if timeout is None else timedelta(seconds=timeout)
         back = await lane.admin.reclaim_dead(silence)
     total = sum(back.values())
-    output.done(f"{len(back)} workers reclaimed, {total} messages released", reclaimed=back)
+    output.done(f"{len(back)} workers reclaimed, {total} messages reclaimed", reclaimed=back)

@@ -132,7 +132,7 @@ SETTINGS = (
         "database_url",
         str,
         None,
-        "PostgreSQL URL; takes precedence over POSTGRES_HOST etc. Without either: the bundled one.",
+        "PostgreSQL URL; overrides POSTGRES_HOST etc. (default: the bundled PostgreSQL).",
         secret=True,
     ),
     Setting("postgres_host", str, None, "PostgreSQL host name or socket directory."),
@@ -167,7 +167,7 @@ SETTINGS = (
         1,
         32767,
     ),
-    Setting("requeue_batch_size", int, 100, "Expired leases to release per batch.", 1, 100_000),
+    Setting("requeue_batch_size", int, 100, "Expired leases to process per batch.", 1, 100_000),
     Setting(
         "overdue_check_interval_ms",
         int,
@@ -209,7 +209,11 @@ SETTINGS = (
         0,
     ),
     Setting(
-        "activity_near_dlq_threshold", int, 1, "Flag messages with this many attempts left.", 0
+        "activity_near_dlq_threshold",
+        int,
+        1,
+        "Flag messages with this many attempts left, or fewer.",
+        0,
     ),
     Setting(
         "activity_zombie_threshold_multiplier",

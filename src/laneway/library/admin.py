@@ -195,13 +195,13 @@ class Admin:
         )
 
     async def reclaim(self, worker_id: str) -> int:
-        """Stop a worker and release its messages, without counting attempts; return how many."""
+        """Stop a worker and nack its messages, so that the attempts count; return how many."""
         return await self._backend.workers.reclaim(_worker(worker_id))
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
         """Reclaim every worker whose last heartbeat is older than the timeout.
 
-        timeout: None for each worker's own. Returns the number of released messages by worker.
+        timeout: None for each worker's own. Returns the number of nacked messages by worker.
         """
         return await self._backend.workers.reclaim_dead(check_optional_duration(timeout, "timeout"))
 

@@ -193,8 +193,8 @@ class Connection:
         run = self.run(run_id or uuid4().hex)
         await self.backend.workflows.start_run(
             run.run_id,
-            name=check_text(workflow, "the workflow's name"),
-            queue=check_text(queue, "the queue's name"),
+            name=check_text(workflow, "workflow name"),
+            queue=check_text(queue, "queue name"),
             arguments=encode_result(list(arguments)),
         )
         return run

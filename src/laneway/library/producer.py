@@ -206,25 +206,25 @@ class Producer:
         )
 
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
-        self._take(len(messages))
+        self._take_tokens(len(messages))
         try:
             return [pushed.id for pushed in await self._backend.push(self.queue, messages)]
         except LanewayError:
-            self._give_back(len(messages))
+            self._refund(len(messages))
             raise
 
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
-        self._take(len(messages))
+        self._take_tokens(len(messages))
         try:
             return await push_in(connection, Push(self.queue, messages))
         except Exception:
-            self._give_back(len(messages))
+            self._refund(len(messages))
             raise
 
-    def _take(self, n: int) -> None:
+    def _take_tokens(self, n: int) -> None:
         if self._bucket is not None:
             self._bucket.take(n)
 
-    def _give_back(self, n: int) -> None:
+    def _refund(self, n: int) -> None:
         if self._bucket is not None:
-            self._bucket.give_back(n)
+            self._bucket.refund(n)

@@ -74,7 +74,7 @@ class TokenBucket:
             retry_after=wait,
         )
 
-    def give_back(self, n: int) -> None:
+    def refund(self, n: int) -> None:
         """Return the tokens of messages that were not sent."""
         with self._lock:
             self._tokens = min(self._tokens + n, self._limit.burst)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from laneway.worker.progress import Progress
 
 # Marks the code of step functions; see `mark_step`.
-_STEP_CALL = "laneway.step"
+_STEP_CALL = "<laneway step>"
 
 # The branch or step that the current code belongs to.
 place: ContextVar[Branch | StepScope] = ContextVar("laneway workflow")

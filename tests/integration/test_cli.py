@@ -145,7 +145,9 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
 ) -> None:
     monkeypatch.setattr("laneway.cli.database.PATIENCE", timedelta(0))
     lock = DataDirectory(folder).acquire()
-    with pytest.raises(DatabaseNotReady, match=f"process {os.getpid()} has .* try again") as caught:
+    with pytest.raises(
+        DatabaseNotReady, match=f"process {os.getpid()} uses .* try again"
+    ) as caught:
         async with open_database(Environment(), folder):
             pass
     assert find_code(caught.value) == 5
@@ -155,7 +157,7 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
 def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:
     done = laneway("demo", cwd=folder, POSTGRES_PORT="many")
     assert done.returncode == 1
-    assert done.stderr.startswith("laneway: the environment variable POSTGRES_PORT")
+    assert done.stderr.startswith("laneway: environment variable POSTGRES_PORT")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -163,7 +165,7 @@ def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/mail"
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
     assert done.returncode == 5
-    assert "no PostgreSQL server answers at 127.0.0.1:1" in done.stderr
+    assert "PostgreSQL server at 127.0.0.1:1 unreachable" in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 

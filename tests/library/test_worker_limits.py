@@ -323,7 +323,7 @@ def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_handler_is_a_function() -> None:
-    with pytest.raises(InvalidSetting, match="handler 5 is no function"):
+    with pytest.raises(InvalidSetting, match="handler 5 is not callable"):
         make_app("postgresql://nowhere/x").handler("jobs")(5)  # type: ignore[type-var]
 
 

@@ -163,14 +163,14 @@ def test_flags_that_cannot_be_are_refused(file: Path, flags: dict[str, str]) -> 
 )
 def test_address_that_cannot_be_is_named_where_it_is(file: Path, name: str, value: str) -> None:
     settings = read_settings({}, {name: value}, file, wanted=CLIENT_SETTINGS)
-    with pytest.raises(SettingInvalid, match=f"the environment variable {name}"):
+    with pytest.raises(SettingInvalid, match=f"environment variable {name}"):
         find_place(settings)
 
 
 @pytest.mark.parametrize(
     ("flags", "variables", "words"),
     [
-        ({}, {"PORT": "many"}, "the environment variable PORT is 'many': set a whole number"),
+        ({}, {"PORT": "many"}, "environment variable PORT is 'many': set a whole number"),
         ({}, {"PORT": "70000"}, "PORT is 70000: set 65535 or less"),
         ({"workers": 0}, {}, "--workers is 0: set 1 or more"),
         ({"log_level": "loud"}, {}, "--log-level is 'loud': set one of"),
@@ -206,11 +206,11 @@ def test_what_cannot_be_is_named(
             "use origins such as https://app.example.com:8443, or *",
         ),
         ("ALLOWED_ORIGINS", "https://app.example/page", "contains 'https://app.example/page'"),
-        ("ALLOWED_ORIGINS", "null", "has 'null'"),
+        ("ALLOWED_ORIGINS", "null", "contains 'null'"),
     ],
 )
 def test_names_that_cannot_be_are_refused(file: Path, name: str, value: str, words: str) -> None:
-    with pytest.raises(SettingInvalid, match=f"the environment variable {name}") as raised:
+    with pytest.raises(SettingInvalid, match=f"environment variable {name}") as raised:
         make_server_settings(read_settings({}, {name: value}, file))
     assert words in str(raised.value)
 
@@ -245,7 +245,7 @@ def test_listed_origin_is_the_one_that_browsers_send(file: Path, listed: str, se
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("prot = 1", "has settings that do not exist: prot"),
+        ("prot = 1", "contains unknown settings: prot"),
         ("port = 'x'", "is 'x': set a whole number"),
         ("port = true", "port in"),
         ("port =", "cannot be read"),

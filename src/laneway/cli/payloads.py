@@ -154,4 +154,4 @@ def _check(text: str, what: str) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not valid JSON")
+    raise ValueError(f"JSON has no number {name}")

@@ -204,7 +204,7 @@ def test_bulk_work_shows_a_bar_in_a_terminal_only(local: Shell, queue: str) -> N
     ) as bulk:
         bulk.expect("300 messages enqueued")
         assert bulk.wait() == 0
-        assert "pushing" in bulk.text
+        assert "enqueueing" in bulk.text
         assert "100%" in bulk.text
     piped = local.run("enqueue", "--queue", queue, "--messages", "30")
     assert piped.stderr == ""
@@ -293,7 +293,7 @@ def test_flag_chooses_the_place_over_the_environment(
     wrong = local.run("queue", "list", "--url", "foo")
     assert (wrong.returncode, wrong.stderr) == (
         2,
-        "laneway: --url is no URL of a server: it looks like http://host:3001\n",
+        "laneway: --url is not a server's URL: use one such as http://host:3001\n",
     )
 
 

@@ -79,7 +79,7 @@ WAYS = [
     (interrupt, "KeyboardInterrupt"),
     (
         snooze_wrongly,
-        "InvalidSetting: a snooze: delay is 5: give a timedelta, as timedelta(seconds=5)",
+        "InvalidSetting: a snooze: delay is 5: use a timedelta, such as timedelta(seconds=5)",
     ),
 ]
 
@@ -196,7 +196,7 @@ def test_what_a_handler_raises_on_purpose_can_be_copied() -> None:
     assert (str(snooze), snooze.delay) == ("delivered again in 0:00:03", timedelta(seconds=3))
     reasons: dict[str, str | BaseException] = {"1-2-3": Two(5, "now"), "1-2-4": "so"}
     failure = copy.copy(PartialFailure(reasons))
-    assert str(failure) == "2 of the batch failed"
+    assert str(failure) == "2 messages of the batch failed"
     assert failure.failures == {"1-2-3": "Two: 5 now", "1-2-4": "so"}
 
 

@@ -114,7 +114,7 @@ async def test_wait_that_is_no_time_fails_the_run_in_plain_words(
         run = await lane.start(name)
         with pytest.raises(RunFailed, match="duration is 5: use a timedelta"):
             await run.result(LONG)
-    with pytest.raises(InvalidRequest, match="timeout is 5: give a timedelta"):
+    with pytest.raises(InvalidRequest, match="timeout is 5: use a timedelta"):
         await run.result(5)  # type: ignore[arg-type]
 
 

@@ -385,13 +385,13 @@ class Admin:
         return self._portal.call(self._inner.shutdown_worker(worker_id, release=release))
 
     def reclaim(self, worker_id: str) -> int:
-        """Stop a worker and release its messages, without counting attempts; return how many."""
+        """Stop a worker and nack its messages, so that the attempts count; return how many."""
         return self._portal.call(self._inner.reclaim(worker_id))
 
     def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
         """Reclaim every worker whose last heartbeat is older than the timeout.
 
-        timeout: None for each worker's own. Returns the number of released messages by worker.
+        timeout: None for each worker's own. Returns the number of nacked messages by worker.
         """
         return self._portal.call(self._inner.reclaim_dead(timeout))
 

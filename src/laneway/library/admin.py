@@ -155,7 +155,9 @@ class Admin:
         for worker in await self._backend.workers.list_all():
             if worker.worker_id == wanted:
                 return worker
-        raise WorkerNotFound(f'worker "{worker_id}" not found. List workers with: laneway worker list')
+        raise WorkerNotFound(
+            f'worker "{worker_id}" not found. List workers with: laneway worker list'
+        )
 
     async def worker_stats(self) -> WorkerStats:
         workers = await self._backend.workers.list_all()

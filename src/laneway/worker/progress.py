@@ -148,7 +148,7 @@ class Progress:
     async def _finish(self, key: str, call: Callable[[], Awaitable[Any]], retry: Retry) -> Stored:
         """Run a step and store its result or error."""
         try:
-            result = encode_result(await attempt(call, retry, rest=self._wait_for_attempt))
+            result = encode_result(await attempt(call, retry, wait=self._wait_for_attempt))
         except Snooze:
             raise
         except Exception as error:
@@ -321,11 +321,11 @@ async def attempt(
     call: Callable[[], Awaitable[Any]],
     retry: Retry,
     *,
-    rest: Callable[[timedelta], Awaitable[None]] = _sleep,
+    wait: Callable[[timedelta], Awaitable[None]] = _sleep,
 ) -> Any:
     """Run a step's function until it succeeds or its retry policy gives up.
 
-    rest: waits before the next attempt.
+    wait: waits for the given time before the next attempt.
     """
     task, attempts = asyncio.current_task(), 0
     while True:
@@ -338,7 +338,7 @@ async def attempt(
         except BaseException as error:
             if is_ended(error, task) or retry.is_over(attempts, error):
                 raise
-        await rest(retry.wait(attempts))
+        await wait(retry.wait(attempts))
 
 
 def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:

@@ -1,4 +1,4 @@
-"""Workflows with branches: each has its own steps, and none is affected by the end of another."""
+"""Branches of a workflow keep their own steps."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Again:
 
 
 @together
-async def test_branches_have_their_own_steps_when_the_run_goes_on(
+async def test_branches_keep_their_own_steps_when_the_run_resumes(
     lane: Connection, address: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -165,9 +165,7 @@ async def test_steps_are_named_by_the_branch_that_made_them(lane: Connection, ad
     }
 
 
-async def test_tasks_created_only_sometimes_do_not_rename_branches(
-    lane: Connection, address: str
-) -> None:
+async def test_optional_tasks_do_not_rename_branches(lane: Connection, address: str) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
     again = Again()
 
@@ -285,7 +283,7 @@ async def kept(run: laneway.Run, n: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["gather", "watchdog", "wait"])
-async def test_long_timer_does_not_delay_a_step_that_follows_a_plain_await(
+async def test_long_timer_delays_no_step_of_another_branch(
     lane: Connection, address: str, how: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -328,7 +326,7 @@ async def test_long_timer_does_not_delay_a_step_that_follows_a_plain_await(
 
 
 @pytest.mark.parametrize("together", [in_joined_gather, in_joined_wait, in_joined_tasks])
-async def test_run_is_suspended_at_once_when_all_branches_wait_for_timers_or_by_join(
+async def test_run_is_suspended_when_every_branch_waits_for_a_timer(
     lane: Connection, address: str, queue: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
@@ -426,7 +424,7 @@ async def test_join_outside_of_a_workflow_and_in_a_step_is_an_await(
         assert [item.step for item in await run.steps()] == ["both#1"]
 
 
-async def test_branch_that_waits_for_something_else_keeps_a_run_for_seconds_only(
+async def test_branch_that_waits_for_something_else_delays_suspension_for_seconds_only(
     lane: Connection, address: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("laneway.worker.progress.PATIENCE", 0.3)
@@ -449,7 +447,7 @@ async def test_branch_that_waits_for_something_else_keeps_a_run_for_seconds_only
 
 
 @pytest.mark.parametrize("how", ["task", "group", "second timer"])
-async def test_abandoned_branches_end_without_a_logged_error(
+async def test_abandoned_branches_end_without_a_warning(
     lane: Connection, address: str, queue: str, how: str
 ) -> None:
     app, name, complaints = make_app(address), f"flow-{uuid4().hex[:8]}", []
@@ -521,7 +519,7 @@ app.run()
 """
 
 
-async def test_branches_of_a_killed_worker_continue_with_their_own_steps(
+async def test_branches_of_a_killed_worker_resume_with_their_own_steps(
     place: Place, tmp_path: Path
 ) -> None:
     name, log = f"flow-{uuid4().hex[:8]}", tmp_path / "log"

@@ -1,4 +1,4 @@
-"""Branches of runs: the keys of their steps, on every event loop, and tasks of others."""
+"""Branches of runs: names of their tasks, on every event loop."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def keys_below(path: str) -> list[str]:
         (uvloop.new_event_loop, None),
     ],
 )
-def test_branches_are_numbered_in_creation_order(
+def test_branches_are_named_in_order_of_creation(
     make_loop: Callable[[], asyncio.AbstractEventLoop], factory: Any
 ) -> None:
     async def flow() -> None:
@@ -100,7 +100,7 @@ def test_marked_step_is_still_an_async_function_of_its_name() -> None:
     assert pickle.loads(pickle.dumps(part)) is part  # noqa: S301 - own data
 
 
-async def test_tasks_with_a_shared_context_are_separate_branches() -> None:
+async def test_tasks_that_share_a_context_have_different_names() -> None:
     with within_run(PROGRESS):
         context, gate = contextvars.copy_context(), asyncio.Event()
         tasks = [
@@ -111,7 +111,7 @@ async def test_tasks_with_a_shared_context_are_separate_branches() -> None:
         assert [await task for task in tasks] == [keys_below(f"branch#{n}/") for n in (1, 2, 3)]
 
 
-async def test_concurrent_runs_and_other_tasks_are_kept_apart() -> None:
+async def test_concurrent_runs_and_other_tasks_have_different_names() -> None:
     loop = asyncio.get_running_loop()
 
     async def run() -> list[str | None]:
@@ -125,7 +125,7 @@ async def test_concurrent_runs_and_other_tasks_are_kept_apart() -> None:
     assert loop.get_task_factory() is None
 
 
-async def test_task_factory_set_during_a_run_stays() -> None:
+async def test_task_factory_set_during_a_run_is_kept() -> None:
     loop = asyncio.get_running_loop()
     with within_run(PROGRESS):
         below: Any = loop.get_task_factory()

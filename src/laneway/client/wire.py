@@ -141,7 +141,7 @@ def describe(error: LanewayError) -> Failure:
     details = {
         name: {"seconds": value.total_seconds()} if isinstance(value, timedelta) else value
         for name, value in vars(error).items()
-        if isinstance(value, str | int | float | timedelta)
+        if value is None or isinstance(value, str | int | float | timedelta)
     }
     return Failure(type(error).__name__, str(error), details)
 

@@ -172,12 +172,9 @@ class Worker:
         self._stopping.set()
 
     def shutdown(self, *, release: bool = False) -> None:
-        """End the worker at once; raise WorkerBusy if messages are in flight and `release` is false."""
+        """End the worker at once; raise WorkerBusy if messages are in flight, unless `release`."""
         if self.in_flight and not release:
-            raise WorkerBusy(
-                f'worker "{self.worker_id}" has {self.in_flight} messages in flight: wait until it is '
-                "done, or pass release=True"
-            )
+            raise WorkerBusy(worker=self.worker_id, messages=self.in_flight)
         self._abandoned.set()
         self._stopping.set()
 

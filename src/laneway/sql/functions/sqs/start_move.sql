@@ -20,7 +20,7 @@ begin
   if v_source is null or (p_target is not null and v_target is null) then
     v_missing := case when v_source is null then p_source else p_target end;
     raise exception 'queue "%" does not exist', v_missing
-      using errcode = 'LW404', detail = v_missing, hint = 'Create the queue first.';
+      using errcode = 'LW404', detail = coalesce(v_missing, 'null'), hint = 'Create the queue first.';
   end if;
   insert into laneway.move_task (queue_id, target_id, target, rate, total)
   select v_source, v_target, p_target, p_rate, c.queued - c.delayed

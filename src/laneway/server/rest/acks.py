@@ -17,7 +17,7 @@ from laneway.server.rest.access import find_usable
 from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate, read_spans
 from laneway.server.rest.refusals import record_refusals
 from laneway.server.rest.times import to_unix
-from laneway.server.rest.wire import Message, Seconds
+from laneway.server.rest.wire import Reply, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -95,8 +95,8 @@ class Touched(msgspec.Struct):
     lock_token: str
 
 
-ACKNOWLEDGED = Answer(200, encode(Message(message="Message acknowledged")))
-NACKED = Answer(200, encode(Message(message="Message nacked successfully")))
+ACKNOWLEDGED = Answer(200, encode(Reply(message="Message acknowledged")))
+NACKED = Answer(200, encode(Reply(message="Message nacked successfully")))
 
 
 async def ack_message(call: Call[None, Ack]) -> Answer:
@@ -276,7 +276,7 @@ def _pick(
 
 
 def _refuse(status: int, problem: Problem) -> Answer:
-    return answer_json(status, Message(message=problem.words, error=problem.value))
+    return answer_json(status, Reply(message=problem.words, error=problem.value))
 
 
 def _refuse_touch(problem: Problem) -> Answer:
@@ -296,7 +296,7 @@ OPERATIONS = (
         summary="Acknowledge a message",
         body=Ack,
         example={"id": "2-1-1", "lock_token": _TOKEN},
-        answers={200: Message, 400: Message, 409: Message},
+        answers={200: Reply, 400: Reply, 409: Reply},
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -331,7 +331,7 @@ OPERATIONS = (
         body=NackOne,
         example={"lock_token": _TOKEN, "errorReason": "no such address"},
         body_optional=True,
-        answers={200: Message, 404: Message, 409: Message},
+        answers={200: Reply, 404: Reply, 409: Reply},
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -343,7 +343,7 @@ OPERATIONS = (
         parameters=ById,
         body=Touch,
         example={"lock_token": _TOKEN, "extend_seconds": 60},
-        answers={200: Touched, 404: Message, 409: Message},
+        answers={200: Touched, 404: Reply, 409: Reply},
         role=Role.WRITE,
         reach=looked_up,
     ),

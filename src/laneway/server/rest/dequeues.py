@@ -14,7 +14,7 @@ from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, encode
 from laneway.server.rest.deliveries import HandoutWriter, Taker
-from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
+from laneway.server.rest.wire import MessageObject, MessageType, QueueName, Reply, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A long poll may wait for a day.
 LONGEST_WAIT = 86_400
 
-NOTHING = Answer(404, encode(Message(message="Message not found")))
+NOTHING = Answer(404, encode(Reply(message="Message not found")))
 
 
 class Take(msgspec.Struct, kw_only=True):
@@ -103,7 +103,7 @@ OPERATIONS = (
         handler=take_message,
         summary="Take the next message, or wait for one",
         parameters=Take,
-        answers={200: MessageObject, 404: Message},
+        answers={200: MessageObject, 404: Reply},
         role=Role.WRITE,
         reach=_queue_taken_from,
     ),
@@ -113,7 +113,7 @@ OPERATIONS = (
         handler=take_messages,
         summary="Take up to `count` messages",
         parameters=TakeMany,
-        answers={200: Taken, 404: Message},
+        answers={200: Taken, 404: Reply},
         role=Role.WRITE,
         reach=_queue_taken_from,
     ),

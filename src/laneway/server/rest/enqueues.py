@@ -17,10 +17,10 @@ from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.wire import (
     LONGEST,
     Attempts,
-    Message,
     MessageType,
     Priority,
     QueueName,
+    Reply,
     Seconds,
 )
 
@@ -139,7 +139,7 @@ OPERATIONS = (
         summary="Add a message",
         body=NewMessage,
         example={"type": "mail", "payload": {"to": "ada@example.org"}, "priority": 5},
-        answers={201: Added, 404: Message},
+        answers={201: Added, 404: Reply},
         role=Role.WRITE,
         reach=_queue_of_message,
     ),
@@ -153,7 +153,7 @@ OPERATIONS = (
             {"type": "mail", "payload": {"n": 1}},
             {"type": "mail", "payload": {"n": 2}, "delay": 60},
         ],
-        answers={201: BatchAdded, 404: Message},
+        answers={201: BatchAdded, 404: Reply},
         role=Role.WRITE,
         reach=_queues_of_batch,
     ),

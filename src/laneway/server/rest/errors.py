@@ -12,8 +12,8 @@ from laneway.domain import errors as domain
 from laneway.server import errors as server
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.wire import (
-    Message,
     RefusedKey,
+    Reply,
     ValidationIssue,
     ValidationProblem,
     ZodError,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 # The answers that any operation may give.
 ERRORS: dict[int, Content] = {
-    400: Message,
+    400: Reply,
     401: RefusedKey,
     403: RefusedKey,
-    408: Message,
-    413: Message,
+    408: Reply,
+    413: Reply,
     422: ValidationProblem,
-    431: Message,
-    503: Message,
+    431: Reply,
+    503: Reply,
 }
 
 # By the nearest class; every other one answers a message.
@@ -87,7 +87,7 @@ def _describe(error: LanewayError, status: int) -> msgspec.Struct:
         case _ if status == _UNPROCESSABLE:
             return describe_issues(server.InvalidInput([server.Issue("custom", (), str(error))]))
         case _:
-            return Message(message=_word(error, status), error=_CODES.get(type(error)))
+            return Reply(message=_word(error, status), error=_CODES.get(type(error)))
 
 
 def _word(error: LanewayError, status: int) -> str:

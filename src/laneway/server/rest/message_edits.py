@@ -20,11 +20,11 @@ from laneway.server.rest.states import STATES, QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import (
     Attempts,
-    Message,
     MessageObject,
     MessageType,
     Priority,
     QueueName,
+    Reply,
     Seconds,
 )
 
@@ -177,7 +177,7 @@ async def move_messages(call: Call[None, Move]) -> Answer:
 
 async def clear_queues(call: Call[None, None]) -> Answer:
     await call.broker.messages.purge_each()
-    return answer_json(200, Message(message="All queues cleared successfully"))
+    return answer_json(200, Reply(message="All queues cleared successfully"))
 
 
 async def clear_part(call: Call[Cleared, None]) -> Answer:
@@ -198,7 +198,7 @@ async def delete_messages_between(call: Call[DeletedBetween, None]) -> Answer:
         read_moment(call.parameters.start_timestamp, "startTimestamp"),
         read_moment(call.parameters.end_timestamp, "endTimestamp"),
     )
-    return answer_json(200, Message(message=f"{deleted} messages removed successfully"))
+    return answer_json(200, Reply(message=f"{deleted} messages removed successfully"))
 
 
 async def _move(
@@ -305,7 +305,7 @@ OPERATIONS = (
         path="/queue/clear",
         handler=clear_queues,
         summary="Delete all messages of all queues",
-        answers={200: Message},
+        answers={200: Reply},
         role=Role.ADMIN,
         reach=every_queue,
     ),
@@ -315,7 +315,7 @@ OPERATIONS = (
         handler=clear_part,
         summary="Delete all messages of one state, of one queue or of all",
         parameters=Cleared,
-        answers={200: ClearResult, 404: Message},
+        answers={200: ClearResult, 404: Reply},
         role=Role.ADMIN,
         reach=queue_in_query,
     ),
@@ -325,7 +325,7 @@ OPERATIONS = (
         handler=delete_messages_between,
         summary="Delete all messages of a range of time, whatever their state",
         parameters=DeletedBetween,
-        answers={200: Message},
+        answers={200: Reply},
         role=Role.ADMIN,
         reach=every_queue,
     ),

@@ -16,7 +16,7 @@ from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
 from laneway.server.rest.times import MomentText, read_moment
-from laneway.server.rest.wire import Message, MessageObject
+from laneway.server.rest.wire import MessageObject, Reply
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
@@ -86,7 +86,7 @@ OPERATIONS = (
         handler=list_messages,
         summary="List the messages of one state",
         parameters=Listing,
-        answers={200: MessagePage, 404: Message},
+        answers={200: MessagePage, 404: Reply},
         role=Role.READ,
         reach=queue_shown,
         compress=True,

@@ -13,7 +13,7 @@ from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.objects import show_message
-from laneway.server.rest.wire import Message, MessageObject, QueueName
+from laneway.server.rest.wire import MessageObject, QueueName, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +166,7 @@ OPERATIONS = (
         handler=show_metrics,
         summary="Count messages by state, and say how large they are",
         parameters=MetricsQuery,
-        answers={200: QueueMetrics, 404: Message},
+        answers={200: QueueMetrics, 404: Reply},
         role=Role.READ,
         reach=queue_shown,
         tag="monitoring",
@@ -177,7 +177,7 @@ OPERATIONS = (
         handler=show_status,
         summary="Show every state with its newest messages",
         parameters=StatusQuery,
-        answers={200: QueueStatus, 404: Message},
+        answers={200: QueueStatus, 404: Reply},
         role=Role.READ,
         reach=queue_shown,
         compress=True,

@@ -17,7 +17,7 @@ from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import queue_in_path
 from laneway.server.rest.times import IntervalText, read_interval, show_interval, show_seconds
-from laneway.server.rest.wire import Attempts, Message, QueueName, Seconds, StateName
+from laneway.server.rest.wire import Attempts, QueueName, Reply, Seconds, StateName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -274,7 +274,7 @@ OPERATIONS = (
             "max_attempts": 5,
             "description": "Outgoing",
         },
-        answers={201: QueueChanged, 409: Message},
+        answers={201: QueueChanged, 409: Reply},
         role=Role.ADMIN,
         reach=_new_queue,
         tag="queues",
@@ -296,7 +296,7 @@ OPERATIONS = (
         handler=get_queue,
         summary="Look at a queue",
         parameters=ByName,
-        answers={200: QueueInfo, 404: Message},
+        answers={200: QueueInfo, 404: Reply},
         role=Role.READ,
         reach=queue_in_path,
         tag="queues",
@@ -309,7 +309,7 @@ OPERATIONS = (
         parameters=ByName,
         body=QueueUpdate,
         example={"ack_timeout_seconds": 120},
-        answers={200: QueueChanged, 404: Message},
+        answers={200: QueueChanged, 404: Reply},
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -320,7 +320,7 @@ OPERATIONS = (
         handler=delete_queue,
         summary="Delete a queue; with `force` also one that is not empty",
         parameters=Deletion,
-        answers={200: QueueDeleted, 400: Message, 404: Message},
+        answers={200: QueueDeleted, 400: Reply, 404: Reply},
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -334,7 +334,7 @@ OPERATIONS = (
         body=Purge,
         example={"status": "dead"},
         body_optional=True,
-        answers={200: Purged, 404: Message},
+        answers={200: Purged, 404: Reply},
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -347,7 +347,7 @@ OPERATIONS = (
         parameters=ByName,
         body=Rename,
         example={"newName": "letters"},
-        answers={200: QueueChanged, 404: Message, 409: Message},
+        answers={200: QueueChanged, 404: Reply, 409: Reply},
         role=Role.ADMIN,
         reach=_both_names,
         tag="queues",

@@ -23,10 +23,10 @@ from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
 from laneway.server.rest.wire import (
     Attempts,
-    Message,
     MessageObject,
     MessageType,
     QueueName,
+    Reply,
     Seconds,
 )
 
@@ -159,7 +159,7 @@ OPERATIONS = (
         handler=export_messages,
         summary="Export the messages of one state as a file, sent while it is read",
         parameters=Filters,
-        answers={200: list[MessageObject], 404: Message},
+        answers={200: list[MessageObject], 404: Reply},
         role=Role.READ,
         reach=queue_shown,
     ),
@@ -169,7 +169,7 @@ OPERATIONS = (
         handler=import_messages,
         summary="Add the messages of a file, all or none",
         body=FORM,
-        answers={200: Imported, 404: Message},
+        answers={200: Imported, 404: Reply},
         role=Role.WRITE,
         reach=named_in_body,
     ),

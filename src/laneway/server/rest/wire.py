@@ -20,8 +20,8 @@ Attempts = Annotated[int, Meta(gt=0, le=32_767)]
 StateName = Literal["queued", "processing", "acknowledged", "dead", "archived"]
 
 
-class Message(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A plain answer in words, with a code where a program should tell it from others."""
+class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The outcome of a call in words."""
 
     message: str
     error: str | None = None

@@ -21,7 +21,7 @@ from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics, Traffic
-from laneway.server.operations import Media, Operation, Surface
+from laneway.server.operations import Media, Operation, Response, Surface
 from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
@@ -144,7 +144,7 @@ def operation(method: str, path: str, **more: Any) -> Operation[Any, Any]:
         path=path,
         handler=do_nothing,
         summary="",
-        answers={200: Media("text/plain")},
+        answers={200: Response(Media("text/plain"), "")},
         role=None,
         reach=nothing,
         **more,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
-    """Return the protocol, and what its clients look for at the root."""
+    """Return the protocol's surface under its prefix, and its health check at the root."""
     vault = Vault.from_text(settings.encryption_key)
     leases = Leases()
     delivering = Delivering(vault, leases)
@@ -57,6 +57,15 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
             ),
             explain=explain,
             errors=ERRORS,
+            tags={
+                "streams": "Push, pop and settle messages in ordered partitions; configure queues.",
+                "groups": "Create, inspect, seek and delete consumer groups.",
+                "resources": "Queues, partitions, namespaces and tasks, with their counts.",
+                "browse": "List, show, redrive and delete single messages.",
+                "dead letters": "List, redrive and delete dead letters.",
+                "traces": "Record and list traces: what consumers note about messages.",
+                "status": "Counts and throughput.",
+            },
         ),
         Surface(name="streams root", prefix="", operations=health.OPERATIONS, explain=explain),
     )

@@ -11,7 +11,7 @@ from msgspec import Meta
 from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
 from laneway.server.access import named
 from laneway.server.errors import Forbidden
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.options import (
     SECTION,
     Options,
@@ -37,21 +37,37 @@ Label = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class Configure(msgspec.Struct, kw_only=True):
-    """Options that are not named keep their values."""
+    """A queue, and the options to set."""
 
-    queue: QueueName
-    namespace: Label | None = None
-    task: Label | None = None
-    options: Options = msgspec.field(default_factory=Options)
+    queue: Annotated[
+        QueueName,
+        Meta(
+            description="Name of the queue. A new queue named `billing.invoices` has the namespace "
+            "`billing` and the task `invoices`."
+        ),
+    ]
+    namespace: Annotated[
+        Label | None,
+        Meta(description="Namespace of the queue, 1 to 255 characters. Default: unchanged."),
+    ] = None
+    task: Annotated[
+        Label | None,
+        Meta(description="Task of the queue, 1 to 255 characters. Default: unchanged."),
+    ] = None
+    options: Annotated[Options, Meta(description="Options to set.")] = msgspec.field(
+        default_factory=Options
+    )
 
 
 class Configured(msgspec.Struct, kw_only=True):
-    configured: bool
-    queue_id: str = msgspec.field(name="queueId")
-    queue: str
-    namespace: str | None
-    task: str | None
-    options: dict[str, Any]
+    """A queue with its options."""
+
+    configured: Annotated[bool, Meta(description="Always true.")]
+    queue_id: Annotated[str, Meta(description="Id of the queue.")] = msgspec.field(name="queueId")
+    queue: Annotated[str, Meta(description="Name of the queue.")]
+    namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
+    task: Annotated[str | None, Meta(description="Task of the queue.")]
+    options: Annotated[dict[str, Any], Meta(description="All options with their values.")]
 
 
 class Configuring:
@@ -120,9 +136,20 @@ class Configuring:
                 method="POST",
                 path="/configure",
                 handler=self.configure,
-                summary="Make a queue, or change its options",
+                summary="Create a queue, or change its options",
+                description=(
+                    "Creates the queue if it does not exist, and sets the options that the "
+                    "request names. All processes use the new options as soon as the server "
+                    "has responded. Unknown options are refused (400). Options of an existing "
+                    "queue that can remove or hide messages take an API key of the role "
+                    "`admin`."
+                ),
                 body=Configure,
-                answers={201: Configured},
+                example={
+                    "queue": "billing.invoices",
+                    "options": {"leaseTime": 60, "retryLimit": 5},
+                },
+                answers={201: Response(Configured, "The queue has these options.")},
                 role=Role.WRITE,
                 reach=_queue_of_body,
                 tag="streams",

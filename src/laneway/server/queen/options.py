@@ -29,24 +29,111 @@ DEDUP_WINDOW = timedelta(minutes=10)
 
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Times are seconds, retryDelay milliseconds; null is as good as not named."""
+    """Options of a queue. Options that are not named, or are null, keep their values."""
 
-    lease_time: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
-    retry_limit: Annotated[int, Meta(ge=0, le=32_766)] | UnsetType | None = UNSET
-    retry_delay: Annotated[float, Meta(ge=0, le=LONGEST * 1000)] | UnsetType | None = UNSET
-    max_size: _Count | UnsetType | None = UNSET
-    ttl: _Seconds | UnsetType | None = UNSET
-    priority: Annotated[int, Meta(ge=-32_768, le=32_767)] | UnsetType | None = UNSET
-    delayed_processing: _Seconds | UnsetType | None = UNSET
-    window_buffer: _Seconds | UnsetType | None = UNSET
-    retention_seconds: _Seconds | UnsetType | None = UNSET
-    completed_retention_seconds: _Seconds | UnsetType | None = UNSET
-    retention_enabled: bool | UnsetType | None = UNSET
-    encryption_enabled: bool | UnsetType | None = UNSET
-    max_wait_time_seconds: _Seconds | UnsetType | None = UNSET
-    dead_letter_queue: bool | UnsetType | None = UNSET
-    dlq_after_max_retries: bool | UnsetType | None = UNSET
-    dedup_window_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
+    lease_time: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None,
+        Meta(description="Lease duration in seconds, at most ten years. Default: 300."),
+    ] = UNSET
+    retry_limit: Annotated[
+        Annotated[int, Meta(ge=0, le=32_766)] | UnsetType | None,
+        Meta(
+            description="Deliveries after the first before a message becomes a dead letter, 0 to 32,766. "
+            "Default: 3."
+        ),
+    ] = UNSET
+    retry_delay: Annotated[
+        Annotated[float, Meta(ge=0, le=LONGEST * 1000)] | UnsetType | None,
+        Meta(
+            description="Milliseconds before a nacked message is delivered again; its partition pauses. "
+            "Default: 1000."
+        ),
+    ] = UNSET
+    max_size: Annotated[
+        _Count | UnsetType | None,
+        Meta(
+            description="How many messages the slowest group may have unfinished. Pushes beyond it fail. "
+            "Default: 0, no limit."
+        ),
+    ] = UNSET
+    ttl: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which messages that were not popped are removed. Default: 0, "
+            "never."
+        ),
+    ] = UNSET
+    priority: Annotated[
+        Annotated[int, Meta(ge=-32_768, le=32_767)] | UnsetType | None,
+        Meta(
+            description="Which queue of a namespace or task is popped first: higher numbers first. "
+            "Default: 0."
+        ),
+    ] = UNSET
+    delayed_processing: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(description="Seconds before a pushed message is delivered. Default: 0."),
+    ] = UNSET
+    window_buffer: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds without a push before a partition is delivered to ordered groups. "
+            "Default: 0."
+        ),
+    ] = UNSET
+    retention_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which messages are removed, popped or not, with "
+            "`retentionEnabled`. Default: 0, never."
+        ),
+    ] = UNSET
+    completed_retention_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which settled messages are removed, with `retentionEnabled`. "
+            "Default: 0, the retention of the log."
+        ),
+    ] = UNSET
+    retention_enabled: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether `retentionSeconds` and `completedRetentionSeconds` apply. Default: "
+            "false."
+        ),
+    ] = UNSET
+    encryption_enabled: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether payloads are stored encrypted. The server needs an encryption key. "
+            "Default: false."
+        ),
+    ] = UNSET
+    max_wait_time_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which a waiting message becomes a dead letter. Default: 0, never."
+        ),
+    ] = UNSET
+    dead_letter_queue: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether dead letters are kept; otherwise they are dropped. Default: true."
+        ),
+    ] = UNSET
+    dlq_after_max_retries: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether a message becomes a dead letter after `retryLimit` retries; otherwise it "
+            "is retried without limit. Default: true."
+        ),
+    ] = UNSET
+    dedup_window_seconds: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None,
+        Meta(
+            description="Seconds for which a repeated transaction id is a duplicate. Default: 600."
+        ),
+    ] = UNSET
 
 
 DEFAULTS: Stored = {

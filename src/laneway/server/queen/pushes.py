@@ -13,7 +13,7 @@ from laneway.domain.messages import OutgoingMessage
 from laneway.domain.streams import ENCRYPTED
 from laneway.server.access import named
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.options import make_settings, name_parts
 from laneway.server.queen.registry import go_by_what_is
 from laneway.server.queen.wire import (
@@ -37,28 +37,77 @@ LARGEST_BATCH = 10_000
 
 
 class Item(msgspec.Struct, kw_only=True):
-    """A message to add. The payload is any JSON; it comes back as it was sent."""
+    """A message to push."""
 
-    queue: QueueName
-    payload: Raw
-    partition: PartitionName | None = None
-    transaction_id: KeyText | None = msgspec.field(name="transactionId", default=None)
-    trace_id: UUID | None = msgspec.field(name="traceId", default=None)
+    queue: Annotated[
+        QueueName, Meta(description="Queue to push to. It is created if it does not exist.")
+    ]
+    payload: Annotated[Raw, Meta(description="Any JSON. It is delivered byte for byte.")]
+    partition: Annotated[
+        PartitionName | None,
+        Meta(
+            description="Partition to push to, the unit of order. It is created if it does not exist. "
+            "Default: `Default`."
+        ),
+    ] = None
+    transaction_id: Annotated[
+        KeyText | None,
+        Meta(
+            description="Dedup key within the partition, 1 to 512 characters. Pushing it again within the "
+            "dedup window (600 seconds unless configured) adds nothing. Default: the "
+            "message's id."
+        ),
+    ] = msgspec.field(name="transactionId", default=None)
+    trace_id: Annotated[
+        UUID | None, Meta(description="Trace id, a UUID. It is returned with the message.")
+    ] = msgspec.field(name="traceId", default=None)
 
 
 class Items(msgspec.Struct):
-    items: Annotated[list[Item], Meta(min_length=1, max_length=LARGEST_BATCH)]
+    """Messages to push."""
+
+    items: Annotated[
+        list[Item],
+        Meta(
+            min_length=1,
+            max_length=LARGEST_BATCH,
+            description="1 to 10,000 messages to push. Messages of one partition keep this order.",
+        ),
+    ]
 
 
 class Queued(msgspec.Struct):
-    index: int
-    status: Literal["queued", "duplicate", "failed"]
-    message_id: str | None
-    transaction_id: str
-    partition_id: str | None
-    trace_id: str | None
-    queue_name: str = msgspec.field(name="queueName")
-    error: str | None = None
+    """What became of a pushed message."""
+
+    index: Annotated[int, Meta(description="Position of the message in the request, from 0.")]
+    status: Annotated[
+        Literal["queued", "duplicate", "failed"],
+        Meta(
+            description="`queued`: added. `duplicate`: the transaction id was pushed before. `failed`: "
+            "the queue is full (`maxSize`)."
+        ),
+    ]
+    message_id: Annotated[
+        str | None,
+        Meta(
+            description="Id of the message; for a duplicate, of the message pushed before. Null if it "
+            "failed."
+        ),
+    ]
+    transaction_id: Annotated[
+        str,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ]
+    partition_id: Annotated[
+        str | None, Meta(description="Id of the partition. Ack takes it. Null if the push failed.")
+    ]
+    trace_id: Annotated[str | None, Meta(description="Trace id that the message was pushed with.")]
+    queue_name: Annotated[str, Meta(description="Queue that the message was pushed to.")] = (
+        msgspec.field(name="queueName")
+    )
+    error: Annotated[
+        str | None, Meta(description="Why the push of this message failed. Absent unless it did.")
+    ] = None
 
 
 class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}):
@@ -154,9 +203,27 @@ class Pushing:
                 method="POST",
                 path="/push",
                 handler=self.push,
-                summary="Add messages; queues and partitions appear when first named",
+                summary="Push messages",
+                description=(
+                    "Adds messages to partitions of queues. Queues and partitions that do not "
+                    "exist are created. The messages are on disk before the server responds. "
+                    "Unless a queue has a `maxSize`, all messages are added or none. After a "
+                    "timeout or a 503 they may have been added: push again with the same "
+                    "transaction ids to add each only once."
+                ),
                 body=Items,
-                answers={201: list[Queued]},
+                example={
+                    "items": [
+                        {"queue": "orders", "partition": "customer-7", "payload": {"total": 12}}
+                    ]
+                },
+                answers={
+                    201: Response(
+                        list[Queued],
+                        "What became of each message, in the order of the request. Check "
+                        "`status`: a full queue refuses messages one by one.",
+                    )
+                },
                 role=Role.WRITE,
                 reach=_queues_of_items,
                 tag="streams",

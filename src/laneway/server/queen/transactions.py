@@ -12,7 +12,7 @@ from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.acks import (
     LARGEST_BATCH,
     Ack,
@@ -43,35 +43,66 @@ if TYPE_CHECKING:
 
 
 class PushOperation(msgspec.Struct, kw_only=True, tag_field="type", tag="push"):
-    """Messages to add: `items`, or one message itself."""
+    """Messages to push: `items`, or one message."""
 
-    items: list[Item] | None = None
-    queue: QueueName | None = None
-    payload: Raw | UnsetType = UNSET
-    partition: PartitionName | None = None
-    transaction_id: KeyText | None = msgspec.field(name="transactionId", default=None)
+    items: Annotated[list[Item] | None, Meta(description="Messages to push.")] = None
+    queue: Annotated[
+        QueueName | None, Meta(description="Queue of a single message. Required without `items`.")
+    ] = None
+    payload: Annotated[
+        Raw | UnsetType,
+        Meta(description="Payload of a single message: any JSON. Required without `items`."),
+    ] = UNSET
+    partition: Annotated[
+        PartitionName | None, Meta(description="Partition of a single message. Default: `Default`.")
+    ] = None
+    transaction_id: Annotated[
+        KeyText | None, Meta(description="Dedup key of a single message within its partition.")
+    ] = msgspec.field(name="transactionId", default=None)
 
 
 class AckOperation(Ack, kw_only=True, tag_field="type", tag="ack"):
-    pass
+    """A message to settle."""
 
 
 class Transaction(msgspec.Struct, kw_only=True):
-    """What is to happen; requiredLeases: unless these still hold something, nothing does."""
+    """What to push and settle, all or nothing."""
 
-    operations: Annotated[list[PushOperation | AckOperation], Meta(min_length=1, max_length=10_000)]
-    required_leases: Annotated[list[LeaseText], Meta(max_length=1000)] | None = msgspec.field(
-        name="requiredLeases", default=None
-    )
-    kv: list[Any] | None = None
-    timers: list[Any] | None = None
+    operations: Annotated[
+        list[PushOperation | AckOperation],
+        Meta(
+            min_length=1,
+            max_length=10_000,
+            description="1 to 10,000 operations, with at most 10,000 messages in total.",
+        ),
+    ]
+    required_leases: Annotated[
+        Annotated[list[LeaseText], Meta(max_length=1000)] | None,
+        Meta(
+            description="Leases that must still be valid, at most 1000. If one is lost, nothing happens."
+        ),
+    ] = msgspec.field(name="requiredLeases", default=None)
+    kv: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
+    timers: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
 
 
 class Transacted(msgspec.Struct, kw_only=True):
-    transaction_id: str = msgspec.field(name="transactionId")
-    success: bool
-    results: list[dict[str, Any]]
-    error: str | None = None
+    """What became of a transaction."""
+
+    transaction_id: Annotated[str, Meta(description="Id of this transaction, for logs.")] = (
+        msgspec.field(name="transactionId")
+    )
+    success: Annotated[bool, Meta(description="Whether the transaction was committed.")]
+    results: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="One result for each message pushed or settled, in the order of the request. "
+            "Empty if nothing was committed."
+        ),
+    ]
+    error: Annotated[
+        str | None, Meta(description="Why nothing was committed. Absent otherwise.")
+    ] = None
 
 
 class Transacting:
@@ -135,9 +166,38 @@ class Transacting:
                 method="POST",
                 path="/transaction",
                 handler=self.transact,
-                summary="Settle messages and add others, all or nothing",
+                summary="Push and settle messages, all or nothing",
+                description=(
+                    "Pushes and settles messages in one database transaction. Use it to "
+                    "consume from one queue and produce to another exactly once: give each "
+                    "push a `transactionId`, so that a repeated transaction adds nothing "
+                    "twice. After a 409 nothing changed."
+                ),
                 body=Transaction,
-                answers={200: Transacted, 409: Transacted},
+                example={
+                    "operations": [
+                        {
+                            "type": "ack",
+                            "transactionId": "order-12",
+                            "partitionId": "7",
+                            "leaseId": "933d4cad-a010-45d3-927d-d25f31175c1a",
+                        },
+                        {
+                            "type": "push",
+                            "queue": "invoices",
+                            "payload": {"order": 12},
+                            "transactionId": "invoice-12",
+                        },
+                    ]
+                },
+                answers={
+                    200: Response(Transacted, "The transaction is committed."),
+                    409: Response(
+                        Transacted,
+                        "Nothing changed: a lease is lost, an acknowledgement was "
+                        "refused, or a queue is full. `error` says which.",
+                    ),
+                },
                 role=Role.WRITE,
                 reach=_queues_of_operations,
                 tag="streams",

@@ -15,6 +15,7 @@ from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import named
 from laneway.server.errors import InvalidInput, Issue
+from laneway.server.operations import Response
 from laneway.server.responses import encode
 
 if TYPE_CHECKING:
@@ -48,14 +49,28 @@ MomentText = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class Failure(msgspec.Struct, kw_only=True):
-    """What went wrong, in words; code: for programs, where they should tell it from others."""
+    """What went wrong."""
 
-    error: str
-    code: str
+    error: Annotated[str, Meta(description="What went wrong, and what to do, in words for people.")]
+    code: Annotated[
+        str, Meta(description="A code for programs, such as `queue_not_found` or `lease_lost`.")
+    ]
+
+
+QUEUE_NOT_FOUND = Response(
+    Failure,
+    "The queue does not exist. Push to it or configure it to create it, or correct the name.",
+)
+MESSAGE_NOT_FOUND = Response(
+    Failure,
+    "No message of the partition has this transaction id in a state that the operation takes.",
+)
 
 
 class ByQueue(msgspec.Struct, kw_only=True):
-    queue: QueueName
+    queue: Annotated[
+        QueueName, Meta(description="Name of the queue. Percent-encode slashes as `%2F`.")
+    ]
 
 
 def read_group(name: str | None) -> str:

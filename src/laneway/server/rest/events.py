@@ -14,7 +14,7 @@ from laneway.activity.updates import Change, Update, refresh
 from laneway.server.access import filtered
 from laneway.server.calls import Caller, read_key
 from laneway.server.errors import Unauthenticated
-from laneway.server.operations import Media, Operation
+from laneway.server.operations import Media, Operation, Response
 from laneway.server.responses import Stream, encode
 from laneway.server.rest.times import to_unix
 
@@ -33,9 +33,13 @@ _HEADERS = (
 class Watch(msgspec.Struct):
     """apiKey: for browsers, whose event streams cannot send headers."""
 
-    api_key: Annotated[str, Meta(max_length=1000)] | None = msgspec.field(
-        name="apiKey", default=None
-    )
+    api_key: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(
+            description="API key, for browsers: their event streams cannot send headers. Elsewhere, use "
+            "the header."
+        ),
+    ] = msgspec.field(name="apiKey", default=None)
 
 
 class NewMessage(msgspec.Struct):
@@ -203,9 +207,21 @@ OPERATIONS = (
         method="GET",
         path="/queue/events",
         handler=watch_events,
-        summary="Watch what changes, as server-sent events",
+        summary="Watch changes as server-sent events",
+        description=(
+            "Streams an event whenever messages or queues change, and a ping while nothing "
+            "does. An update with `force_refresh` leaves out details: load the lists again. "
+            "Where a key is required, a stream without one shows only the type, time and size "
+            "of each change. The stream ends when its key is revoked; a client that "
+            "reconnects first gets an update with `force_refresh`."
+        ),
         parameters=Watch,
-        answers={200: Media("text/event-stream")},
+        answers={
+            200: Response(
+                Media("text/event-stream"),
+                "An endless stream of events named `queue-update` and `ping`, with JSON data.",
+            )
+        },
         role=None,
         reach=filtered,
         tag="activity",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.domain.activity import Kind, Severity
 from laneway.server.errors import InvalidInput, Issue
@@ -82,57 +82,115 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class AnomalyObject(msgspec.Struct, kw_only=True):
-    type: str
-    severity: str
-    description: str
-    threshold: float | UnsetType = UNSET
-    actual: float | UnsetType = UNSET
+    """What was unusual."""
+
+    type: Annotated[str, Meta(description="Detector that reported it, such as `long_processing`.")]
+    severity: Annotated[str, Meta(description="`info`, `warning` or `critical`.")]
+    description: Annotated[str, Meta(description="What was unusual, in words.")]
+    threshold: Annotated[
+        float | UnsetType,
+        Meta(description="The value from which the detector reports, in the detector's unit."),
+    ] = UNSET
+    actual: Annotated[
+        float | UnsetType, Meta(description="The value that was found, in the same unit.")
+    ] = UNSET
 
 
 class Log(msgspec.Struct, kw_only=True):
-    """What happened to one message, or to a queue; timestamp is Unix seconds.
+    """What happened to one message, or to a queue."""
 
-    batch_id and batch_size: of those that one call dealt with together. source_queue and
-    dest_queue: the parts of the queue it went between.
-    """
-
-    log_id: str
-    message_id: str | None
-    action: str
-    timestamp: float
-    queue: str | None
-    group: str | None
-    source_queue: str | None
-    dest_queue: str | None
-    priority: int | None
-    message_type: str | None
-    consumer_id: str | None
-    lock_token: str | None
-    attempt_count: int | None
-    max_attempts: int | None
-    attempts_remaining: int | None
-    message_age_ms: float | None
-    time_in_queue_ms: float | None
-    processing_time_ms: float | None
-    payload_size_bytes: int | None
-    error_reason: str | None
-    triggered_by: str | None
-    batch_id: str | None
-    batch_size: int | None
-    anomaly: AnomalyObject | None
+    log_id: Annotated[str, Meta(description="Id of the entry.")]
+    message_id: Annotated[
+        str | None, Meta(description="Message that it happened to; null: the queue as a whole.")
+    ]
+    action: Annotated[
+        str,
+        Meta(
+            description="What happened, such as `enqueue`, `dequeue`, `acknowledge` or `timeout_requeue`."
+        ),
+    ]
+    timestamp: Annotated[float, Meta(description="When it happened, in Unix seconds.")]
+    queue: Annotated[
+        str | None, Meta(description="Queue of the message; null if the queue was deleted.")
+    ]
+    group: Annotated[
+        str | None,
+        Meta(description="Consumer group that it happened in; null if it concerns all groups."),
+    ]
+    source_queue: Annotated[
+        str | None, Meta(description="State that the message left, as `queueType` names it.")
+    ]
+    dest_queue: Annotated[
+        str | None, Meta(description="State that the message came to, as `queueType` names it.")
+    ]
+    priority: Annotated[int | None, Meta(description="Priority of the message.")]
+    message_type: Annotated[str | None, Meta(description="Type of the message: its partition.")]
+    consumer_id: Annotated[
+        str | None, Meta(description="Consumer that had the lease, if it named itself.")
+    ]
+    lock_token: Annotated[str | None, Meta(description="Token of the lease.")]
+    attempt_count: Annotated[int | None, Meta(description="Attempt that it happened in, from 1.")]
+    max_attempts: Annotated[
+        int | None,
+        Meta(
+            description="Deliveries before the message becomes a dead letter; null: no limit, or not "
+            "known."
+        ),
+    ]
+    attempts_remaining: Annotated[
+        int | None, Meta(description="Attempts left after this one; null: no limit, or not known.")
+    ]
+    message_age_ms: Annotated[
+        float | None, Meta(description="Milliseconds since the message was enqueued.")
+    ]
+    time_in_queue_ms: Annotated[
+        float | None, Meta(description="Of a dequeue: milliseconds since the message was enqueued.")
+    ]
+    processing_time_ms: Annotated[
+        float | None, Meta(description="Of the end of a lease: milliseconds since the dequeue.")
+    ]
+    payload_size_bytes: Annotated[int | None, Meta(description="Size of the payload in bytes.")]
+    error_reason: Annotated[str | None, Meta(description="Why it failed, if it did.")]
+    triggered_by: Annotated[
+        str | None, Meta(description="Who caused it: a consumer, the server, or a person.")
+    ]
+    batch_id: Annotated[
+        str | None,
+        Meta(
+            description="Operation that changed several messages at once; entries of one operation share "
+            "it."
+        ),
+    ]
+    batch_size: Annotated[int | None, Meta(description="How many messages that operation changed.")]
+    anomaly: Annotated[
+        AnomalyObject | None, Meta(description="The most severe anomaly that was found about it.")
+    ]
 
 
 class AnomalyEntry(msgspec.Struct, kw_only=True):
-    """Something remarkable; the payload is there while the log has it and it is small."""
+    """An anomaly, and the event that it was found about."""
 
-    log_id: str
-    message_id: str | None
-    action: str
-    timestamp: float
-    queue: str | None
-    consumer_id: str | None
-    payload: Raw | None
-    anomaly: AnomalyObject
+    log_id: Annotated[str, Meta(description="Id of the entry in the activity log.")]
+    message_id: Annotated[
+        str | None, Meta(description="Message that it is about; null: the queue as a whole.")
+    ]
+    action: Annotated[
+        str, Meta(description="What happened, such as `acknowledge` or `timeout_requeue`.")
+    ]
+    timestamp: Annotated[float, Meta(description="When it happened, in Unix seconds.")]
+    queue: Annotated[
+        str | None, Meta(description="Queue that it is about; null if the queue was deleted.")
+    ]
+    consumer_id: Annotated[
+        str | None, Meta(description="Consumer that had the lease, if it named itself.")
+    ]
+    payload: Annotated[
+        Raw | None,
+        Meta(
+            description="Payload of the message, if the log still has it and it is at most 16 KiB."
+        ),
+    ]
+    anomaly: Annotated[AnomalyObject, Meta(description="What was unusual.")]
 
 
 class _Move(msgspec.Struct):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -14,7 +15,7 @@ from laneway.server.access import named_in_body, require_queues
 from laneway.server.decoder import read_issue
 from laneway.server.errors import InvalidInput, MalformedBody
 from laneway.server.metrics import Traffic
-from laneway.server.operations import Media, Operation, Role
+from laneway.server.operations import Media, Operation, Response, Role
 from laneway.server.responses import Answer, Stream, answer_json, encode
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.enqueues import NewMessage, read_message
@@ -22,11 +23,11 @@ from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
 from laneway.server.rest.wire import (
+    QUEUE_NOT_FOUND,
     Attempts,
     MessageObject,
     MessageType,
     QueueName,
-    Reply,
     Seconds,
 )
 
@@ -45,7 +46,7 @@ FORM = Media(
                 "type": "string",
                 "format": "binary",
                 "contentMediaType": "application/json",
-                "description": "A JSON array of messages: an export, or as a batch has them.",
+                "description": "A JSON array of messages: an export, or messages in the format of `POST /api/queue/batch`.",
             }
         },
     },
@@ -64,8 +65,10 @@ class ImportedMessage(NewMessage, kw_only=True):
 
 
 class Imported(msgspec.Struct):
-    message: str
-    count: int
+    """The messages that were imported."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    count: Annotated[int, Meta(description="How many messages were enqueued.")]
 
 
 _decoder = msgspec.json.Decoder(list[ImportedMessage] | ImportedMessage)
@@ -157,9 +160,20 @@ OPERATIONS = (
         method="GET",
         path="/queue/{queueType}/export",
         handler=export_messages,
-        summary="Export the messages of one state as a file, sent while it is read",
+        summary="Export the messages of one state as a file",
+        description=(
+            "Returns all messages that match the filters as one JSON array, sent while it is "
+            "read. Between batches the export keeps no transaction or lock open in the database. "
+            "Messages that change during the export may or may not be in it. `POST "
+            "/api/queue/import` accepts the file."
+        ),
         parameters=Filters,
-        answers={200: list[MessageObject], 404: Reply},
+        answers={
+            200: Response(
+                list[MessageObject], "The messages, oldest or newest first as `sortOrder` says."
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.READ,
         reach=queue_shown,
     ),
@@ -167,9 +181,14 @@ OPERATIONS = (
         method="POST",
         path="/queue/import",
         handler=import_messages,
-        summary="Add the messages of a file, all or none",
+        summary="Import the messages of a file, all or none",
+        description=(
+            "Enqueues the messages of an export, or of a file in the format of `POST "
+            "/api/queue/batch`. Each message goes to its `queue`, else its `queue_name`, else "
+            "the default queue. All messages are enqueued in one transaction, or none."
+        ),
         body=FORM,
-        answers={200: Imported, 404: Reply},
+        answers={200: Response(Imported, "All messages are enqueued."), 404: QUEUE_NOT_FOUND},
         role=Role.WRITE,
         reach=named_in_body,
     ),

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
+"""The ASGI application: routes, authenticates and decodes requests, and sends the answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Application:
         self._origins = Origins(service.settings)
         rooms = service.rooms
         self._rooms = {"request": rooms.requests, "document": rooms.documents, "health": None}
-        # Request ids of this process: its own beginning and a number.
+        # Request ids of this process: a random prefix and a number.
         self._id_prefix = uuid4().hex[:12].encode() + b"-"
         self._id_number = 0
 
@@ -91,7 +91,7 @@ class Application:
         return b"%b%x" % (self._id_prefix, self._id_number)
 
     async def _answer(self, request: Request) -> Answer | Stream:
-        """Return what the operation answers, or what went wrong in the words of its protocol."""
+        """Return the operation's answer, or an error in the format of its protocol."""
         scope = request.scope
         try:
             if scope["method"] == "OPTIONS":
@@ -117,7 +117,7 @@ class Application:
             return self._explain(InternalError(type(error).__name__), request)
 
     def _admit(self, request: Request, *, safe: bool) -> None:
-        """Refuse what a browser sends for a page that may not call."""
+        """Refuse requests that a browser sends for a page which may not call."""
         keyless = not self._service.keyring.required
         method = request.scope["method"]
         self._origins.admit(method, request.headers, safe=safe, keyless=keyless)
@@ -125,7 +125,7 @@ class Application:
     async def _prepare(
         self, request: Request, route: Route, path: Mapping[str, str]
     ) -> Call[Any, Any]:
-        """Let the caller in, and decode what it sent."""
+        """Authenticate the caller, and decode the path, query and body."""
         operation = route.operation
         identity = await self._identify(request, operation.role)
         parameters = body = None
@@ -146,7 +146,7 @@ class Application:
         identity = keyring.recall(key) or await keyring.identify(key)
         if identity.role < role:
             raise Forbidden(
-                f'the key "{identity.name}" has the role {identity.role}: this takes {role}'
+                f'the key "{identity.name}" has the role {identity.role}: this requires {role}'
             )
         return identity
 
@@ -172,7 +172,7 @@ class Application:
         await send({"type": WHOLE, "status": answer.status, "head": head, "body": body})
 
     async def _send_stream(self, request: Request, stream: Stream, send: Send) -> None:
-        """Send until the stream ends, the client goes, or the server stops an endless one."""
+        """Send until the stream ends, the client disconnects, or the server stops it."""
 
         async def forward() -> None:
             async for chunk in stream.chunks:
@@ -186,7 +186,7 @@ class Application:
                 await stream.chunks.aclose()
             await send({"type": "http.response.body", "body": b""})
             return
-        # The head goes out now: the first of the body may be long in coming.
+        # Send the head now: it may be long until the first chunk.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         tasks = [asyncio.ensure_future(forward()), asyncio.ensure_future(request.watch())]
         if stream.endless:

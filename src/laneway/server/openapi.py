@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the same declarations that route and decode."""
+"""The OpenAPI document, generated from the declarations that route and decode requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         described = _describe(route, known, components)
         name = route.operation.handler.__name__
         names[name] += 1
-        # One handler may serve several routes, but a name means one operation.
+        # One handler may serve several routes, but an operationId must be unique.
         described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
         paths.setdefault(route.path, {})[method] = described
     # Structs that only describe parameters are left out of the schemas.

@@ -1,4 +1,4 @@
-"""One operation of a protocol: the declaration that routing, decoding, access and OpenAPI share."""
+"""The declaration of an operation, shared by routing, decoding, access checks and OpenAPI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call, Request
     from laneway.server.responses import Answer, Stream
 
-# What a call's parameters (path and query together) and its body are decoded to.
+# The types of a call's parameters (path and query together) and body.
 P = TypeVar("P")
 B = TypeVar("B")
 

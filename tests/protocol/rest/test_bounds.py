@@ -204,7 +204,7 @@ async def test_health_answers_when_there_is_no_room_left(database: str) -> None:
             stack.callback(writer.close)
             writer.write(slow)
         refused = await ask(server, "/api/queues", until=503)
-        assert refused["message"].startswith("too many requests under way (3 at most")
+        assert refused["message"].startswith("too many concurrent requests (3 at most")
         for path in ("/api/health", "/api/health/live", "/api/health/ready", "/health"):
             await ask(server, path, until=200)
         await ask(server, "/api/doc", until=200)

@@ -16,7 +16,7 @@ from laneway.server.queen import (
 )
 from laneway.server.queen.acks import Acknowledging
 from laneway.server.queen.configuration import Configuring
-from laneway.server.queen.dead_letters import Burying
+from laneway.server.queen.dead_letters import DeadLetterRoutes
 from laneway.server.queen.deliveries import Delivering
 from laneway.server.queen.encryption import Vault
 from laneway.server.queen.errors import ERRORS, explain
@@ -51,7 +51,7 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *resources.OPERATIONS,
                 *summaries.OPERATIONS,
                 *Browsing(vault).operations,
-                *Burying(vault).operations,
+                *DeadLetterRoutes(vault).operations,
                 *traces.OPERATIONS,
                 *status.OPERATIONS,
             ),

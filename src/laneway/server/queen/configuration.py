@@ -1,4 +1,4 @@
-"""The route that sets a queue's options."""
+"""The route that creates a queue or changes its options."""
 
 from __future__ import annotations
 
@@ -78,9 +78,10 @@ class Configuring:
         wanted = call.body
         if wanted.options.encryption_enabled is True and not self._vault.usable:
             raise refuse(
-                "options.encryptionEnabled", "the server has no key: set QUEEN_ENCRYPTION_KEY"
+                "options.encryptionEnabled",
+                "the server has no encryption key: set QUEEN_ENCRYPTION_KEY",
             )
-        queue = await self._change(call, wanted) or await self._make(call, wanted)
+        queue = await self._change(call, wanted) or await self._create(call, wanted)
         stored = read_stored(queue)
         return answer_json(
             201,
@@ -95,9 +96,9 @@ class Configuring:
         )
 
     async def _change(self, call: Call[None, Configure], wanted: Configure) -> Queue | None:
-        """Return the queue with its options changed, None where there is none.
+        """Return the queue with its options changed, None if it does not exist.
 
-        What is changed rests on what was there: where others change it meanwhile, once more.
+        The change depends on the present options: if others change them meanwhile, it is repeated.
         """
         named = _merge({}, wanted)
         try:
@@ -105,7 +106,8 @@ class Configuring:
                 queue = await call.broker.queues.get(wanted.queue)
                 _require_role(call, find_guarded(queue, named))
                 if SECTION not in queue.settings.options:
-                    # Made over another protocol, whose consumers read by it.
+                    # Created over another protocol, whose consumers read with the queue's own
+                    # group.
                     await call.broker.subscriptions.note_own_group(wanted.queue)
                 settings, options = plan_change(queue, named)
                 with suppress(TransientConflict):
@@ -116,7 +118,7 @@ class Configuring:
         except QueueNotFound:
             return None
 
-    async def _make(self, call: Call[None, Configure], wanted: Configure) -> Queue:
+    async def _create(self, call: Call[None, Configure], wanted: Configure) -> Queue:
         settings = make_settings(
             _merge(name_parts(wanted.queue), wanted),
             record_events=call.settings.activity.enabled,
@@ -158,13 +160,13 @@ class Configuring:
 
 
 def _require_role(call: Call[None, Configure], guarded: Sequence[str]) -> None:
-    """Refuse a key that may write to change what can remove or hide messages of others."""
+    """Refuse changes that can remove or hide others' messages, unless the key's role is admin."""
     identity = call.identity
     if guarded and identity.role < Role.ADMIN:
         raise Forbidden(
-            f'the key "{identity.name}" has the role {identity.role}: to change '
+            f'the key "{identity.name}" has the role {identity.role}: changing '
             f'{", ".join(guarded)} of queue "{call.body.queue}", which may remove or hide messages, '
-            f"use a key of the role {Role.ADMIN}"
+            f"requires the role {Role.ADMIN}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The routes about dead letters: list, hand out again, purge."""
+"""The routes for dead letters: list, redrive, delete."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Counted(msgspec.Struct, kw_only=True):
     count: Annotated[int, Meta(description="How many dead letters were redriven or deleted.")]
 
 
-class Burying:
+class DeadLetterRoutes:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 

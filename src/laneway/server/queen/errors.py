@@ -1,4 +1,4 @@
-"""What went wrong, in the words and codes of the streams protocol."""
+"""Errors in the streams protocol's format: status, code and text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ERRORS: dict[int, Response] = {
     ),
 }
 
-# By the nearest class: the status, and the code that goes with it.
+# The status and code of each error, by its nearest listed class.
 STATUS: dict[type[LanewayError], tuple[int, str]] = {
     domain.LanewayError: (500, "internal"),
     domain.Retryable: (503, "unavailable"),
@@ -64,7 +64,7 @@ _INTERNAL = 500
 
 def explain(error: LanewayError) -> Answer:
     status, code = find_status(type(error))
-    # What a fault of ours was is in the log; it is nothing the client could use.
+    # The details of an internal error are in the log; clients cannot act on them.
     words = "internal error" if status == _INTERNAL else _word(error)
     answer = answer_json(status, Failure(error=words, code=code))
     if isinstance(error, server.MethodNotAllowed):

@@ -1,4 +1,4 @@
-"""The routes that make, move and delete consumer groups."""
+"""The routes that create, seek and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -170,10 +170,10 @@ async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
 
 
 async def delete_group(call: Call[Deletion, None]) -> Answer:
-    name = _read_own(call.parameters.group)
+    name = _read_deletable(call.parameters.group)
     queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
-        raise GroupNotFound(f'there is no group "{call.parameters.group}"')
+        raise GroupNotFound(f'group "{call.parameters.group}" not found')
     for queue in queues:
         await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:
@@ -182,7 +182,7 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
 
 
 async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
-    name, queue = _read_own(call.parameters.group), call.parameters.queue
+    name, queue = _read_deletable(call.parameters.group), call.parameters.queue
     found = await call.broker.queues.find(queue)
     await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:
@@ -202,7 +202,7 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     name = read_group(wanted.group)
     body = call.body
     if body.to_end == (body.timestamp is not None):
-        raise refuse("toEnd", "say either toEnd: true or a timestamp")
+        raise refuse("toEnd", "give either toEnd: true or a timestamp")
     target: Target = "latest"
     if body.timestamp is not None:
         target = read_moment(body.timestamp, "timestamp")
@@ -221,11 +221,14 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     )
 
 
-def _read_own(name: str) -> str:
-    """Return a group's name, unless it is the queue's own, which goes with its queue only."""
+def _read_deletable(name: str) -> str:
+    """Return a group's name; refuse the queue's own group, which cannot be deleted."""
     group = read_group(name)
     if group == DEFAULT_GROUP:
-        raise refuse("group", f'"{name}" is the queue\'s own group: delete the queue instead')
+        raise refuse(
+            "group",
+            f'"{name}" is the queue\'s own group and cannot be deleted: delete the queue instead',
+        )
     return group
 
 

@@ -1,4 +1,4 @@
-"""The routes that show consumer groups: where they are, and how far behind."""
+"""The routes that show consumer groups: their positions and their lag."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Place, Subscription
     from laneway.server.calls import Call
 
-# By group and queue; queue 0: in any.
+# By group and queue id; queue id 0: any queue.
 Subscriptions: TypeAlias = "Mapping[tuple[str, int], Subscription]"
 
-# From here on a group counts as lagging.
+# Seconds; a group with a larger lag is shown as lagging.
 LAGGING = 60
 
 
@@ -184,7 +184,7 @@ async def show_one(call: Call[ByGroup, None]) -> Answer:
                 )
             )
     if not queues:
-        raise GroupNotFound(f'there is no group "{call.parameters.group}"')
+        raise GroupNotFound(f'group "{call.parameters.group}" not found')
     return answer_json(200, GroupDetail(name=call.parameters.group, queues=queues))
 
 
@@ -234,7 +234,7 @@ def _show_lag(count: Counts) -> QueueLag:
 
 
 def _age(moment: datetime | None) -> float:
-    """Return seconds, 0 where nothing waits."""
+    """Return seconds since the time, 0 if there is none."""
     if moment is None:
         return 0
     return max(round((datetime.now(UTC) - moment).total_seconds(), 3), 0)
@@ -249,7 +249,7 @@ async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
 
 
 async def _counting(call: Call[Any, Any]) -> list[Counts]:
-    """Return the counts without queues' own groups that nobody reads by."""
+    """Return the counts, without queues' own groups that have no consumers."""
     counting = await call.broker.subscriptions.list_counting_groups()
     return [count for count in await _visible_counts(call) if count.group_id in counting]
 

@@ -1,4 +1,4 @@
-"""The route at the root that tells clients whether the server is well."""
+"""The health check at the root, for stream clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laneway.server.responses import Answer, answer_json
 if TYPE_CHECKING:
     from laneway.server.calls import Call
 
-# Seconds; a database that takes longer to say hello is not well.
+# Seconds; a database that does not answer within this time counts as unhealthy.
 PATIENCE = 2
 
 

@@ -1,4 +1,4 @@
-"""The routes that show messages by their states, and handle single ones by hand."""
+"""The routes that list messages by state, and change single messages manually."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class Browsing:
                 groups, status, wanted.read(), limit=wanted.limit + wanted.offset
             )
         found.sort(key=lambda message: (message.created_at, message.id), reverse=True)
-        # One that moved on while the states were read may have been found twice.
+        # A message whose state changed meanwhile may have been found twice.
         page = list({message.id: message for message in found}.values())
         page = page[wanted.offset : wanted.offset + wanted.limit]
         known = {queue.name: queue for queue in queues}
@@ -257,14 +257,14 @@ class Browsing:
         return answer_json(200, self.show(message, await call.broker.queues.find(message.queue)))
 
     async def delete_message(self, call: Call[ByKey, None]) -> Answer:
-        """Take a message from a group, or from all."""
+        """Delete a message for one group, or for all."""
         return await _move(call, (*NAMES,), "deleted")
 
     async def retry_message(self, call: Call[ByKey, None]) -> Answer:
-        """Hand a dead letter out again, its attempts from zero."""
+        """Redrive a dead letter, with attempts counted from zero."""
         return await _move(call, (Status.DEAD,), Status.QUEUED)
 
-    async def bury_message(self, call: Call[ByKey, None]) -> Answer:
+    async def dead_letter_message(self, call: Call[ByKey, None]) -> Answer:
         return await _move(call, (Status.QUEUED, Status.PROCESSING), Status.DEAD)
 
     def show(self, message: StoredMessage, queue: Queue | None) -> MessageShown:
@@ -367,7 +367,7 @@ class Browsing:
             Operation(
                 method="POST",
                 path=f"{path}/dlq",
-                handler=self.bury_message,
+                handler=self.dead_letter_message,
                 summary="Dead-letter a message",
                 description=(
                     "Makes a message that is ready or in flight a dead letter, for one group "
@@ -390,7 +390,7 @@ class Browsing:
 
 
 def show_retries(message: StoredMessage) -> int:
-    """Return how often it was tried again: a dead letter's attempts include the first."""
+    """Return the number of retries: the attempts without the first."""
     return max(message.attempt - 1, 0)
 
 
@@ -418,7 +418,7 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
 
 
 async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any) -> Answer:
-    """Move the message in the group named, else in every group in which it can be."""
+    """Move the message in the group that is named, else in every group where it can move."""
     wanted = call.parameters
     lane = await find_lane(call, wanted.partition_id)
     places = await call.broker.messages.name_lanes([lane] if lane is not None else [])
@@ -447,5 +447,5 @@ async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any)
 def _missing(call: Call[ByKey, None]) -> NotFound:
     wanted = call.parameters
     return NotFound(
-        f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in such a state'
+        f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in a state that this operation takes'
     )

@@ -1,4 +1,4 @@
-"""A queue's options as the streams protocol names them, and what they are to the broker."""
+"""Queue options of the streams protocol, and the broker's settings that they stand for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.domain.settings import QueueChanges
 
-# The section of a queue's options that is the streams protocol's.
+# The streams protocol's section of a queue's options.
 SECTION = "queen"
 
 Stored: TypeAlias = Mapping[str, Any]
@@ -155,8 +155,8 @@ DEFAULTS: Stored = {
     "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
 }
 
-# The broker's settings that an option has a part in. Within what scope keys are compared is not among
-# them: it is settled when a queue is made.
+# The broker's settings that each option affects. The scope of dedup keys is not among them: it is
+# fixed when a queue is created.
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "leaseTime": ("lease",),
     "retryLimit": ("max_attempts",),
@@ -176,20 +176,21 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# What a key with the role `write` may change of an existing queue: the priority only says which queue goes
-# first. Every other option can remove messages that others pushed, hide them, or spend their attempts (a lease
-# too short for any consumer does): those take `admin`.
+# Options that an API key with the role `write` may change on an existing queue: the priority only
+# decides which queue comes first. Every other option can remove or hide messages that others
+# pushed, or use up their attempts, as a lease too short for any consumer does. Those require
+# `admin`.
 HARMLESS = frozenset({"priority"})
 
 
 def read_stored(queue: Queue) -> Stored:
-    """Return what the queue was configured with: options that were named, namespace and task."""
+    """Return the options, namespace and task that the queue was configured with."""
     stored: Stored = queue.settings.options.get(SECTION, {})
     return stored
 
 
 def merge_options(stored: Stored, options: Options) -> dict[str, Any]:
-    """Return what is stored with what was named now; the rest keeps its value."""
+    """Return the stored options with the named ones replaced."""
     named = {
         name: value for name, value in msgspec.to_builtins(options).items() if value is not None
     }
@@ -197,13 +198,13 @@ def merge_options(stored: Stored, options: Options) -> dict[str, Any]:
 
 
 def name_parts(name: str) -> dict[str, str]:
-    """Return the namespace and task that a queue's name gives: `namespace.task`."""
+    """Return the namespace and task of a queue name `namespace.task`."""
     namespace, dot, task = name.partition(".")
     return {"namespace": namespace, "task": task} if dot and namespace and task else {}
 
 
 def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
-    """Return how a new queue is made; a stream's queue is ordered."""
+    """Return the settings of a new queue; a stream's queue is ordered."""
     options = {SECTION: dict(stored)}
     return replace(
         QueueSettings(ordered=True, record_events=record_events, options=options),
@@ -212,7 +213,7 @@ def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
 
 
 def derive(stored: Stored) -> QueueChanges:
-    """Return the broker's settings that the options mean."""
+    """Return the broker's settings that the options stand for."""
     values = {**DEFAULTS, **stored}
     retries = values["retryLimit"] + 1
     endless = values["deadLetterQueue"] and not values["dlqAfterMaxRetries"]
@@ -240,10 +241,10 @@ def derive(stored: Stored) -> QueueChanges:
 
 
 def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
-    """Return the settings that the options changed now have a part in, and the options to store.
+    """Return the settings that the named options change, and the options to store.
 
-    What was set over another protocol is stored with them, as if it had been named here. An option
-    that is named with the value it has changes no setting.
+    Options set over another protocol are stored as if they had been named here. Naming an option
+    with its present value changes no setting.
     """
     stored = read_stored(queue)
     known = {**DEFAULTS, **stored}
@@ -259,9 +260,9 @@ def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
 
 
 def find_guarded(queue: Queue, named: Stored) -> list[str]:
-    """Return which of the options named now change the queue in a way that takes the role `admin`.
+    """Return the named options whose change requires the role `admin`.
 
-    A label that the queue does not have yet may be given: nobody finds it by another.
+    A namespace or task may be set if there is none yet: no consumer uses another.
     """
     shown = show_options(queue)
     stored = read_stored(queue)
@@ -274,7 +275,7 @@ def find_guarded(queue: Queue, named: Stored) -> list[str]:
 
 
 def show_options(queue: Queue) -> dict[str, Any]:
-    """Return every option with its value: as it was named, or as it was set elsewhere since."""
+    """Return every option with its value: as configured, or as set elsewhere since."""
     stored = read_stored(queue)
     values = {name: stored.get(name, default) for name, default in DEFAULTS.items()}
     settings = queue.settings
@@ -296,18 +297,18 @@ def show_options(queue: Queue) -> dict[str, Any]:
 
 
 def _least(*seconds: float) -> timedelta | None:
-    """Return the shortest of those that are set."""
+    """Return the shortest of the times that are set."""
     given = [value for value in seconds if value]
     return timedelta(seconds=min(given)) if given else None
 
 
 def _seconds(value: float) -> timedelta | None:
-    """Return a duration; none where it is shorter than the database can tell."""
+    """Return a duration, or None if it is below the database's resolution."""
     return timedelta(seconds=value) or None
 
 
 def _tidy(value: Any) -> Any:
-    """Write a whole number as one."""
+    """Return a whole number as an int."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -323,7 +324,7 @@ def _show_limit(limit: int | None) -> int:
     return limit or 0
 
 
-# The setting that alone decides an option, and how its value is shown.
+# Options that depend on one setting: that setting, and how to show its value.
 _SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "leaseTime": ("lease", _show),
     "retryDelay": ("backoff", _show_milliseconds),

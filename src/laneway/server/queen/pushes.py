@@ -1,4 +1,4 @@
-"""The route that adds messages."""
+"""The route that pushes messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.server.access import named
 from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.options import make_settings, name_parts
-from laneway.server.queen.registry import go_by_what_is
+from laneway.server.queen.registry import retry_if_queues_changed
 from laneway.server.queen.wire import (
     DEFAULT_PARTITION,
     KeyText,
@@ -111,7 +111,7 @@ class Queued(msgspec.Struct):
 
 
 class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}):
-    """What goes with a message beside its body; sealed: the body is encrypted."""
+    """What is stored with a message beside its body; sealed: the body is encrypted."""
 
     trace_id: UUID | None = None
     sub: str | None = None
@@ -119,7 +119,7 @@ class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}
 
 
 class Outgoing(NamedTuple):
-    """Messages in the order they were sent; what they reckon with of their queues; queues to make."""
+    """Messages in request order, the queue options that they assume, and the queues to create."""
 
     messages: list[tuple[str, OutgoingMessage]]
     guards: dict[str, int]
@@ -127,7 +127,7 @@ class Outgoing(NamedTuple):
 
     @property
     def guarded(self) -> bool:
-        """Tell whether a push has to count, to wait or to make something first."""
+        """Whether the push has to check limits, or create queues, first."""
         return bool(self.new) or any(guards & ~ENCRYPTED for guards in self.guards.values())
 
 
@@ -137,7 +137,7 @@ class Pushing:
 
     async def push(self, call: Call[None, Items]) -> Answer:
         items = call.body.items
-        pushed = await go_by_what_is(call.broker, items, lambda: self._push(call, items))
+        pushed = await retry_if_queues_changed(call.broker, items, lambda: self._push(call, items))
         call.service.metrics.count_messages(Traffic.PUSHED, len(items) - pushed.count(None))
         return Answer(
             201,
@@ -161,7 +161,7 @@ class Pushing:
         return await broker.push_each(messages, guards=[guards[name] for name, _ in messages])
 
     async def prepare(self, call: Call[Any, Any], items: Sequence[Item]) -> Outgoing:
-        """Return the messages, and the queues that are to be made with them."""
+        """Return the messages, and the queues that must be created for them."""
         out = Outgoing([], {}, {})
         subject = call.identity.subject
         for item in items:
@@ -240,7 +240,7 @@ def show_pushed(index: int, item: Item, place: Pushed | None) -> bytes:
         ) + b'"partition_id":null,"trace_id":%b,"queueName":%b,"error":%b}' % (
             trace,
             encode(item.queue),
-            encode(f'queue "{item.queue}" is full: it takes no more than its maxSize'),
+            encode(f'queue "{item.queue}" is full (maxSize): retry later'),
         )
     segment, lane, seq, duplicate = place
     address = show_address(segment, lane, seq)

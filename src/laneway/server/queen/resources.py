@@ -1,4 +1,4 @@
-"""The routes that show queues and partitions, and remove queues."""
+"""The routes that show queues and partitions, and delete queues."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ async def delete_queue(call: Call[ByQueue, None]) -> Answer:
 
 
 async def clear_queue(call: Call[ByQueue, None]) -> Answer:
-    """Take every message from every group; what is pushed meanwhile stays."""
+    """Remove all messages from every group; messages pushed meanwhile stay."""
     name = call.parameters.queue
     count = 0
     for group in await call.broker.groups.list_all(name):
@@ -268,7 +268,7 @@ async def clear_queue(call: Call[ByQueue, None]) -> Answer:
 
 
 async def collect_queues(call: Call[Any, Any]) -> list[QueueShown]:
-    """Return the queues that the caller may see, with their numbers."""
+    """Return the queues that the caller may see, with their counts."""
     queues = await _visible(call)
     counts = await _count(call, queues)
     lanes = await call.broker.streams.count_partitions()

@@ -1,4 +1,4 @@
-"""The routes that tell how the server is doing: numbers of queues, and what happened when."""
+"""The routes that show counts and throughput."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = {
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
 }
-# More steps than a plot has room for.
+# Intervals per answer.
 MOST_STEPS = 10_000
 
 
@@ -149,7 +149,7 @@ async def show_analytics(call: Call[Analytics, None]) -> Answer:
     until = read_moment(wanted.until, "to") if wanted.until else datetime.now(UTC)
     since = read_moment(wanted.since, "from") if wanted.since else until - 100 * step
     if not timedelta(0) < until - since <= MOST_STEPS * step:
-        raise refuse("from", f"between from and to are 1 to {MOST_STEPS} intervals")
+        raise refuse("from", f"from and to must be 1 to {MOST_STEPS} intervals apart")
     queues = [
         queue
         for queue in await collect_queues(call)

@@ -1,4 +1,4 @@
-"""The routes that sum queues up: by namespace, by task, and all of them."""
+"""The routes that sum up queues: by namespace, by task, and in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes about traces: what consumers note about messages on their way."""
+"""The routes for traces: notes of consumers about messages."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
         raise refuse("partitionId", "use the partitionId that the message came with")
     if await find_lane(call, body.partition_id) is None:
         raise NotFound(
-            f"partition {lane} does not exist: Use the partitionId that the message came with."
+            f"partition {lane} not found: use the partitionId that the message came with"
         )
     trace_id, at = await call.broker.traces.record(
         lane,

@@ -1,4 +1,4 @@
-"""The route that settles and pushes, all or nothing."""
+"""The route that pushes and settles messages in one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from laneway.server.queen.acks import (
     read_settlement,
 )
 from laneway.server.queen.pushes import Item, show_pushed
-from laneway.server.queen.registry import go_by_what_is
+from laneway.server.queen.registry import retry_if_queues_changed
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,
@@ -113,8 +113,8 @@ class Transacting:
     async def transact(self, call: Call[None, Transaction]) -> Answer:
         wanted = call.body
         if wanted.kv or wanted.timers:
-            raise refuse("kv" if wanted.kv else "timers", "not part of what this server does")
-        # One result for each message pushed and each message settled, in the order they were named.
+            raise refuse("kv" if wanted.kv else "timers", "not supported by this server")
+        # One result for each message pushed or settled, in request order.
         order: list[Item | Ack] = []
         for operation in wanted.operations:
             if isinstance(operation, AckOperation):
@@ -136,7 +136,7 @@ class Transacting:
             )
 
         try:
-            done = await go_by_what_is(call.broker, items, transact)
+            done = await retry_if_queues_changed(call.broker, items, transact)
         except (LeaseLost, Conflict) as error:
             failed = Transacted(transaction_id=name, success=False, results=[], error=str(error))
             return answer_json(409, failed)
@@ -209,7 +209,7 @@ def _read_items(operation: PushOperation) -> list[Item]:
     if operation.items is not None:
         return operation.items
     if operation.queue is None or isinstance(operation.payload, UnsetType):
-        raise refuse("operations", "a push has items, or a queue and a payload")
+        raise refuse("operations", "a push needs items, or a queue and a payload")
     return [
         Item(
             queue=operation.queue,
@@ -234,7 +234,7 @@ def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
 
 @named
 async def _queues_of_operations(call: Call[Any, Any], /) -> Sequence[str]:
-    """Return the queues pushed to; what is settled is looked up."""
+    """Return the queues that are pushed to; messages to settle are looked up by id."""
     queues: set[str] = set()
     for operation in call.body.operations:
         if isinstance(operation, PushOperation):

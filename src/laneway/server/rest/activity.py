@@ -1,4 +1,4 @@
-"""The routes about what happened: the log, one message's history, anomalies, consumers."""
+"""The routes of the activity log: entries, one message's history, anomalies, consumers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Moment = Annotated[float, Meta(ge=0, le=253_402_300_799)]
 Text = Annotated[str, Meta(max_length=255)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-# An anomaly shows the payload it is about up to this size.
+# An anomaly shows the payload of its message up to this size.
 LARGEST_PAYLOAD = 16 * 1024
 
 
@@ -259,7 +259,7 @@ async def clear_activity(call: Call[None, None]) -> Answer:
 
 
 async def _choose_ids(call: Call[Any, None], named: str | None) -> list[int] | None:
-    """Return the queues to show, None for all: a deleted queue's activity is shown with all."""
+    """Return the queues to show; None for all, which includes deleted queues."""
     names = await choose_queues(call, named)
     if names is None:
         return None
@@ -269,7 +269,7 @@ async def _choose_ids(call: Call[Any, None], named: str | None) -> list[int] | N
 async def _find_entries(
     call: Call[ActivityQuery, None], text: str, wanted: ActivityFilter
 ) -> list[Entry]:
-    """Return what matches of one message's history, newest first."""
+    """Return the entries of one message's history that match, newest first."""
     message = read_id(text)
     if message is None:
         return []
@@ -292,7 +292,7 @@ async def _find_entries(
 
 
 def _may_show(call: Call[Any, Any], entry: Entry) -> bool:
-    """Tell whether the key may see what happened; in a deleted queue, only a key of all queues may."""
+    """Return whether the key may see the entry; entries of deleted queues need an unlimited key."""
     identity = call.identity
     return identity.pattern is None or (entry.queue is not None and identity.may_use(entry.queue))
 

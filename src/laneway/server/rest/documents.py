@@ -1,4 +1,4 @@
-"""The routes that describe the others: OpenAPI, and a page that shows it."""
+"""The routes of the OpenAPI document and the reference page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PAGE = b"""<!doctype html>
 </html>
 """
 
-# The page may talk to this server only.
+# The page may send requests to this server only.
 _POLICY = (
     b"content-security-policy",
     (
@@ -45,7 +45,7 @@ _POLICY = (
 
 
 class Page(NamedTuple):
-    """A document in both forms that it is sent in: every answer shares them."""
+    """A document, plain and compressed; all answers share it."""
 
     plain: bytes
     packed: bytes

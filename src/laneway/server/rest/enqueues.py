@@ -1,4 +1,4 @@
-"""The routes that add messages."""
+"""The routes that enqueue messages."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class BatchAdded(msgspec.Struct):
     ]
 
 
-# A batch may hold this many messages, in a body within the server's limit.
+# Messages per batch; the server's limit on bodies applies too.
 Batch = Annotated[list[NewMessage], Meta(min_length=1, max_length=10_000)]
 
 

@@ -1,4 +1,4 @@
-"""Which messages of a list are meant: the parameters that lists and exports share."""
+"""The filters that message lists and exports share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from laneway.server.rest.states import QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import Priority, QueueName
 
-# What a client sends for no filter where it chooses from a list.
+# What clients send for no filter.
 ANY: Final = "all"
 
 
 class Filters(msgspec.Struct, kw_only=True):
-    """Which messages of a list are meant: the parameters that lists and exports share."""
+    """Parameters that select messages of a list or export."""
 
     queue_type: Annotated[
         QueuePart,

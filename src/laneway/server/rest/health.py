@@ -1,4 +1,4 @@
-"""The routes that tell whether the server is well, and how it is set."""
+"""The routes for health checks, and for the defaults of new queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from laneway.server.rest.times import show_seconds
 if TYPE_CHECKING:
     from laneway.server.calls import Call
 
-# A database that takes longer to say hello is not well.
+# A database that does not answer within this time counts as unhealthy.
 PATIENCE = timedelta(seconds=2)
 
 
@@ -96,7 +96,7 @@ async def show_health(call: Call[None, None]) -> Answer:
 
 
 async def show_readiness(call: Call[None, None]) -> Answer:
-    """Tell whether requests should come here: not while the server stops, nor without database."""
+    """Answer 503 while the server is stopping or its database does not answer."""
     if call.service.stopping.is_set():
         details = HealthDetails("stopping", PostgresHealth(ok=True))
         return answer_json(503, Health("ERROR", details))
@@ -104,7 +104,7 @@ async def show_readiness(call: Call[None, None]) -> Answer:
 
 
 async def show_liveness(_: Call[None, None]) -> Answer:
-    """Tell that the process answers, whatever its database does."""
+    """Answer 200 without asking the database."""
     return answer_json(200, Liveness("OK"))
 
 
@@ -119,7 +119,7 @@ async def _look(call: Call[None, None]) -> PostgresHealth:
         async with asyncio.timeout(PATIENCE.total_seconds()):
             await call.service.ping()
     except (LanewayError, TimeoutError) as error:
-        # Who asks may be anybody: what is wrong in detail is in the log.
+        # Anyone may call this, so the details are only in the log.
         away = isinstance(error, Unavailable | TimeoutError)
         return PostgresHealth(ok=False, error="away" if away else "misconfigured")
     measured = call.broker.measure()

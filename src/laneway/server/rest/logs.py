@@ -1,4 +1,4 @@
-"""What happened and what was remarkable, as the REST protocol tells it."""
+"""Entries of the activity log and anomalies, in the REST protocol's format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.server.settings import ServerSettings
 
-# The protocol's names of what can happen; the last four are ours.
+# The protocol's names of actions; the last four are Laneway's own.
 ACTIONS: dict[str, str] = {
     Kind.PUSHED: "enqueue",
     Kind.CLAIMED: "dequeue",
@@ -44,7 +44,7 @@ ACTIONS: dict[str, str] = {
     Kind.SOUGHT: "seek",
     Kind.ACK_REFUSED: "ack_refused",
 }
-# A clear of all queues is on record as a purge of each.
+# Clearing all queues is recorded as a purge of each.
 _FILTERS = {"clear_all_queues": [str(Kind.PURGED)]} | {
     action: [str(kind) for kind, name in ACTIONS.items() if name == action]
     for action in ACTIONS.values()
@@ -215,9 +215,9 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
     facts = entry.facts
     limit = facts.max_attempts if facts is not None else None
     age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
-    held = None
+    processing = None
     if entry.since is not None and entry.kind in _SETTLED:
-        held = max((entry.at - entry.since) / _MILLISECOND, 0)
+        processing = max((entry.at - entry.since) / _MILLISECOND, 0)
     source, target = _find_path(entry)
     batch = entry.batch if entry.batch is not None and entry.batch > 1 else None
     return Log(
@@ -240,7 +240,7 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         else max(limit - entry.attempt, 0),
         message_age_ms=_round(age),
         time_in_queue_ms=_round(age) if entry.kind == Kind.CLAIMED else None,
-        processing_time_ms=_round(held),
+        processing_time_ms=_round(processing),
         payload_size_bytes=None if facts is None else facts.size,
         error_reason=entry.reason,
         triggered_by=_find_actor(entry, settings),
@@ -283,7 +283,7 @@ def _find_actor(entry: Entry, settings: ServerSettings) -> str | None:
 
 
 def _choose_remark(remarks: Sequence[Remark]) -> AnomalyObject | None:
-    """Return the gravest."""
+    """Return the most severe anomaly."""
     if not remarks:
         return None
     return _show_remark(max(remarks, key=lambda remark: SEVERITIES.index(remark.severity)))

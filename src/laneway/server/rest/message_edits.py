@@ -1,4 +1,4 @@
-"""The routes that handle messages by hand: edit, move, delete, clear."""
+"""The routes for manual changes to messages: edit, move, delete, clear."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from laneway.server.rest.leases import Located
     from laneway.server.settings import ServerSettings
 
-# Of a message that may be none: what is no id is an id that no message has.
+# An id that may name no message. A malformed id is treated as unknown.
 IdText = Annotated[str, Meta(max_length=255)]
-# As many as one call moves without keeping others waiting.
+# Messages per call, so that one call does not delay others.
 MOST = 10_000
 
 
@@ -243,9 +243,7 @@ async def delete_messages(call: Call[DeletedPart, Ids]) -> Answer:
 async def move_messages(call: Call[None, Move]) -> Answer:
     body = call.body
     if body.from_queue == body.to_queue:
-        raise InvalidInput(
-            [Issue("custom", ("toQueue",), "Messages move to another part than they are in")]
-        )
+        raise InvalidInput([Issue("custom", ("toQueue",), "toQueue must differ from fromQueue")])
     moved = await _move(
         call,
         body.ids,
@@ -264,7 +262,7 @@ async def clear_queues(call: Call[None, None]) -> Answer:
 async def clear_part(call: Call[Cleared, None]) -> Answer:
     part, queue = call.parameters.queue_type, call.parameters.queue_name
     if queue is None and b"queueName" in call.request.scope["query_string"]:
-        # A name that was left empty by mistake must not stand for every queue.
+        # A name left empty by mistake must not select every queue.
         raise InvalidInput([Issue("too_small", ("queueName",), "Expected the name of a queue")])
     await call.broker.messages.purge_each(None if queue is None else [queue], status=STATES[part])
     return answer_json(
@@ -290,7 +288,7 @@ async def _move(
     target: Target,
     reason: str | None = None,
 ) -> int:
-    """Return how many were there and moved; a person's hand is on record as who did it."""
+    """Return how many messages were moved; the activity log records it as a manual operation."""
     queues: dict[str, list[MessageId]] = {}
     for found in await _locate(call, texts):
         queues.setdefault(found.queue, []).append(found.id)
@@ -310,7 +308,7 @@ async def _move(
 
 
 async def _locate(call: Call[Any, Any], texts: Sequence[str]) -> Sequence[Located]:
-    """Return those that are there for the caller's key."""
+    """Return the messages that exist and that the caller's key may use."""
     usable = await find_usable(call, texts)
     return await locate(call.broker, [texts[position] for position in usable], look=False)
 
@@ -331,7 +329,7 @@ def _read_changes(body: Edit, settings: ServerSettings) -> MessageChanges:
     if body.ack_timeout_seconds is not UNSET:
         changes["lease"] = timedelta(seconds=body.ack_timeout_seconds)
     if not changes:
-        raise InvalidInput([Issue("custom", (), "Nothing to change: name what is to be different")])
+        raise InvalidInput([Issue("custom", (), "Nothing to change: name at least one field")])
     return changes
 
 

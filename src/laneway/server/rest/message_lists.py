@@ -1,4 +1,4 @@
-"""The routes that show messages: lists of one state, and of a range of time."""
+"""The routes that list messages, by state or by time range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes that show how much there is: counts, sizes, and a look into every state."""
+"""The routes that show counts and sizes, and the newest messages of each state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Counts
     from laneway.server.calls import Call
 
-# The newest of each state that the status shows; lists have the rest.
+# How many of the newest messages of each state the status shows.
 MOST_SHOWN = 100
 
 

@@ -1,4 +1,4 @@
-"""The routes about queues themselves."""
+"""The routes that create, show, change and delete queues."""
 
 from __future__ import annotations
 
@@ -334,7 +334,9 @@ async def _look(call: Call[Any, Any], queue: Queue) -> QueueInfo:
 def _read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
     changes = QueueChanges()
     if body.queue_type is not UNSET and body.queue_type != queue.settings.kind:
-        message = f"Queue '{queue.name}' is {queue.settings.kind}: that is fixed once it is made"
+        message = (
+            f"Queue '{queue.name}' is {queue.settings.kind}: the type of a queue cannot change"
+        )
         raise InvalidInput([Issue("custom", ("queue_type",), message)])
     if body.ack_timeout_seconds is not UNSET:
         changes["lease"] = timedelta(seconds=body.ack_timeout_seconds)
@@ -355,10 +357,7 @@ def _read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
 
 def _require_retention(step: timedelta | None, retention: timedelta | None) -> None:
     if step is not None and retention is None:
-        message = (
-            "Messages leave in steps of partition_interval once retention_interval has passed: "
-            "give retention_interval too"
-        )
+        message = "partition_interval applies after retention_interval: set retention_interval too"
         raise InvalidInput([Issue("custom", ("partition_interval",), message)])
 
 

@@ -1,4 +1,4 @@
-"""The routes that take messages out of the server as a file, and in again."""
+"""The routes that export messages to a file and import them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOT_JSON = "Invalid JSON content"
 
 
 class ImportedMessage(NewMessage, kw_only=True):
-    """A message as it is added, or as an export has it: both names of a field count."""
+    """A message as for enqueuing, or as an export writes it: both names of a field count."""
 
     type: MessageType = "default"
     queue_name: QueueName | None = None
@@ -82,7 +82,8 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         wanted.read(),
         descending=wanted.descending,
     )
-    # The first part is read before the answer begins: what is wrong with the call shows by then.
+    # Read the first part before the answer begins, so that errors of the request are still
+    # reported.
     first: Sequence[StoredMessage] = await anext(parts, [])
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'

@@ -1,4 +1,4 @@
-"""One request of SQS on its way through an action: who calls, and which queue is meant."""
+"""One SQS request in its action: the caller, and the queue that it names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """credential: the header or query parameter that names the caller's key, region and account.
+    """A request with its caller.
 
-    access_key: the id of the key that the request is signed with, None where it carries the key.
-    path: the queue's name in the path, decoded.
+    credential: the header or query parameter with the caller's key, region and account. access_key:
+    the id of the key that signed the request, None if the request carries the key itself. path: the
+    queue's name in the path, decoded.
     """
 
     __slots__ = (
@@ -80,22 +81,22 @@ class Exchange:
         return write_arn(name, self.origin)
 
     def name_queue(self, request: Addressed) -> str:
-        """Return the name of the queue meant; the body's URL wins over the path."""
+        """Return the name of the queue; the URL in the body takes precedence over the path."""
         name = read_url(request.queue_url) if request.queue_url else self.path
         if not name:
             raise missing("QueueUrl")
         return name
 
     async def find_queue(self, request: Addressed) -> Queue:
-        """Return the queue meant as it is remembered, at most a few seconds old."""
+        """Return the queue from the cache, at most a few seconds old."""
         return await self.broker.queues.find(self.name_queue(request))
 
     async def get_queue(self, request: Addressed) -> Queue:
-        """Return the queue meant as it is now."""
+        """Return the queue from the database."""
         return await self.broker.queues.get(self.name_queue(request))
 
     async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
-        """Return what a long wait brings, as a call's `attend` does."""
+        """Return the result of a long wait, as `Call.attend` does."""
         caller = Caller(self.identity, read_key(self.call.request.headers), self._access_key)
         return await self.call.attend(work, otherwise=otherwise, caller=caller)
 

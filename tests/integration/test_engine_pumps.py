@@ -298,7 +298,7 @@ async def test_lost_race_is_run_again(broker: Broker, monkeypatch: pytest.Monkey
 
         return push
 
-    for name in ("push_many", "push_telling"):
+    for name in ("push_many", "push_notifying"):
         monkeypatch.setattr(push_module, name, lose(getattr(procedures, name)))
     await broker.push("jobs", [message(1)])
     assert losses == 0

@@ -206,7 +206,7 @@ async def test_database_that_does_not_exist_is_not_away(
     dsn = name_database(place.dsn, "nowhere")
     async with laneway.connect(dsn, settings=QUIET) as lane:
         with pytest.raises(
-            Misconfigured, match=r'database "nowhere" does not exist .*have it made'
+            Misconfigured, match=r'database "nowhere" does not exist .*create what is missing'
         ):
             await lane.admin.list_queues()
     assert "away" not in caplog.text
@@ -412,7 +412,7 @@ async def test_shutdown_refuses_or_releases_while_messages_are_held(
     await lane.producer(queue).batch_enqueue([1, 2])
     consumer = lane.consumer(queue, name=worker_id)
     assert len(await consumer.dequeue_many(2)) == 2
-    with pytest.raises(WorkerBusy, match="2 messages in hand"):
+    with pytest.raises(WorkerBusy, match="2 messages in flight"):
         await lane.admin.shutdown_worker(worker_id)
     assert (await lane.admin.get_worker(worker_id)).state is WorkerState.POLLING
     assert await lane.admin.shutdown_worker(worker_id, release=True) is WorkerState.STOPPED

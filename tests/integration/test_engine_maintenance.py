@@ -200,11 +200,11 @@ async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) 
 async def test_keys_are_forgotten_after_their_window(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
-        await broker.push("jobs", [OutgoingMessage("1", key="k")])
+        await broker.push("jobs", [OutgoingMessage("1", dedup_key="k")])
         looker = await connect()
         while await looker.fetchval("select count(*) from laneway.dedup_key"):
             await asyncio.sleep(0.01)
-        [again] = await broker.push("jobs", [OutgoingMessage("2", key="k")])
+        [again] = await broker.push("jobs", [OutgoingMessage("2", dedup_key="k")])
         assert not again.duplicate
 
 

@@ -16,7 +16,7 @@ from laneway.server import errors as server
 from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
-from laneway.server.compression import takes_gzip
+from laneway.server.compression import accepts_gzip
 from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
@@ -227,7 +227,7 @@ def test_only_known_paths_are_open() -> None:
     ],
 )
 def test_compression_is_wanted_or_not(header: bytes, *, expected: bool) -> None:
-    assert takes_gzip({b"accept-encoding": header}) is expected
+    assert accepts_gzip({b"accept-encoding": header}) is expected
 
 
 class Store:

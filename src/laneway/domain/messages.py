@@ -56,7 +56,7 @@ class OutgoingMessage(NamedTuple):
     partition: str = ""
     priority: int = 0
     delay: timedelta | None = None
-    key: str | None = None
+    dedup_key: str | None = None
     headers: str | None = None
     lease: timedelta | None = None
     max_attempts: int | None = None
@@ -101,7 +101,7 @@ class Delivery(NamedTuple):
     until: datetime
     lease: timedelta | None
     max_attempts: int | None
-    key: str | None
+    dedup_key: str | None
     headers: str | None
     body: str
     error: str | None = None
@@ -135,7 +135,7 @@ class ClaimedSpan(NamedTuple):
     created_at: Sequence[datetime]
     leases: Sequence[timedelta | None] | None
     max_attempts: Sequence[int | None] | None
-    keys: Sequence[str | None] | None
+    dedup_keys: Sequence[str | None] | None
     headers: Sequence[str | None] | None
     bodies: Sequence[str]
     errors: Sequence[str | None] | None

@@ -25,7 +25,7 @@ class MessageColumns(NamedTuple):
     partitions: Sequence[str] | None
     priorities: Sequence[int] | None
     delays: Sequence[timedelta | None] | None
-    keys: Sequence[str | None] | None
+    dedup_keys: Sequence[str | None] | None
     headers: Sequence[str | None] | None
     leases: Sequence[timedelta | None] | None
     max_attempts: Sequence[int | None] | None

@@ -129,7 +129,7 @@ def _list_messages(span: ClaimedSpan) -> Iterable[Delivery]:
             repeat(span.until),
             span.leases or _NOTHING,
             span.max_attempts or _NOTHING,
-            span.keys or _NOTHING,
+            span.dedup_keys or _NOTHING,
             span.headers or _NOTHING,
             span.bodies,
             span.errors or _NOTHING,

@@ -69,7 +69,7 @@ class Streams:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._core.lanes.learn(row["lane_id"], place)
         dealt = deal((row[1:] for row in rows), [want] * _AT_ONCE)
-        return Swept(rows[0]["lease"], [handout for part in dealt for handout in part])
+        return Swept(rows[0]["lease"], [span for part in dealt for span in part])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages one by one; a failure refuses all messages of the same lease."""
@@ -262,7 +262,7 @@ class Streams:
             (squeeze(queues) or queues) if queues else (),
             columns.bodies,
             columns.partitions,
-            columns.keys,
+            columns.dedup_keys,
             columns.headers,
             squeeze(expected) if expected else None,
             names,

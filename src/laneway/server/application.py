@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.calls import Call, Request, read_key
-from laneway.server.compression import compress, takes_gzip
+from laneway.server.compression import accepts_gzip, compress
 from laneway.server.connections import WHOLE
 from laneway.server.errors import ClientGone, Forbidden
 from laneway.server.origins import Origins
@@ -156,7 +156,7 @@ class Application:
             len(answer.body) >= self._limits.compress_from
             and route is not None
             and route.operation.compress
-            and takes_gzip(request.headers)
+            and accepts_gzip(request.headers)
         ):
             answer = await compress(answer)
         body = answer.body

@@ -17,7 +17,7 @@ _LEVEL = 1
 _GZIP = re.compile(rb"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)")
 
 
-def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
+def accepts_gzip(headers: Mapping[bytes, bytes]) -> bool:
     found = _GZIP.search(headers.get(b"accept-encoding", b""))
     return found is not None and (found["weight"] is None or found["weight"].strip(b"0.") != b"")
 

@@ -82,8 +82,8 @@ class Delivering:
         digits = [f"{seq:016x}" for seq in range(first, first + count)]
         addresses = [f"{start}{each[:4]}-{each[4:]}" for each in digits]
         names = addresses
-        if span.keys:
-            names = [key or own for key, own in zip(span.keys, addresses, strict=True)]
+        if span.dedup_keys:
+            names = [key or own for key, own in zip(span.dedup_keys, addresses, strict=True)]
         known.add(str(lane), span.token, names, first)
         known.partitions[str(lane)] = partition
         tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.server.access import nothing
-from laneway.server.compression import takes_gzip
+from laneway.server.compression import accepts_gzip
 from laneway.server.openapi import make_document
 from laneway.server.operations import Media, Operation, Response
 from laneway.server.responses import JSON, Answer, encode
@@ -54,7 +54,7 @@ class Page(NamedTuple):
         self, call: Call[None, None], content_type: bytes, *headers: tuple[bytes, bytes]
     ) -> Answer:
         headers = (*headers, (b"vary", b"Accept-Encoding"))
-        if not takes_gzip(call.request.headers):
+        if not accepts_gzip(call.request.headers):
             return Answer(200, self.plain, content_type=content_type, headers=headers)
         headers = (*headers, (b"content-encoding", b"gzip"))
         return Answer(200, self.packed, content_type=content_type, headers=headers)

@@ -56,18 +56,18 @@ async def find_attempt(
     got = await broker.receive_attempts.find(queue.name, attempt)
     if not got:
         return None
-    messages = await broker.messages.find(queue.name, [message for _, message, _ in got])
-    held = [
+    stored = await broker.messages.find(queue.name, [message for _, message, _ in got])
+    messages = [
         message
-        for (token, *_), message in zip(got, messages, strict=True)
+        for (token, *_), message in zip(got, stored, strict=True)
         if message is not None and message.status == Status.PROCESSING and message.token == token
     ]
-    if len(held) < len(got):
+    if len(messages) < len(got):
         return None
     receipts = [Receipt(token, message.lane, message.seq) for token, message, _ in got]
     untils = await broker.extend(receipts, lease=lease)
     deliveries = []
-    for (token, *_), message, until in zip(got, held, untils, strict=True):
+    for (token, *_), message, until in zip(got, messages, untils, strict=True):
         if until is None:
             return None
         deliveries.append(
@@ -83,7 +83,7 @@ async def find_attempt(
                 until=until,
                 lease=lease,
                 max_attempts=message.max_attempts,
-                key=message.key,
+                dedup_key=message.key,
                 headers=message.headers,
                 body=message.body,
             )

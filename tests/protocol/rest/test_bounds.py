@@ -213,5 +213,5 @@ async def test_health_answers_when_there_is_no_room_left(database: str) -> None:
             quiet = await asyncio.to_thread(open_quiet, server.address, "/api/reference/scalar.js")
             stack.enter_context(quiet)
         refused = await ask(server, "/api/doc", until=503)
-        assert refused["message"].startswith("too many requests for documents")
+        assert refused["message"].startswith("too many concurrent requests for documents")
         await ask(server, "/api/health", until=200)

@@ -1,24 +1,47 @@
-"""The tree in the docstring is the tree there is."""
+"""The error tree in the docstring matches the classes."""
 
 from __future__ import annotations
 
+import pickle
 import re
 from datetime import timedelta
 
 from laneway.domain import errors
-from laneway.domain.errors import InvalidRequest, LanewayError, Overloaded, Retryable
+from laneway.domain.errors import (
+    GroupNotFound,
+    InvalidRequest,
+    LanewayError,
+    Overloaded,
+    QueueNotFound,
+    Retryable,
+)
 
 
-def test_docstring_draws_the_whole_tree() -> None:
+def test_docstring_has_the_whole_error_tree() -> None:
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert drawn == [kind.__name__ for kind in walk(LanewayError)]
 
 
-def test_copy_keeps_what_the_error_says() -> None:
+def test_copied_error_keeps_its_message() -> None:
     error = Overloaded("full", retry_after=timedelta(seconds=3))
     copy = error.copy()
     assert copy is not error
     assert (type(copy), str(copy), copy.retry_after) == (Overloaded, "full", timedelta(seconds=3))
+
+
+def test_pickled_error_keeps_its_data() -> None:
+    again = pickle.loads(pickle.dumps(GroupNotFound(group="readers", queue="mails")))  # noqa: S301 - ours
+    assert isinstance(again, GroupNotFound)
+    assert (again.group, again.queue) == ("readers", "mails")
+    assert str(again) == 'group "readers" of queue "mails" not found. Create the group first'
+
+
+def test_text_is_made_of_the_data() -> None:
+    assert str(QueueNotFound(queue="mails")) == (
+        'queue "mails" not found. Create it with: laneway queue create mails'
+    )
+    assert str(QueueNotFound()).startswith("queue not found: it was deleted during the call")
+    assert str(GroupNotFound(group=7)).startswith("group 7 not found: it was deleted")
 
 
 def test_no_error_is_both_retryable_and_the_callers_fault() -> None:

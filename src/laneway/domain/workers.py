@@ -70,10 +70,6 @@ TARGETS: dict[Ask, WorkerState] = {
 }
 
 
-def worker_missing(worker_id: str) -> str:
-    return f'worker "{worker_id}" does not exist: It was never registered, or it was purged.'
-
-
 class WorkerIdentity(NamedTuple):
     """A worker and its queues.
 

@@ -52,7 +52,5 @@ def set_up_logs(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
-    # uvicorn's own lines do not help operators of this server.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # Nor do its lines about invalid requests: the client gets an error.
+    # What clients send wrongly is in their responses.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)

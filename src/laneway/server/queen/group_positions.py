@@ -173,7 +173,7 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
     name = _read_deletable(call.parameters.group)
     queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
-        raise GroupNotFound(f'group "{call.parameters.group}" not found')
+        raise GroupNotFound(group=call.parameters.group)
     for queue in queues:
         await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:

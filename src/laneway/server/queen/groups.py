@@ -184,7 +184,7 @@ async def show_one(call: Call[ByGroup, None]) -> Answer:
                 )
             )
     if not queues:
-        raise GroupNotFound(f'group "{call.parameters.group}" not found')
+        raise GroupNotFound(group=call.parameters.group)
     return answer_json(200, GroupDetail(name=call.parameters.group, queues=queues))
 
 

@@ -201,7 +201,7 @@ def test_command_line_imports_no_heavy_modules(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@there:many/x", "DATABASE_URL cannot be used: a port is no number"),
+        ("postgresql://me@there:many/x", "DATABASE_URL cannot be used: a port must be a number"),
         ("postgresql://me@127.0.0.1:1/x?sslmode=perhaps", "`sslmode` parameter must be one of"),
     ],
 )

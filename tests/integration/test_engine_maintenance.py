@@ -208,11 +208,11 @@ async def test_segments_rotate_and_old_ones_are_dropped(database: str, connect: 
 async def test_dedup_keys_are_removed_after_their_window(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
-        await broker.push("jobs", [OutgoingMessage("1", key="k")])
+        await broker.push("jobs", [OutgoingMessage("1", dedup_key="k")])
         looker = await connect()
         while await looker.fetchval("select count(*) from laneway.dedup_key"):
             await asyncio.sleep(0.01)
-        [again] = await broker.push("jobs", [OutgoingMessage("2", key="k")])
+        [again] = await broker.push("jobs", [OutgoingMessage("2", dedup_key="k")])
         assert not again.duplicate
 
 

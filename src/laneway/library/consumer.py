@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from laneway.domain.backend import Holding
+from laneway.domain.backend import LeasedMessage
 from laneway.domain.errors import InvalidRequest, LeaseLost
 from laneway.domain.messages import Nack, Outcome
 from laneway.domain.queues import DEFAULT_GROUP
@@ -128,7 +128,7 @@ class Consumer:
         """Ack and archive messages; return for each, in order, whether there was a lease on it."""
         deliveries = self._find(messages)
         mine = list(dict.fromkeys(item for item in deliveries if item is not None))
-        holdings = [Holding(item.token, item.segment, item.lane, item.seq) for item in mine]
+        holdings = [LeasedMessage(item.token, item.segment, item.lane, item.seq) for item in mine]
         kept = await self._backend.messages.archive_leased(self.queue, holdings, group=self.group)
         return self._forget(deliveries, [mine[position].receipt for position in kept])
 

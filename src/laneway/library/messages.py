@@ -97,7 +97,7 @@ class Message:
 
     @property
     def dedup_key(self) -> str | None:
-        return self.delivery.key
+        return self.delivery.dedup_key
 
     @property
     def created_at(self) -> datetime:

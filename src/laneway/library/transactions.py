@@ -89,7 +89,7 @@ class Push(NamedTuple):
             first.partition,
             first.priority,
             first.delay,
-            None if first.key is None else [message.key for message in self.messages],
+            None if first.dedup_key is None else [message.dedup_key for message in self.messages],
             first.headers,
             first.lease,
             first.max_attempts,

@@ -27,7 +27,7 @@ async def replay(connection: Connection, *, group_id: int, limit: int | None) ->
 async def redrive_by_policy(
     connection: Connection, *, queue_id: int | None, limit: int
 ) -> list[asyncpg.Record]:
-    """Return (queue_id, messages) of the queues that got some."""
+    """Return (queue_id, messages) of the queues that received messages."""
     return await fetch(
         connection, "select * from laneway.redrive_by_policy($1, $2)", queue_id, limit
     )

@@ -1,4 +1,4 @@
-"""The calls that make, change, list and remove queues."""
+"""The calls that create, change, list and delete queues."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ async def was_queue_deleted(connection: Connection, name: str, *, within: timede
 
 
 def encode_json(values: Mapping[str, object]) -> str:
-    """Write a mapping as the SQL functions read it; a duration becomes an interval."""
+    """Return a mapping as JSON for SQL functions; a duration becomes an interval."""
     return json.dumps(values, default=_encode_duration)
 
 
 def _encode_duration(value: object) -> str:
     if not isinstance(value, timedelta):
-        raise TypeError(f"{value!r} has no place in a setting")
+        raise TypeError(f"{value!r} cannot be a setting's value")
     return f"{value // _MICROSECOND} microseconds"
 
 

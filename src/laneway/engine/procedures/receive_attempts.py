@@ -1,4 +1,4 @@
-"""The calls that keep what a receive got, for its repetition."""
+"""The calls that store the result of a receive, for its repetition."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def store_receive_attempt(
 async def find_receive_attempt(
     connection: Connection, *, queue_id: int, attempt: str
 ) -> list[asyncpg.Record]:
-    """Return (token, segment, lane_id, seq, received) of each message it got."""
+    """Return (token, segment, lane_id, seq, received) of each message of the attempt."""
     return await fetch(
         connection, "select * from laneway.find_receive_attempt($1, $2)", queue_id, attempt
     )

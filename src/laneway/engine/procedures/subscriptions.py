@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def subscribe(
     connection: Connection, *, queue: str, name: str, start: str, since: datetime | None
 ) -> asyncpg.Record:
-    """Return (start, since): where the group is to begin."""
+    """Return (start, since): where the group starts."""
     rows = await fetch(
         connection,
         "select * from laneway.subscribe($1, $2, $3, $4)",

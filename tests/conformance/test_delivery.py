@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.conformance.surface import Counts, QueueOptions
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ async def test_acked_message_is_not_delivered_again(surface: Surface) -> None:
     assert await surface.counts() == Counts(ready=0, in_flight=0)
 
 
+@pytest.mark.invariant(4)
 async def test_message_in_flight_is_not_delivered_to_another_consumer(surface: Surface) -> None:
     await surface.create_queue(QueueOptions())
     for n in range(6):
@@ -46,6 +49,7 @@ async def test_claim_returns_at_most_the_number_asked_for(surface: Surface) -> N
     assert len(await surface.claim(2)) == 2
 
 
+@pytest.mark.invariant(11)
 async def test_counts_follow_a_message(surface: Surface) -> None:
     await surface.create_queue(QueueOptions())
     for n in range(3):

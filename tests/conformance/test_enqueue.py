@@ -42,6 +42,7 @@ async def test_queue_may_delay_every_message(surface: Surface, clock: Clock) -> 
     assert [(each.body, each.attempt) for each in await surface.claim()] == [("later", 1)]
 
 
+@pytest.mark.invariant(10)
 @pytest.mark.needs(Capability.DEDUP)
 async def test_repeated_dedup_key_enqueues_nothing(surface: Surface) -> None:
     await surface.create_queue(QueueOptions())

@@ -50,6 +50,7 @@ async def test_backoff_of_the_queue_delays_a_nacked_message(surface: Surface, cl
     assert [each.attempt for each in await surface.claim()] == [2]
 
 
+@pytest.mark.invariant(7)
 async def test_message_without_attempts_left_becomes_a_dead_letter(surface: Surface) -> None:
     await surface.create_queue(QueueOptions(max_attempts=2))
     await surface.enqueue("a")
@@ -62,6 +63,7 @@ async def test_message_without_attempts_left_becomes_a_dead_letter(surface: Surf
     assert await surface.counts() == Counts(ready=0, in_flight=0)
 
 
+@pytest.mark.invariant(7)
 async def test_expired_lease_counts_as_an_attempt(surface: Surface, clock: Clock) -> None:
     await surface.create_queue(QueueOptions(max_attempts=1))
     await surface.enqueue("a")

@@ -48,6 +48,7 @@ async def test_lease_is_extended_from_now_on(surface: Surface, clock: Clock) -> 
     assert [each.attempt for each in await surface.claim()] == [2]
 
 
+@pytest.mark.invariant(6)
 @pytest.mark.needs(Capability.EXCLUSIVE_TOKENS)
 async def test_token_of_an_expired_lease_settles_nothing(surface: Surface, clock: Clock) -> None:
     await surface.create_queue(QueueOptions(lease=LEASE))
@@ -84,6 +85,7 @@ async def test_token_of_a_nacked_message_settles_nothing(surface: Surface) -> No
     assert [each.attempt for each in await surface.claim()] == [2]
 
 
+@pytest.mark.invariant(7)
 @pytest.mark.needs(Capability.RELEASE)
 async def test_released_message_is_redelivered_without_counting_an_attempt(
     surface: Surface,

@@ -27,6 +27,7 @@ async def test_messages_of_a_partition_are_delivered_in_order(surface: Surface) 
     assert [each.body for each in await surface.claim(3)] == ["0", "1", "2"]
 
 
+@pytest.mark.invariant(5)
 @pytest.mark.needs(Capability.ORDERED_GROUPS)
 async def test_partition_in_flight_is_not_delivered_to_another_consumer(surface: Surface) -> None:
     await surface.create_queue(QueueOptions(ordered=True))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
 
 
+@pytest.mark.invariant(3, 7)
 @pytest.mark.parametrize(
     ("ordered", "messages"), [(False, 3000), (True, 1500)], ids=["shared", "ordered"]
 )

@@ -33,6 +33,7 @@ CASES = {
 }
 
 
+@pytest.mark.invariant(8)
 @pytest.mark.parametrize("name", CASES)
 async def test_claim_survives_a_postgresql_crash(name: str) -> None:
     before, after, again = await claim_and_crash(CASES[name])

@@ -258,7 +258,7 @@ def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> No
     for command in (["serve", "--port", "0"], ["url"]):
         done = laneway(*command, "--data", "file", cwd=folder)
         assert done.returncode == 1
-        assert done.stderr.endswith("cannot be used: it is not a directory\n")
+        assert done.stderr.endswith("is unusable: it is not a directory\n")
         assert len(done.stderr.splitlines()) == 1
 
 

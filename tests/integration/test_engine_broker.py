@@ -249,7 +249,7 @@ async def test_queue_is_made_changed_renamed_and_deleted(broker: Broker) -> None
     assert renamed.queue_id == made.queue_id
     assert [queue.name for queue in await broker.queues.list_all()] == ["jobs", "r"]
     await broker.queues.delete("r")
-    with pytest.raises(QueueNotFound, match='"r" does not exist'):
+    with pytest.raises(QueueNotFound, match='"r" not found'):
         await broker.queues.get("r")
 
 

@@ -237,7 +237,7 @@ async def test_waiter_cancelled_after_the_claim_releases_its_messages(
 async def test_deleted_queue_ends_the_waiting(broker: Broker) -> None:
     waiting = await start_waiting(broker)
     await broker.queues.delete("jobs")
-    with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
+    with pytest.raises(QueueNotFound, match='queue "jobs" not found'):
         await waiting
     assert broker._claims == {}
 
@@ -248,7 +248,7 @@ async def test_queue_that_another_process_deletes_ends_the_waiting(database: str
         await broker._core.notices.listening.wait()
         waiting = await start_waiting(broker)
         await other.queues.delete("jobs")
-        with pytest.raises(QueueNotFound, match='queue "jobs" does not exist'):
+        with pytest.raises(QueueNotFound, match='queue "jobs" not found'):
             await waiting
 
 

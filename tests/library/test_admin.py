@@ -339,7 +339,7 @@ async def test_worker_of_an_unknown_queue_is_refused(lane: Connection) -> None:
 async def test_unknown_worker_is_named(lane: Connection) -> None:
     with pytest.raises(WorkerNotFound):
         await lane.admin.get_worker("nobody")
-    with pytest.raises(WorkerNotFound, match='worker "nobody" does not exist'):
+    with pytest.raises(WorkerNotFound, match='worker "nobody" not found'):
         await lane.admin.suspend_worker("nobody")
     with pytest.raises(WorkerNotFound):
         await lane.admin.reclaim("nobody")
@@ -412,7 +412,7 @@ async def test_shutdown_refuses_or_releases_messages_in_flight(
     await lane.producer(queue).batch_enqueue([1, 2])
     consumer = lane.consumer(queue, name=worker_id)
     assert len(await consumer.dequeue_many(2)) == 2
-    with pytest.raises(WorkerBusy, match="2 messages in hand"):
+    with pytest.raises(WorkerBusy, match="2 messages in flight"):
         await lane.admin.shutdown_worker(worker_id)
     assert (await lane.admin.get_worker(worker_id)).state is WorkerState.POLLING
     assert await lane.admin.shutdown_worker(worker_id, release=True) is WorkerState.STOPPED

@@ -86,7 +86,7 @@ def test_worker_commands(local: Shell, queue: str) -> None:
     for command in ("get", "suspend", "resume", "shutdown"):
         done = local.run("worker", command, "nobody")
         assert (done.returncode, done.stdout) == (3, "")
-        assert done.stderr.startswith('laneway: worker "nobody" does not exist')
+        assert done.stderr.startswith('laneway: worker "nobody" not found')
     assert "total" in local.json("worker", "stats")
     assert "reclaimed" in local.json("admin", "reclaim", "--timeout", "3600")
     assert "purged" in local.json("worker", "purge", "--older-than", "1000")

@@ -103,7 +103,7 @@ async def test_visibility_is_extended_for_any_group(lane: Connection, queue: str
 
 
 async def test_unknown_queue_is_named(lane: Connection) -> None:
-    with pytest.raises(QueueNotFound, match='queue "nowhere" does not exist'):
+    with pytest.raises(QueueNotFound, match='queue "nowhere" not found'):
         await lane.producer("nowhere").enqueue(1)
 
 

@@ -175,8 +175,8 @@ def test_messages_that_left_the_log_are_reported_missing(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"table": "nothing"}, "say messages or events"),
-        ({"startingOffset": "latest"}, "is startingOffsets meant"),
+        ({"table": "nothing"}, "Use messages or events"),
+        ({"startingOffset": "latest"}, "Did you mean startingOffsets"),
         ({"startingOffsets": "yesterday"}, "say earliest, latest"),
         ({"rowsPerPartition": "0"}, "set a number from 1 on"),
         ({"failOnDataLoss": "maybe"}, "set true or false"),

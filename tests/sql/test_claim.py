@@ -109,6 +109,7 @@ async def claim_in_the_end(session: Session, queue: Queue, want: int) -> list[De
             assert sqlstate(error) == "LW503"  # noqa: PT017 - told to call again
 
 
+@pytest.mark.invariant(4)
 async def test_concurrent_claims_return_no_message_twice(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
@@ -235,6 +236,7 @@ async def test_too_much_for_one_waiter_is_refused(session: Session, queue: Queue
     assert sqlstate(error.value) == "LW422"
 
 
+@pytest.mark.invariant(14)
 async def test_claim_event_names_consumer_and_messages(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2, 1, consumers=["ada", "bob"])

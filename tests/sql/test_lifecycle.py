@@ -488,6 +488,7 @@ def in_hand(message: Message, token: UUID) -> Delivery:
     )
 
 
+@pytest.mark.invariant(3, 4, 5, 6, 7, 11)
 @pytest.mark.timeout(900)
 def test_lifecycle_follows_the_model(database: str) -> None:
     run_state_machine_as_test(

@@ -57,6 +57,7 @@ async def test_messages_of_a_lane_come_in_order(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 10)) == ["1", "2", "3"]
 
 
+@pytest.mark.invariant(5)
 async def test_leased_lane_is_skipped(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "a", "b"])
     assert bodies(await claim(session, queue, 1)) == ["1"]
@@ -107,6 +108,7 @@ async def test_higher_priority_lane_comes_first(session: Session, queue: Queue) 
     assert bodies(await claim(session, queue, 1, 1)) == ["2", "1"]
 
 
+@pytest.mark.invariant(5)
 async def test_nacked_message_and_those_behind_it_are_redelivered(
     session: Session, queue: Queue
 ) -> None:
@@ -371,6 +373,7 @@ async def test_messages_own_lease_counts_where_the_pop_names_none(
     assert timedelta(minutes=4) < one.until - now <= timedelta(minutes=6)
 
 
+@pytest.mark.invariant(2)
 async def test_edited_message_keeps_its_position(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2", "3"])
     assert await edit(session, queue, places[1], "queued", body={"new": True})
@@ -480,6 +483,7 @@ async def test_seek_restarts_the_lane_and_voids_the_token(session: Session, queu
     assert await find_orphans(session) == {}
 
 
+@pytest.mark.invariant(4, 5)
 async def test_two_sessions_never_lease_one_lane(
     session: Session, queue: Queue, connect: Connect
 ) -> None:

@@ -44,6 +44,7 @@ async def count_rows(session: Session) -> tuple[int, ...]:
     return tuple(row)
 
 
+@pytest.mark.invariant(1)
 async def test_seqs_of_a_lane_are_dense(session: Session, queue: Queue) -> None:
     first = await push(session, queue, ["1", "2"])
     second = await push(session, queue, ["3"])
@@ -83,6 +84,7 @@ async def test_each_item_has_its_own_lane_and_settings(session: Session, queue: 
     assert [each.body for each in await claim(session, other, 10)] == ["2"]
 
 
+@pytest.mark.invariant(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -211,6 +213,7 @@ async def test_queue_may_delay_everything(session: Session) -> None:
     assert [each.body for each in await claim(session, queue, 10)] == ["2"]
 
 
+@pytest.mark.invariant(10)
 async def test_repeated_dedup_key_returns_the_first_message(session: Session, queue: Queue) -> None:
     (first,) = await push(session, queue, ["1"], keys=["k"])
     again = await push(session, queue, ["2", "3"], keys=["k", "l"])
@@ -311,6 +314,7 @@ async def test_dedup_key_in_an_open_transaction_is_waited_for(
     assert [(each.seq, each.duplicate) for each in places] == [(1, True), (1, False)]
 
 
+@pytest.mark.invariant(10)
 async def test_racing_duplicates_give_one_message(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
@@ -373,6 +377,7 @@ async def test_ordered_queue_waits_for_an_open_transaction(
     assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
 
 
+@pytest.mark.invariant(14)
 async def test_event_is_written_once_per_call_and_queue(session: Session, queue: Queue) -> None:
     other = await create_queue(session, "other")
     await push(session, queue, ["1", "2", "3"])

@@ -335,6 +335,7 @@ async def test_ack_of_a_whole_claim_that_is_being_split_settles_all_of_it(
     assert await count(session, other_queue) == Counts(acknowledged=1)
 
 
+@pytest.mark.invariant(13)
 async def test_acks_of_the_same_claims_in_opposite_order_do_not_block_each_other(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
@@ -382,6 +383,7 @@ async def test_racing_release_and_nack_return_a_message_once(
     assert [each.attempt for each in await claim(session, queue, 2)] == [1]
 
 
+@pytest.mark.invariant(1)
 async def test_late_commit_in_an_ordered_queue_blocks_the_next_push(
     session: Session, other: Session, connect: Connect
 ) -> None:
@@ -396,6 +398,7 @@ async def test_late_commit_in_an_ordered_queue_blocks_the_next_push(
     assert [each.body for each in await claim(session, queue, 5)] == ["0", "1", "2"]
 
 
+@pytest.mark.invariant(1)
 async def test_late_commit_in_a_shared_queue_is_not_skipped(
     session: Session, other: Session, queue: Queue
 ) -> None:
@@ -410,6 +413,7 @@ async def test_late_commit_in_a_shared_queue_is_not_skipped(
     assert [each.body for each in await claim(other, queue, 5)] == ["1"]
 
 
+@pytest.mark.invariant(1)
 async def test_push_that_is_rolled_back_leaves_no_hole(
     session: Session, other: Session, queue: Queue
 ) -> None:
@@ -777,6 +781,7 @@ TAKING = {
 }
 
 
+@pytest.mark.invariant(13)
 @pytest.mark.parametrize("taking", TAKING)
 @pytest.mark.parametrize("settling", [ack, nack])
 async def test_reclaim_and_settle_lock_in_the_same_order(

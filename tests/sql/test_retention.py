@@ -67,6 +67,7 @@ async def test_rotation_waits_for_age_or_size(session: Session, queue: Queue) ->
     assert await session.fetchval("select laneway.rotate()") == 6
 
 
+@pytest.mark.invariant(9)
 async def test_settled_segment_is_dropped_after_its_retention(
     session: Session, queue: Queue
 ) -> None:
@@ -87,6 +88,7 @@ async def test_settled_segment_is_dropped_after_its_retention(
     assert await count(session, queue) == Counts(queued=1)
 
 
+@pytest.mark.invariant(9)
 async def test_undelivered_message_keeps_its_segment(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await rotate(session)
@@ -106,6 +108,7 @@ async def test_message_undelivered_to_one_group_keeps_its_segment(
     assert await retain(session) == [2]
 
 
+@pytest.mark.invariant(9)
 async def test_claimed_message_keeps_its_segment(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
@@ -151,6 +154,7 @@ async def test_reader_continues_behind_a_dropped_segment(session: Session, queue
     assert [each.body for each in await claim(session, queue, 5)] == ["4"]
 
 
+@pytest.mark.invariant(9)
 async def test_parked_message_is_kept_beyond_its_segment(session: Session, queue: Queue) -> None:
     await push(
         session, queue, ['{"a":"\\u0000"}'], headers=['{"h": 1}'], max_attempts=[9], leases=[HOUR]

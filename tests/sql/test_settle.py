@@ -179,6 +179,7 @@ async def test_invalid_span_is_refused_beside_others(
     assert await count(session, queue) == Counts(processing=2)
 
 
+@pytest.mark.invariant(6)
 async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
     [one] = await push_and_claim(session, queue, 1)
     assert await ack_spans(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
@@ -200,6 +201,7 @@ async def test_good_claims_are_settled_beside_a_bad_one(session: Session, queue:
     assert await count(session, queue) == Counts(processing=1, acknowledged=1)
 
 
+@pytest.mark.invariant(6)
 async def test_expired_token_settles_nothing(session: Session, queue: Queue) -> None:
     got = await push_and_claim(session, queue, 2)
     await expire_leases(session, got)
@@ -364,6 +366,7 @@ async def test_backoff_with_a_large_factor_stops_at_its_limit(
         assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
 
 
+@pytest.mark.invariant(7)
 async def test_message_out_of_attempts_is_dead_lettered_with_its_reason(
     session: Session, queue: Queue
 ) -> None:
@@ -449,6 +452,7 @@ async def test_nack_may_dead_letter_a_message_at_once(session: Session, queue: Q
     assert await nack(session, got[:1]) == ["lost"]
 
 
+@pytest.mark.invariant(7)
 async def test_released_message_counts_no_attempt(session: Session, queue: Queue) -> None:
     got = await push_and_claim(session, queue, 3)
     assert await release(session, got[:2]) == []

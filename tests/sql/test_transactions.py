@@ -56,6 +56,7 @@ async def transact(
     return spread_spans(rows)
 
 
+@pytest.mark.invariant(12)
 async def test_acks_and_pushes_happen_together(session: Session, queue: Queue) -> None:
     output = await create_queue(session, "output")
     await push(session, queue, ["1", "2"])
@@ -66,6 +67,7 @@ async def test_acks_and_pushes_happen_together(session: Session, queue: Queue) -
     assert await count(session, output) == Counts(queued=3)
 
 
+@pytest.mark.invariant(12)
 async def test_lost_claim_undoes_the_pushes_and_the_other_acks(
     session: Session, queue: Queue
 ) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from datetime import timedelta
 
 from laneway.domain import errors
-from laneway.domain.errors import InvalidRequest, LanewayError, Overloaded, Retryable
+from laneway.domain.errors import (
+    GroupNotFound,
+    InvalidRequest,
+    LanewayError,
+    Overloaded,
+    QueueNotFound,
+    Retryable,
+)
 
 
 def test_docstring_has_the_whole_error_tree() -> None:
@@ -19,6 +27,21 @@ def test_copied_error_keeps_its_message() -> None:
     copy = error.copy()
     assert copy is not error
     assert (type(copy), str(copy), copy.retry_after) == (Overloaded, "full", timedelta(seconds=3))
+
+
+def test_pickled_error_keeps_its_data() -> None:
+    again = pickle.loads(pickle.dumps(GroupNotFound(group="readers", queue="mails")))  # noqa: S301 - ours
+    assert isinstance(again, GroupNotFound)
+    assert (again.group, again.queue) == ("readers", "mails")
+    assert str(again) == 'group "readers" of queue "mails" not found. Create the group first'
+
+
+def test_text_is_made_of_the_data() -> None:
+    assert str(QueueNotFound(queue="mails")) == (
+        'queue "mails" not found. Create it with: laneway queue create mails'
+    )
+    assert str(QueueNotFound()).startswith("queue not found: it was deleted during the call")
+    assert str(GroupNotFound(group=7)).startswith("group 7 not found: it was deleted")
 
 
 def test_no_error_is_both_retryable_and_the_callers_fault() -> None:

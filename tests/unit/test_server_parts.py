@@ -17,16 +17,14 @@ from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
 from laneway.server.compression import takes_gzip
-from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
-from laneway.server.metrics import BUCKETS, Metrics, Traffic
+from laneway.server.metrics import BUCKETS, Metrics
 from laneway.server.operations import Media, Operation, Surface
 from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
 from laneway.server.router import Router, read_path
-from laneway.server.settings import Limits
 from laneway.server.shared_counters import Sheet
 
 if TYPE_CHECKING:
@@ -49,6 +47,15 @@ def list_errors(kind: type[domain.LanewayError]) -> set[type[domain.LanewayError
 
 SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
     domain.InvalidStateTransition: domain.InvalidStateTransition("ready", "ready", "is ready"),
+    domain.QueueNotFound: domain.QueueNotFound(queue="mails"),
+    domain.QueueExists: domain.QueueExists(queue="mails"),
+    domain.QueueNotEmpty: domain.QueueNotEmpty("3 messages are left", queue="mails"),
+    domain.GroupNotFound: domain.GroupNotFound(group="readers", queue="mails"),
+    domain.GroupExists: domain.GroupExists(group="readers", queue="mails"),
+    domain.WorkerNotFound: domain.WorkerNotFound(worker="w"),
+    domain.WorkerBusy: domain.WorkerBusy(worker="w", messages=2),
+    domain.RunNotFound: domain.RunNotFound(run="r"),
+    domain.ResultNotFound: domain.ResultNotFound(message="2-1-1"),
     server.InvalidInput: server.InvalidInput([server.Issue("custom", ("a", 1), "wrong")]),
     server.BodyTooLarge: server.BodyTooLarge(10),
     server.NoSuchRoute: server.NoSuchRoute("/api/x"),
@@ -322,64 +329,6 @@ def sheet() -> Iterator[Sheet]:
         yield made
 
 
-class FakeConnection:
-    def __init__(self, **since: float) -> None:
-        self.headers_since = since.get("headers")
-        self.body_since = since.get("body")
-        self.unread_since = since.get("unread")
-        self.leaving_since = since.get("leaving")
-        self.silent_since = since.get("silent")
-        self.idle_since = since.get("idle")
-        self.turned_away = False
-        self.aborted = False
-        self.closed = False
-        self.transport = self
-
-    def turn_away(self) -> None:
-        self.turned_away = True
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_slow_clients_are_disconnected() -> None:
-    limits = Limits(
-        headers_within=timedelta(seconds=10),
-        body_within=timedelta(seconds=60),
-        write_stall=timedelta(seconds=30),
-        keep_alive=timedelta(seconds=20),
-    )
-    slow = [
-        FakeConnection(headers=89),
-        FakeConnection(body=39),
-        FakeConnection(unread=69),
-        FakeConnection(leaving=69, silent=100),
-        FakeConnection(leaving=71, silent=94),
-        FakeConnection(idle=79),
-    ]
-    fine = [
-        FakeConnection(),
-        FakeConnection(headers=91),
-        FakeConnection(body=41),
-        FakeConnection(unread=71),
-        FakeConnection(leaving=71, silent=96),
-        FakeConnection(idle=81),
-    ]
-    Guard([*slow, *fine], limits).look(100)
-    assert [(each.turned_away, each.aborted, each.closed) for each in slow] == [
-        (True, False, False),
-        (True, False, False),
-        (False, True, False),
-        (False, True, False),
-        (False, True, False),
-        (False, False, True),
-    ]
-    assert not any(each.turned_away or each.aborted or each.closed for each in fine)
-
-
 def test_log_line_is_one_json_object() -> None:
     record = logging.LogRecord("laneway", logging.INFO, "", 0, 'said "%s"\nand more', ("it",), None)
     record.request_id = "r-1"
@@ -396,10 +345,9 @@ def test_log_line_is_one_json_object() -> None:
 def test_counters_of_all_workers_are_added_up(sheet: Sheet) -> None:
     router = Router([surface(operation("GET", "/x"))])
     both = [Metrics(sheet, worker) for worker in range(2)]
-    measured = Measurements(*range(10, 20))
+    measured = Measurements(*range(10, 26))
     for metrics in both:
         metrics.name_routes(router.routes)
-        metrics.count_messages(Traffic.PUSHED, 3)
         metrics.count_request(router.routes[0], 200, 0.002)
         metrics.take_stock(1, measured)
         metrics.take_stock(1, measured)
@@ -409,7 +357,7 @@ def test_counters_of_all_workers_are_added_up(sheet: Sheet) -> None:
     labels = 'method="GET",path="/api/x"'
     name = "laneway_http_request_duration_seconds"
     for line in (
-        'laneway_messages_total{event="pushed"} 6',
+        'laneway_messages_total{event="pushed"} 34',
         f'laneway_http_requests_total{{{labels},status="2xx"}} 2',
         f'laneway_http_requests_total{{{labels},status="none"}} 1',
         f'{name}_bucket{{{labels},le="0.001"}} 0',
@@ -419,13 +367,20 @@ def test_counters_of_all_workers_are_added_up(sheet: Sheet) -> None:
         f"{name}_count{{{labels}}} 3",
         "laneway_http_requests_in_flight 2",
         "laneway_pool_connections 20",
-        'laneway_database_calls_total{kind="settle"} 38',
+        'laneway_database_calls_total{kind="settle"} 50',
     ):
         assert line in text.splitlines(), line
 
 
 def test_counters_continue_after_a_worker_restart(sheet: Sheet) -> None:
     for _ in range(2):
-        Metrics(sheet, 0).take_stock(0, Measurements(*([5] * 10)))
+        Metrics(sheet, 0).take_stock(0, Measurements(*([5] * 16)))
     text = Metrics(sheet, 1).render([]).decode()
     assert 'laneway_database_calls_total{kind="push"} 10' in text
+
+
+def test_counter_that_goes_back_never_falls_and_counts_nothing_twice(sheet: Sheet) -> None:
+    metrics = Metrics(sheet, 0)
+    for value in (5, 3, 5, 6):
+        metrics.take_stock(0, Measurements(*([value] * 16)))
+    assert 'laneway_messages_total{event="delivered"} 6' in metrics.render([]).decode()

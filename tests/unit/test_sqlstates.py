@@ -14,11 +14,12 @@ from laneway.domain.errors import (
     InternalError,
     InvalidMessage,
     Misconfigured,
+    NotFound,
     QueueNotFound,
     TransientConflict,
     Unavailable,
 )
-from laneway.engine.sqlstates import OWN, translate
+from laneway.engine.sqlstates import OWN, find_name, translate
 
 if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError
@@ -77,6 +78,14 @@ def test_call_may_override_the_error_of_a_code() -> None:
     error = asyncpg.PostgresError.new(
         {"C": "LW404", "M": "queue 7 does not exist", "H": "Make it."}
     )
-    translated = translate(error, {"LW404": QueueNotFound})
-    assert type(translated) is QueueNotFound
+    translated = translate(error, {"LW404": NotFound})
+    assert type(translated) is NotFound
     assert str(translated) == "queue 7 does not exist: Make it."
+
+
+def test_call_makes_an_error_of_its_data() -> None:
+    error = asyncpg.PostgresError.new({"C": "LW404", "M": "text", "D": "mails", "H": "Hint."})
+    translated = translate(error, {"LW404": lambda raised: QueueNotFound(queue=find_name(raised))})
+    assert isinstance(translated, QueueNotFound)
+    assert translated.queue == "mails"
+    assert "text" not in str(translated)

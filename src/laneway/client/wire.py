@@ -60,7 +60,7 @@ class Shape(NamedTuple):
 
 
 class Failure(msgspec.Struct):
-    """What went wrong: the error's class, its words and what else it carries."""
+    """An error: its class, its text and its attributes."""
 
     error: str
     message: str
@@ -138,7 +138,7 @@ def describe(error: LanewayError) -> Failure:
     details = {
         name: {"seconds": value.total_seconds()} if isinstance(value, timedelta) else value
         for name, value in vars(error).items()
-        if isinstance(value, str | int | float | timedelta)
+        if value is None or isinstance(value, str | int | float | timedelta)
     }
     return Failure(type(error).__name__, str(error), details)
 

@@ -2,7 +2,7 @@
 
 LanewayError
 ├── Retryable                call again, not before retry_after where it is given
-│   ├── Unavailable          the database is away; what was under way may or may not have happened
+│   ├── Unavailable          the database is unreachable; the call may or may not have happened
 │   ├── Overloaded           too much is waiting already; nothing happened
 │   ├── TransientConflict    the call lost a race, again and again; nothing happened
 │   └── RateLimited          the producer's own limit; retry_after is the true wait
@@ -16,7 +16,7 @@ LanewayError
 │   ├── Conflict
 │   │   ├── QueueExists
 │   │   ├── QueueNotEmpty
-│   │   ├── QueueChanged     is not as the call reckons with
+│   │   ├── QueueChanged     its options are not those that the call assumes
 │   │   ├── GroupExists
 │   │   ├── InvalidStateTransition
 │   │   └── WorkerBusy
@@ -25,7 +25,7 @@ LanewayError
 │   └── InvalidMessage
 │       ├── MessageTooLarge
 │       └── InvalidPayload   breaks one of the producer's rules, before anything is sent
-├── LeaseLost                 leave the message alone, another has it or will get it; nothing happened
+├── LeaseLost                the lease has ended, so the message is another consumer's; nothing happened
 ├── BrokerClosed             give up: this broker is closing
 ├── Misconfigured            give up: a person has to look at the database or its schema
 │   └── AccessDenied         the server asks for another key
@@ -39,10 +39,13 @@ The embedded database and the schema's installation have errors of their own, be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
+
+E = TypeVar("E", bound="LanewayError")
 
 
 class LanewayError(Exception):
@@ -50,10 +53,19 @@ class LanewayError(Exception):
 
     def copy(self) -> Self:
         """Return one like it for another caller: raising an error writes a traceback on it."""
-        copy = self.__class__.__new__(self.__class__, *self.args)
-        copy.__dict__.update(self.__dict__)
+        copy = _restore(self.__class__, self.args, self.__dict__)
         copy.__cause__ = self.__cause__
         return copy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickled by its attributes: __init__ may take other arguments than the text.
+        return _restore, (self.__class__, self.args, self.__dict__)
+
+
+def _restore(kind: type[E], args: Sequence[object], attributes: Mapping[str, object]) -> E:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class Retryable(LanewayError):
@@ -87,23 +99,64 @@ class NotFound(InvalidRequest):
 
 
 class QueueNotFound(NotFound):
-    pass
+    """queue: its name; None if it was deleted during a call that had looked it up before."""
+
+    def __init__(self, *, queue: str | None = None, advice: str | None = None) -> None:
+        if queue is None:
+            super().__init__("queue not found: it was deleted during the call. Call again")
+        else:
+            advice = advice or f"Create it with: laneway queue create {queue}"
+            super().__init__(f'queue "{queue}" not found. {advice}')
+        self.queue = queue
 
 
 class GroupNotFound(NotFound):
-    pass
+    """group: its name, or its id if it was deleted during a call that had looked it up before.
+
+    queue: its queue's name, if the call was about one queue.
+    """
+
+    def __init__(self, *, group: str | int, queue: str | None = None) -> None:
+        of_queue = "" if queue is None else f' of queue "{queue}"'
+        if isinstance(group, int):
+            super().__init__(f"group {group} not found: it was deleted during the call. Call again")
+        else:
+            super().__init__(f'group "{group}"{of_queue} not found. Create the group first')
+        self.group = group
+        self.queue = queue
 
 
 class WorkerNotFound(NotFound):
-    pass
+    """worker: its id."""
+
+    def __init__(self, *, worker: str) -> None:
+        super().__init__(
+            f'worker "{worker}" not found: it was never registered, or it was purged. '
+            "List the workers with: laneway worker list"
+        )
+        self.worker = worker
 
 
 class RunNotFound(NotFound):
-    pass
+    """run: its id."""
+
+    def __init__(self, *, run: str) -> None:
+        super().__init__(
+            f'workflow run "{run}" not found: it was never started, or it was purged. '
+            "List the runs with: laneway workflow list"
+        )
+        self.run = run
 
 
 class ResultNotFound(NotFound):
-    pass
+    """message: its id."""
+
+    def __init__(self, *, message: str) -> None:
+        super().__init__(
+            f"no result of message {message} is kept: it is not done yet, its handler has no "
+            "keep_results, or the time is over"
+        )
+        self.message = message
 
 
 class Conflict(InvalidRequest):
@@ -111,11 +164,19 @@ class Conflict(InvalidRequest):
 
 
 class QueueExists(Conflict):
-    pass
+    def __init__(self, *, queue: str) -> None:
+        super().__init__(
+            f'queue "{queue}" already exists. Choose another name, or change that queue'
+        )
+        self.queue = queue
 
 
 class QueueNotEmpty(Conflict):
-    pass
+    """queue: its name. The text says what is left in it."""
+
+    def __init__(self, text: str, *, queue: str) -> None:
+        super().__init__(text)
+        self.queue = queue
 
 
 class QueueChanged(Conflict):
@@ -123,7 +184,12 @@ class QueueChanged(Conflict):
 
 
 class GroupExists(Conflict):
-    pass
+    def __init__(self, *, group: str, queue: str) -> None:
+        super().__init__(
+            f'group "{group}" of queue "{queue}" already exists. Use it, or choose another name'
+        )
+        self.group = group
+        self.queue = queue
 
 
 class InvalidStateTransition(Conflict):
@@ -138,7 +204,15 @@ class InvalidStateTransition(Conflict):
 
 
 class WorkerBusy(Conflict):
-    pass
+    """worker: its id. messages: how many it has leased."""
+
+    def __init__(self, *, worker: str, messages: int) -> None:
+        super().__init__(
+            f'worker "{worker}" has {messages} messages in flight. Wait until it is done, suspend '
+            "it first, or shut it down with release"
+        )
+        self.worker = worker
+        self.messages = messages
 
 
 class InvalidSetting(InvalidRequest):

@@ -31,10 +31,6 @@ RUN_ASKS: dict[RunAsk, tuple[frozenset[RunStatus], RunStatus]] = {
 }
 
 
-def run_missing(run_id: str) -> str:
-    return f'workflow run "{run_id}" does not exist: It was never started, or it was purged.'
-
-
 class RunInfo(NamedTuple):
     """A run: a row of the view laneway.workflows. input and result are JSON text."""
 

@@ -70,10 +70,6 @@ TARGETS: dict[Ask, WorkerState] = {
 }
 
 
-def worker_missing(worker_id: str) -> str:
-    return f'worker "{worker_id}" does not exist: It was never registered, or it was purged.'
-
-
 class WorkerIdentity(NamedTuple):
     """Who a worker is. worker_id is the consumer of its claims; timeout: silence that means death."""
 

@@ -30,7 +30,7 @@ from laneway.engine.lease_expiry import Deadlines
 from laneway.engine.listings import Listings
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
-from laneway.engine.measurements import Measurements
+from laneway.engine.measurements import Measurements, Traffic
 from laneway.engine.messages import Messages
 from laneway.engine.moves import Moves
 from laneway.engine.notifications import Notices
@@ -104,7 +104,8 @@ class Broker:
         )
         waiters = Wakeups(notices)
         self._lanes = Lanes(pool=pool, tasks=self._tasks, wakeups=waiters)
-        core = self._core = Core(pool, catalog, waiters, notices, self._lanes)
+        traffic = self._traffic = Traffic()
+        core = self._core = Core(pool, catalog, waiters, notices, self._lanes, traffic)
         self.schema = Schema(core)
         self.queues = Queues(core)
         self.groups = Groups(core)
@@ -126,12 +127,19 @@ class Broker:
             tasks=self._tasks,
             settings=self._settings.pumps,
             wakeups=waiters,
+            traffic=traffic,
         )
         self._settlements = SettlePump(
-            pool=pool, tasks=self._tasks, settings=self._settings.pumps, lanes=self._lanes
+            pool=pool,
+            tasks=self._tasks,
+            settings=self._settings.pumps,
+            lanes=self._lanes,
+            traffic=traffic,
         )
         self._deadlines = Deadlines(pool=pool, tasks=self._tasks, wakeups=waiters)
         self._claims: dict[int, ClaimPump] = {}
+        # Of the claim pumps whose group was deleted.
+        self._past_claim_calls = 0
         self.in_flight = InFlight(self.statistics.count_in_flight)
         self._safety = SafetyPoll(
             pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
@@ -199,13 +207,20 @@ class Broker:
 
     def measure(self) -> Measurements:
         claims = list(self._claims.values())
+        traffic = self._traffic
         return Measurements(
             *self._core.pool.usage,
             *self._pushes.waiting,
             claim_waiters=sum(pump.waiting for pump in claims),
             settle_messages=self._settlements.waiting,
+            pushed=traffic.pushed,
+            delivered=traffic.delivered,
+            acked=traffic.acked,
+            refused=traffic.refused,
+            requeued=traffic.requeued,
+            dead=traffic.dead,
             push_calls=self._pushes.calls,
-            claim_calls=sum(pump.calls for pump in claims),
+            claim_calls=self._past_claim_calls + sum(pump.calls for pump in claims),
             settle_calls=self._settlements.calls,
         )
 
@@ -336,6 +351,14 @@ class Broker:
         """Give messages back unread; return the positions of those whose lock was lost."""
         return await self._settlements.release(receipts, delay=delay) if receipts else []
 
+    async def return_claims(self, receipts: Sequence[Receipt]) -> None:
+        """Release what was claimed here and not delivered; log a failure instead of raising it.
+
+        It goes on if the caller is cancelled.
+        """
+        self._traffic.delivered -= len(receipts)
+        await asyncio.shield(self._give_back(receipts))
+
     async def extend(
         self, receipts: Sequence[Receipt], *, lease: timedelta
     ) -> list[datetime | None]:
@@ -383,6 +406,8 @@ class Broker:
                     lambda: transact(connection, acks=spans, queues=queues, columns=columns)
                 )
             self._lanes.settle(spans, lost=())
+            self._traffic.count_acks(spans.messages)
+            self._traffic.pushed += len(pushes)
             if queues:
                 delayed = delayed or columns.delays is not None
                 self._pushes.announce(queues, columns, delayed=delayed)
@@ -434,7 +459,8 @@ class Broker:
             tasks=self._tasks,
             settings=self._settings.pumps,
             lanes=self._lanes,
-            give_back=self._give_back,
+            traffic=self._traffic,
+            give_back=lambda spans: self._give_back(list_receipts(spans)),
         )
         self._claims[group.group_id] = pump
         self._core.wakeups.subscribe(queue_id, pump)
@@ -442,19 +468,22 @@ class Broker:
 
     def _close_pump(self, pump: ClaimPump, error: LanewayError) -> None:
         if self._claims.pop(pump.group_id, None) is not None:
+            self._past_claim_calls += pump.calls
             self._core.wakeups.unsubscribe(pump.queue_id, pump)
             pump.fail(error)
             pump.close()
 
-    def _give_back(self, handouts: Sequence[ClaimedSpan]) -> None:
-        self._returns.start(self._return(list_receipts(handouts)), name="give back")
+    def _give_back(self, receipts: Sequence[Receipt]) -> asyncio.Task[None]:
+        return self._returns.start(self._return(receipts), name="release")
 
     async def _return(self, receipts: Sequence[Receipt]) -> None:
         try:
             await self._settlements.release(receipts)
         except LanewayError as error:
             logger.warning(
-                "%d messages come back only when their locks end: %s", len(receipts), error
+                "cannot release %d messages: they return when their leases expire: %s",
+                len(receipts),
+                error,
             )
 
     def _hear_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - as Notices calls it

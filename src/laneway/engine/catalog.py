@@ -68,9 +68,7 @@ class Catalog:
                 queue = await self._load(queue_name)
         group = queue.groups.get(name)
         if group is None:
-            raise GroupNotFound(
-                f'queue "{queue_name}" has no group "{name}": create the group first'
-            )
+            raise GroupNotFound(group=name, queue=queue_name)
         return queue, group
 
     def forget(self, name: str | None = None) -> None:
@@ -133,7 +131,7 @@ class Catalog:
             queues = await list_queues(connection, [name])
         if not queues:
             self._entries.pop(name, None)
-            raise QueueNotFound(f'queue "{name}" does not exist: create the queue first')
+            raise QueueNotFound(queue=name)
         if generation == self._generation:
             fresh_until = monotonic() + self._age
             self._entries[name] = _Entry(queues[0], fresh_until)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.engine.catalog import Catalog
     from laneway.engine.lane_queues import Lanes
+    from laneway.engine.measurements import Traffic
     from laneway.engine.notifications import Notices
     from laneway.engine.pool import Pool
     from laneway.engine.wakeups import Wakeups
@@ -24,6 +25,7 @@ class Core(NamedTuple):
     wakeups: Wakeups
     notices: Notices
     lanes: Lanes
+    traffic: Traffic
 
     def announce_change(self) -> None:
         """Have this process and the others forget what they know of queues and groups."""

@@ -77,6 +77,10 @@ class Queues:
         """Return the queue as it is remembered, at most a few seconds old."""
         return self._core.catalog.peek(name) or await self._core.catalog.find(name)
 
+    def peek(self, name: str) -> Queue | None:
+        """Return the queue if it is remembered, without a call of the database."""
+        return self._core.catalog.peek(name)
+
     async def list_all(self) -> list[Queue]:
         async with self._core.pool.lend() as connection:
             return await procedures.list_queues(connection)

@@ -9,6 +9,7 @@ import asyncpg
 from laneway.domain.dsn import find_fault
 from laneway.domain.errors import (
     Conflict,
+    GroupNotFound,
     InternalError,
     InvalidMessage,
     InvalidRequest,
@@ -22,11 +23,14 @@ from laneway.domain.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from laneway.domain.errors import LanewayError
 
-Meanings: TypeAlias = "Mapping[str, type[LanewayError]]"
+# What a code means: a class, which takes the error's text, or a function of the error that makes one
+# of data. The data are the call's arguments or, if those leave open what is missing, `find_name`.
+Meaning: TypeAlias = "type[LanewayError] | Callable[[asyncpg.PostgresError], LanewayError]"
+Meanings: TypeAlias = "Mapping[str, Meaning]"
 
 # The codes of our own functions.
 OWN: Meanings = {
@@ -61,12 +65,15 @@ STANDARD: Meanings = {
 def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
     """Return the domain's error for one that asyncpg raised.
 
-    `means` says more precisely what a code, whole or by its class, means to one call.
+    `means` says what a code, whole or by its class, means to one call; it goes before the others.
     """
     match error:
         case asyncpg.PostgresError():
-            kind = Misconfigured if _shows_pooler(error) else _find(error.sqlstate or "", means)
-            return kind(_describe(error, kind))
+            meaning = Misconfigured if _shows_pooler(error) else _find(error.sqlstate or "", means)
+            made: LanewayError = (
+                meaning(_describe(error, meaning)) if isinstance(meaning, type) else meaning(error)
+            )
+            return made
         case asyncpg.DataError():
             return InvalidMessage(f"a value cannot be sent to the database: {error}")
         case TimeoutError():
@@ -78,6 +85,22 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return Unavailable(f"the database is away ({_name(error)}): call again later")
         case _:
             return InternalError(_name(error))
+
+
+def describe_own(error: asyncpg.PostgresError) -> str:
+    """Return the text and hint of an error that one of our functions raised."""
+    hint = getattr(error, "hint", None)
+    return f"{error.args[0]}: {hint}" if hint else str(error.args[0])
+
+
+def find_name(error: asyncpg.PostgresError) -> str | None:
+    """Return the name of what is missing, if the function gave it as the DETAIL of its error."""
+    return getattr(error, "detail", None)
+
+
+def missing_group(group_id: int) -> Meanings:
+    """Return what LW404 means to a call that names a group by its id, which was looked up before."""
+    return {"LW404": lambda _: GroupNotFound(group=group_id)}
 
 
 def check_dsn(dsn: str) -> None:
@@ -101,7 +124,7 @@ def _shows_pooler(error: asyncpg.PostgresError) -> bool:
     return error.sqlstate in {"26000", "42P05"}
 
 
-def _find(sqlstate: str, means: Meanings) -> type[LanewayError]:
+def _find(sqlstate: str, means: Meanings) -> Meaning:
     for code in (sqlstate, sqlstate[:2]):
         for known in (means, OWN, STANDARD):
             if code in known:
@@ -111,8 +134,7 @@ def _find(sqlstate: str, means: Meanings) -> type[LanewayError]:
 
 def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
     if error.sqlstate in OWN:
-        hint = getattr(error, "hint", None)
-        return f"{error.args[0]}: {hint}" if hint else str(error.args[0])
+        return describe_own(error)
     if _shows_pooler(error):
         return (
             f"the DSN leads through a pooler in transaction mode ({error.args[0]}): connect with "

@@ -10,6 +10,7 @@ from laneway.domain.messages import StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.streams import Fate, Place, Swept, Transacted, Verdict
 from laneway.engine.columns import expand_places, squeeze, turn_messages
+from laneway.engine.deliveries import count_messages as count_claimed
 from laneway.engine.deliveries import deal
 from laneway.engine.lane_queues import LanePlace
 from laneway.engine.procedures import streams as procedures
@@ -69,7 +70,9 @@ class Streams:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._core.lanes.learn(row["lane_id"], place)
         dealt = deal((row[1:] for row in rows), [want] * _AT_ONCE)
-        return Swept(rows[0]["lease"], [handout for part in dealt for handout in part])
+        spans = [span for part in dealt for span in part]
+        self._core.traffic.delivered += count_claimed(spans)
+        return Swept(rows[0]["lease"], spans)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages each on its own; those of a lease that fails one of them, not at all."""
@@ -78,7 +81,9 @@ class Streams:
         async with self._core.pool.lend() as connection:
             rows = await persist(lambda: procedures.settle_stream(connection, settlements))
         self._free(settlements)
-        return [Verdict(Fate(outcome), released) for _, outcome, released in rows]
+        verdicts = [Verdict(Fate(outcome), released) for _, outcome, released in rows]
+        self._core.traffic.count_verdicts(verdicts)
+        return verdicts
 
     async def transact(
         self,
@@ -102,8 +107,13 @@ class Streams:
             )
         self._free(settlements)
         self._announce(columns)
+        verdicts = [
+            Verdict(Fate(row["outcome"]), row["released"]) for row in rows if not row["pushed"]
+        ]
+        self._core.traffic.count_verdicts(verdicts)
+        self._core.traffic.pushed += len(pushes)
         return Transacted(
-            [Verdict(Fate(row["outcome"]), row["released"]) for row in rows if not row["pushed"]],
+            verdicts,
             expand_places(
                 (
                     row["idx"],
@@ -146,6 +156,7 @@ class Streams:
         for row in rows:
             places = expand_places([row])
             pushed[row["idx"] : row["idx"] + len(places)] = places
+        self._core.traffic.pushed += len(pushed) - pushed.count(None)
         return pushed
 
     async def list_positions(

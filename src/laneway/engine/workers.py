@@ -77,10 +77,7 @@ class Workers:
                     idle=ask == "shutdown",
                 )
                 if was is source and held and ask == "shutdown":
-                    raise WorkerBusy(
-                        f'worker "{worker_id}" has {held} messages in hand: wait until it is done, '
-                        "suspend it first, or have them released"
-                    )
+                    raise WorkerBusy(worker=worker_id, messages=held)
                 if was is source:
                     return answer.state
         raise InvalidStateTransition(was, target, f'worker "{worker_id}" is {was}')
@@ -122,7 +119,9 @@ class Workers:
         if not receipts:
             return []
         async with self._core.pool.lend() as connection:
-            return await procedures.ack_results(connection, receipts, results, keep)
+            lost = await procedures.ack_results(connection, receipts, results, keep)
+        self._core.traffic.count_acks(len(receipts), refused=len(lost))
+        return lost
 
     async def find_result(self, message: MessageId) -> JobResult | None:
         async with self._core.pool.lend() as connection:
@@ -138,6 +137,7 @@ class Workers:
                 connection, name, expression, due, queue=queue, message=message
             )
         if fired:
+            self._core.traffic.pushed += 1
             self._core.wakeups.wake(found.queue_id)
         return fired
 

@@ -31,10 +31,8 @@ class Workflows:
         try:
             found = await self._core.catalog.find(queue)
         except QueueNotFound as error:
-            raise QueueNotFound(
-                f'queue "{queue}" does not exist: the first worker that has workflow "{name}" makes'
-                " it, start one; or create the queue"
-            ) from error
+            advice = f'Start a worker that has workflow "{name}", which creates it, or create it'
+            raise QueueNotFound(queue=queue, advice=advice) from error
         async with self._core.pool.lend() as connection:
             began = await procedures.start_workflow(
                 connection, run_id, name=name, queue=queue, given=arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.errors import LanewayError
 
-# An error raised in our tasks or plans arrives as the text of its traceback.
-_OURS = re.compile(r"^(?:.* )?laneway\.lake\.errors\.(\w+): (.+)$", re.MULTILINE)
+_decode = json.JSONDecoder().raw_decode
 _CORRUPT = re.compile(r"FAILED_READ_FILE[^\n]*? reading file file:/*(\S+?)\.?\s")
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
 
@@ -34,16 +34,24 @@ def translating_spark() -> Iterator[None]:
 
 def translate(text: str) -> LanewayError:
     """Return our error for the text of a Spark error."""
-    ours = _OURS.findall(text)
-    if ours:
-        # The last error is the one that was raised; the others caused it.
-        name, message = ours[-1]
-        kind = getattr(errors, name, errors.SparkFailed)
-        return kind(message.removeprefix("the database failed: "))
+    # The last of our errors is the one that was raised; the others caused it.
+    at = text.rfind(errors.NOTE)
+    if at >= 0:
+        return restore(text[at + len(errors.NOTE) :])
     corrupt = _CORRUPT.search(text)
     if corrupt is not None:
         return errors.LakeBroken(f"the lake's file /{unquote(corrupt[1])} is corrupt. Restore it")
     return errors.SparkFailed(f"Spark failed: {shorten(text)}")
+
+
+def restore(note: str) -> LanewayError:
+    """Return the error whose note this text begins with; see `errors.LakeError`."""
+    (name, text, details), _ = _decode(note)
+    kind: type[LanewayError] = getattr(errors, name, errors.SparkFailed)
+    # Without __init__, which takes other arguments.
+    error = kind.__new__(kind, text)
+    vars(error).update(details)
+    return error
 
 
 def shorten(text: str) -> str:

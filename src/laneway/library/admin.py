@@ -153,7 +153,7 @@ class Admin:
         for worker in await self._backend.workers.list_all():
             if worker.worker_id == wanted:
                 return worker
-        raise WorkerNotFound(f'worker "{worker_id}" does not exist: list the workers')
+        raise WorkerNotFound(worker=str(worker_id))
 
     async def worker_stats(self) -> WorkerStats:
         workers = await self._backend.workers.list_all()

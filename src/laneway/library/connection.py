@@ -178,10 +178,7 @@ class Connection:
         message_id = read_id(message)
         found = await self.backend.workers.find_result(message_id)
         if found is None:
-            raise ResultNotFound(
-                f"no result of message {message_id} is kept: it is not done yet, its handler has no "
-                "keep_results, or the time is over"
-            )
+            raise ResultNotFound(message=str(message_id))
         return None if found.result is None else decode_payload(found.result)
 
     async def start(

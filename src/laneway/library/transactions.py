@@ -53,8 +53,8 @@ _MARKS = {
     "psycopg": [_mark("%s", cast) for cast in _CASTS],
     "sqlalchemy": [_mark(f":p{n}", cast) for n, cast in enumerate(_CASTS)],
 }
+_NO_QUEUE = "LW404"
 _MEANINGS: dict[str, type[LanewayError]] = {
-    "LW404": QueueNotFound,
     "LW413": MessageTooLarge,
     "LW422": InvalidMessage,
 }
@@ -114,7 +114,7 @@ async def push_in(connection: Any, push: Push) -> list[int]:
             answer = (await row if inspect.isawaitable(row) else row)[0]
         return list(answer)
     except Exception as error:
-        raise _explain(error) from error
+        raise _explain(error, push.queue) from error
 
 
 def find_kind(connection: object) -> Kind:
@@ -170,9 +170,12 @@ def _execute(connection: Any, kind: Kind, push: Push) -> Any:
             return connection.execute(text(statement), values)
 
 
-def _explain(error: Exception) -> Exception:
-    """Return ours where the queue is at fault; whatever else it is, is the caller's connection's."""
+def _explain(error: Exception, queue: str) -> Exception:
+    """Return our error for one that our function raised; others are the caller's connection's."""
     origin: Any = getattr(error, "orig", None) or error
     origin = getattr(origin, "__cause__", None) or origin
-    kind = _MEANINGS.get(getattr(origin, "sqlstate", None) or "")
+    sqlstate = getattr(origin, "sqlstate", None) or ""
+    if sqlstate == _NO_QUEUE:
+        return QueueNotFound(queue=queue)
+    kind = _MEANINGS.get(sqlstate)
     return error if kind is None else kind(str(origin).splitlines()[0])

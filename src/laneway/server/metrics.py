@@ -1,4 +1,4 @@
-"""What the server counts and measures, and its exposition for Prometheus."""
+"""The server's metrics: counted into memory that its processes share, shown for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
-# Of a request that got no answer because its client went away.
+# "none": requests without an answer, because the client was gone.
 _OUTCOMES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
-class Traffic(IntEnum):
-    """Messages that passed through the server, by what happened to them."""
+class Event(IntEnum):
+    """What happened to messages, as `Traffic` of the engine counts it."""
 
     PUSHED = 0
     DELIVERED = 1
@@ -34,7 +34,7 @@ class Traffic(IntEnum):
 
 
 class Gauge(IntEnum):
-    """What each process has now; the sum over the processes is shown."""
+    """Numbers that each process has now. The metrics show the sum over the processes."""
 
     REQUESTS = 0
     POOL_OPEN = 1
@@ -47,41 +47,42 @@ class Gauge(IntEnum):
 
 
 class Work(IntEnum):
-    """Calls of the database so far, by what carried them."""
+    """Calls of the database so far, by the pump that made them."""
 
     PUSH_CALLS = 0
     CLAIM_CALLS = 1
     SETTLE_CALLS = 2
 
 
-# The gauges in the order of the broker's measurements; its calls follow them.
+# The gauges in the order of the broker's measurements. Its counters follow them: events, then work.
 _OF_BROKER = tuple(Gauge)[1:]
+_COUNTERS = len(Event) + len(Work)
 
-# The places in a worker's row: gauges, traffic, work, then for each route its outcomes, its
-# buckets (the last one for what is beyond them) and the sum of its seconds.
-_TRAFFIC = len(Gauge)
-_WORK = _TRAFFIC + len(Traffic)
+# The places in a process's row: gauges, events, work, then for each route its outcomes, its buckets
+# (the last one for longer requests) and the sum of its seconds.
+_EVENTS = len(Gauge)
+_WORK = _EVENTS + len(Event)
 _ROUTES = _WORK + len(Work)
 _SECONDS = len(_OUTCOMES) + len(BUCKETS) + 1
 _ROUTE_WIDTH = _SECONDS + 1
 
 
 class Metrics:
-    """Counts into this worker's row; shows the sum of all rows."""
+    """Counts into this process's row, and shows the sum of all rows."""
 
     def __init__(self, sheet: Sheet, worker: int) -> None:
         self._sheet = sheet
         self._row = sheet.row(worker)
         self._routes: Sequence[Route] = ()
-        self._seen = [0] * len(Work)
+        self._seen = [0] * _COUNTERS
 
     def name_routes(self, routes: Sequence[Route]) -> None:
         if _ROUTES + len(routes) * _ROUTE_WIDTH > len(self._row):
-            raise ValueError(f"{len(routes)} routes do not fit into the sheet")
+            raise ValueError(f"{len(routes)} routes do not fit into the shared counters")
         self._routes = routes
 
     def count_request(self, route: Route | None, status: int, seconds: float) -> None:
-        """Status below 100: there was no answer."""
+        """Count one request. A status below 100 means that there was no answer."""
         if route is None:
             return
         row = self._row
@@ -90,18 +91,18 @@ class Metrics:
         row[start + len(_OUTCOMES) + bisect_left(BUCKETS, seconds)] += 1
         row[start + _SECONDS] += seconds
 
-    def count_messages(self, what: Traffic, count: int = 1) -> None:
-        self._row[_TRAFFIC + what] += count
-
     def take_stock(self, busy: int, broker: Measurements) -> None:
-        """Write down what this process has now; busy: its requests under way."""
+        """Write this process's numbers into its row. busy: its requests under way."""
         self._row[Gauge.REQUESTS] = busy
         for gauge, value in zip(_OF_BROKER, broker[: len(_OF_BROKER)], strict=True):
             self._row[gauge] = value
-        for work, value in zip(Work, broker[len(_OF_BROKER) :], strict=True):
-            # The row may go on from a process before this one, whose calls count too.
-            self._row[_WORK + work] += max(value - self._seen[work], 0)
-            self._seen[work] = value
+        counters = broker[len(_OF_BROKER) :]
+        for place, (value, seen) in enumerate(zip(counters, self._seen, strict=True)):
+            # Only what is new: the row may have been begun by a process before this one. A claim
+            # that is not delivered counts back, but a counter that was shown never falls.
+            if value > seen:
+                self._row[_EVENTS + place] += value - seen
+                self._seen[place] = value
 
     def render(self, counts: Sequence[Counts]) -> bytes:
         lines: list[str] = []
@@ -145,7 +146,7 @@ class Metrics:
         yield from _head(
             "laneway_http_request_duration_seconds",
             "histogram",
-            "How long requests took; a long poll counts its wait.",
+            "Duration of requests, with the wait of a long poll.",
         )
         yield from seconds
 
@@ -153,13 +154,17 @@ class Metrics:
 def _render_queues(counts: Sequence[Counts]) -> Iterable[str]:
     now = datetime.now(UTC)
     shown: tuple[tuple[str, str, Callable[[Counts], float]], ...] = (
-        ("laneway_queue_depth", "Messages that wait.", lambda c: c.queued),
-        ("laneway_queue_delayed", "Messages that wait for their time.", lambda c: c.delayed),
-        ("laneway_queue_in_flight", "Messages in somebody's hands.", lambda c: c.processing),
-        ("laneway_queue_dead", "Messages that failed for good.", lambda c: c.dead),
+        ("laneway_queue_depth", "Messages that are ready or delayed.", lambda c: c.queued),
+        ("laneway_queue_delayed", "Messages that are not due yet.", lambda c: c.delayed),
+        (
+            "laneway_queue_in_flight",
+            "Messages in flight: claimed and not settled.",
+            lambda c: c.processing,
+        ),
+        ("laneway_queue_dead", "Dead letters.", lambda c: c.dead),
         (
             "laneway_queue_oldest_age_seconds",
-            "How long the oldest waiting message has been there.",
+            "Age of the oldest message that is ready or delayed.",
             lambda c: max((now - c.oldest).total_seconds(), 0) if c.oldest else 0,
         ),
     )
@@ -171,13 +176,16 @@ def _render_queues(counts: Sequence[Counts]) -> Iterable[str]:
 
 
 def _render_process(totals: Sequence[float]) -> Iterable[str]:
-    yield from _head("laneway_messages_total", "counter", "Messages that passed through.")
-    for traffic in Traffic:
+    yield from _head(
+        "laneway_messages_total",
+        "counter",
+        "Messages pushed, delivered, acked, refused (ack or nack after the lease ended), requeued or dead-lettered.",
+    )
+    for event in Event:
         yield (
-            f'laneway_messages_total{{event="{traffic.name.lower()}"}} '
-            f"{totals[_TRAFFIC + traffic]:.0f}"
+            f'laneway_messages_total{{event="{event.name.lower()}"}} {totals[_EVENTS + event]:.0f}'
         )
-    yield from _head("laneway_database_calls_total", "counter", "Calls that carried requests.")
+    yield from _head("laneway_database_calls_total", "counter", "Calls of the database, by kind.")
     for work in Work:
         kind = work.name.removesuffix("_CALLS").lower()
         yield f'laneway_database_calls_total{{kind="{kind}"}} {totals[_WORK + work]:.0f}'
@@ -187,14 +195,18 @@ def _render_process(totals: Sequence[float]) -> Iterable[str]:
 
 
 _GAUGES = (
-    (Gauge.REQUESTS, "laneway_http_requests_in_flight", "Requests under way."),
+    (Gauge.REQUESTS, "laneway_http_requests_in_flight", "Requests in progress."),
     (Gauge.POOL_OPEN, "laneway_pool_connections", "Connections to the database."),
-    (Gauge.POOL_IDLE, "laneway_pool_idle_connections", "Connections that nobody uses."),
-    (Gauge.POOL_WAITING, "laneway_pool_waiters", "Calls that wait for a connection."),
-    (Gauge.PUSH_WAITING, "laneway_push_pump_messages", "Messages that wait for their push."),
-    (Gauge.PUSH_BYTES, "laneway_push_pump_bytes", "Their size."),
-    (Gauge.CLAIM_WAITING, "laneway_claim_pump_waiters", "Consumers that wait for messages."),
-    (Gauge.SETTLE_WAITING, "laneway_settle_pump_messages", "Messages that wait to be settled."),
+    (
+        Gauge.POOL_IDLE,
+        "laneway_pool_idle_connections",
+        "Connections to the database that are idle.",
+    ),
+    (Gauge.POOL_WAITING, "laneway_pool_waiters", "Calls that wait for a database connection."),
+    (Gauge.PUSH_WAITING, "laneway_push_pump_messages", "Messages waiting to be pushed."),
+    (Gauge.PUSH_BYTES, "laneway_push_pump_bytes", "Bytes of the messages waiting to be pushed."),
+    (Gauge.CLAIM_WAITING, "laneway_claim_pump_waiters", "Consumers waiting for messages."),
+    (Gauge.SETTLE_WAITING, "laneway_settle_pump_messages", "Messages waiting to be settled."),
 )
 
 

@@ -165,10 +165,7 @@ class Worker:
     def shutdown(self, *, release: bool = False) -> None:
         """End the worker; WorkerBusy while messages are in hand, unless they are released."""
         if self.holding and not release:
-            raise WorkerBusy(
-                f'worker "{self.worker_id}" has {self.holding} messages in hand: wait until it is '
-                "done, or have them released"
-            )
+            raise WorkerBusy(worker=self.worker_id, messages=self.holding)
         self._abandoned.set()
         self._stopping.set()
 

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from laneway.engine import Broker
+from laneway.server.claims import Claims
 from laneway.server.queen.pops import PopAny, _race
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 LONG = timedelta(minutes=5)
+
+
+class Request:
+    """A call as far as its claims need one."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+
+async def pop_any(broker: Broker, names: Sequence[str]) -> None:
+    call: Any = Request(broker)
+    async with Claims(call) as claims:
+        await _race(
+            broker,
+            claims,
+            names,
+            wanted=PopAny(wait=True, consumer_group="readers"),
+            left=LONG,
+            start="all",
+            changed=asyncio.get_running_loop().create_future(),
+        )
 
 
 async def test_cancelled_pop_of_many_queues_releases_its_claims(database: str) -> None:
@@ -22,16 +48,7 @@ async def test_cancelled_pop_of_many_queues_releases_its_claims(database: str) -
         for name in names:
             await broker.queues.create(name, QueueSettings(ordered=True))
         before = asyncio.all_tasks()
-        pop = asyncio.ensure_future(
-            _race(
-                broker,
-                names,
-                wanted=PopAny(wait=True, consumer_group="readers"),
-                left=LONG,
-                start="all",
-                changed=asyncio.get_running_loop().create_future(),
-            )
-        )
+        pop = asyncio.ensure_future(pop_any(broker, names))
         await asyncio.sleep(0)
         claims = asyncio.all_tasks() - before - {pop}
         assert len(claims) == len(names)

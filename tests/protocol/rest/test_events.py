@@ -373,7 +373,7 @@ def call(monitor: Monitor, settings: ActivitySettings) -> Any:
     return SimpleNamespace(
         service=SimpleNamespace(activity=monitor, keyring=keyring),
         settings=SimpleNamespace(activity=settings),
-        request=SimpleNamespace(scope={"headers": []}),
+        request=SimpleNamespace(headers={}),
     )
 
 

@@ -237,7 +237,9 @@ async def test_range_of_time_lists_and_deletes(api: httpx.AsyncClient, queue: st
         "endTimestamp": (now + timedelta(minutes=5)).isoformat(),
     }
     long_ago = {"startTimestamp": "2001-01-01", "endTimestamp": "2001-01-02T00:00:00Z"}
-    listed = (await api.get("/queue/messages", params=around)).json()
+    answer = await api.get("/queue/messages", params=around)
+    assert answer.status_code == 200, answer.text
+    listed = answer.json()
     assert [message["id"] for message in listed] == ids[::-1]
     assert {message["status"] for message in listed} == {"queued", "processing"}
     assert len((await api.get("/queue/messages", params={**around, "limit": 2})).json()) == 2

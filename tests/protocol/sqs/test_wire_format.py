@@ -241,7 +241,7 @@ def test_every_error_of_the_broker_is_told_in_a_code() -> None:
             if isinstance(kind, type) and issubclass(kind, domain.LanewayError):
                 assert any(ancestor in NAMES for ancestor in kind.__mro__)
     assert set(NAMES.values()) <= set(CODES)
-    assert to_fault(domain.QueueNotFound("x")).name == "QueueDoesNotExist"
+    assert to_fault(domain.QueueNotFound(queue="x")).name == "QueueDoesNotExist"
     assert to_fault(domain.Unavailable("x")).code.status == 503
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import GroupNotFound
 from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
     import asyncpg
 
     from laneway.engine.procedures.call import Connection
 
-_GROUP = {"LW404": GroupNotFound}
-
 
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
     replayed: int = await fetch_value(
-        connection, "select laneway.replay($1, $2)", group_id, limit, means=_GROUP
+        connection,
+        "select laneway.replay($1, $2)",
+        group_id,
+        limit,
+        means=missing_group(group_id),
     )
     return replayed
 

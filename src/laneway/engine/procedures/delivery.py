@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import GroupNotFound, QueueNotFound
+from laneway.domain.errors import QueueNotFound
 from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Token
     from laneway.engine.columns import MessageColumns, Spans
     from laneway.engine.procedures.call import Connection
+    from laneway.engine.sqlstates import Meanings
 
-_QUEUE = {"LW404": QueueNotFound}
-_GROUP = {"LW404": GroupNotFound}
+# The queues are named by their ids, which were looked up before.
+_QUEUE: Meanings = {"LW404": lambda _: QueueNotFound()}
 
 _PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 _PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
@@ -119,7 +121,7 @@ async def claim_spans(
         partition,
         priority,
         shared,
-        means=_GROUP,
+        means=missing_group(group_id),
     )
 
 

@@ -11,6 +11,7 @@ from laneway.domain.errors import (
     QueueNotFound,
 )
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
+from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,7 +36,11 @@ async def create_group(
         ordered,
         start,
         since,
-        means={"LW404": QueueNotFound, "LW409": GroupExists, "LW422": InvalidSetting},
+        means={
+            "LW404": lambda _: QueueNotFound(queue=queue),
+            "LW409": lambda _: GroupExists(group=name, queue=queue),
+            "LW422": InvalidSetting,
+        },
     )
     return group_id
 
@@ -46,7 +51,7 @@ async def delete_group(connection: Connection, *, queue: str, name: str) -> None
         "select laneway.delete_group($1, $2)",
         queue,
         name,
-        means={"LW404": GroupNotFound, "LW422": InvalidSetting},
+        means={"LW404": lambda _: GroupNotFound(group=name, queue=queue), "LW422": InvalidSetting},
     )
 
 
@@ -81,6 +86,6 @@ async def seek(
         partition,
         done.after,
         done.total,
-        means={"LW404": GroupNotFound},
+        means=missing_group(group_id),
     )
     return Step._make(row)

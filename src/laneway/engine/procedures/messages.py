@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import GroupNotFound, InvalidMessage
+from laneway.domain.errors import InvalidMessage
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
+from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from laneway.domain.backend import Holding
     from laneway.domain.ids import MessageId
     from laneway.engine.procedures.call import Connection
-
-_GROUP = {"LW404": GroupNotFound}
 
 
 async def find_messages(
@@ -78,7 +77,7 @@ async def move_messages(
         reason,
         consumer,
         lease,
-        means=_GROUP,
+        means=missing_group(group_id),
     )
 
 
@@ -102,7 +101,7 @@ async def edit_message(
         changes,
         body,
         headers,
-        means={"LW404": GroupNotFound, "LW422": InvalidMessage},
+        means={**missing_group(group_id), "LW422": InvalidMessage},
     )
     return changed
 
@@ -118,7 +117,7 @@ async def purge(
         status,
         done.after,
         done.total,
-        means=_GROUP,
+        means=missing_group(group_id),
     )
     return Step._make(row)
 
@@ -140,7 +139,7 @@ async def delete_between(
         until,
         done.after,
         done.total,
-        means=_GROUP,
+        means=missing_group(group_id),
     )
     return Step._make(row)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from laneway.domain.errors import QueueNotFound
 from laneway.domain.moves import MoveTask
 from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.sqlstates import find_name
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -15,14 +16,17 @@ if TYPE_CHECKING:
 
     from laneway.engine.procedures.call import Connection
 
-_QUEUE = {"LW404": QueueNotFound}
-
 
 async def start_move(
     connection: Connection, *, source: str, target: str | None, rate: int | None
 ) -> UUID | None:
     task: UUID | None = await fetch_value(
-        connection, "select laneway.start_move($1, $2, $3)", source, target, rate, means=_QUEUE
+        connection,
+        "select laneway.start_move($1, $2, $3)",
+        source,
+        target,
+        rate,
+        means={"LW404": lambda error: QueueNotFound(queue=find_name(error))},
     )
     return task
 

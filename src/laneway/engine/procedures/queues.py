@@ -16,6 +16,7 @@ from laneway.domain.errors import (
 from laneway.domain.queues import Group, Queue
 from laneway.domain.settings import QueueSettings
 from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.sqlstates import describe_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,11 @@ async def create_queue(connection: Connection, name: str, settings: QueueSetting
         "select laneway.create_queue($1, $2)",
         name,
         encode_json(asdict(settings)),
-        means={"LW409": QueueExists, "LW422": InvalidSetting, "22": InvalidSetting},
+        means={
+            "LW409": lambda _: QueueExists(queue=name),
+            "LW422": InvalidSetting,
+            "22": InvalidSetting,
+        },
     )
     return queue_id
 
@@ -47,7 +52,11 @@ async def update_queue(connection: Connection, name: str, changes: QueueChanges)
         "select laneway.update_queue($1, $2)",
         name,
         encode_json(changes),
-        means={"LW404": QueueNotFound, "LW422": InvalidSetting, "22": InvalidSetting},
+        means={
+            "LW404": lambda _: QueueNotFound(queue=name),
+            "LW422": InvalidSetting,
+            "22": InvalidSetting,
+        },
     )
     return queue_id
 
@@ -69,7 +78,7 @@ async def configure_queue(
         section,
         encode_json(options),
         seen,
-        means={"LW404": QueueNotFound, "LW422": InvalidSetting},
+        means={"LW404": lambda _: QueueNotFound(queue=name), "LW422": InvalidSetting},
     )
 
 
@@ -79,7 +88,10 @@ async def delete_queue(connection: Connection, name: str, *, force: bool) -> Non
         "select laneway.delete_queue($1, $2)",
         name,
         force,
-        means={"LW404": QueueNotFound, "LW409": QueueNotEmpty},
+        means={
+            "LW404": lambda _: QueueNotFound(queue=name),
+            "LW409": lambda error: QueueNotEmpty(describe_own(error), queue=name),
+        },
     )
 
 
@@ -89,7 +101,11 @@ async def rename_queue(connection: Connection, name: str, new_name: str) -> None
         "select laneway.rename_queue($1, $2)",
         name,
         new_name,
-        means={"LW404": QueueNotFound, "LW409": QueueExists, "LW422": InvalidSetting},
+        means={
+            "LW404": lambda _: QueueNotFound(queue=name),
+            "LW409": lambda _: QueueExists(queue=new_name),
+            "LW422": InvalidSetting,
+        },
     )
 
 

@@ -53,7 +53,7 @@ async def metrics(connection: Connection, queue: str | None, group: str) -> list
         "select * from laneway.metrics($1, $2)",
         queue,
         group,
-        means={"LW404": QueueNotFound},
+        means={"LW404": lambda _: QueueNotFound(queue=queue)},
     )
     return [QueueMetrics(*row) for row in rows]
 

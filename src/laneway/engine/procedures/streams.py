@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.domain.errors import GroupNotFound, LeaseLost, QueueNotFound
+from laneway.domain.errors import LeaseLost, QueueNotFound
 from laneway.engine.procedures.call import fetch
+from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -53,7 +54,7 @@ async def claim_lanes(
         consumers,
         partitions,
         priority,
-        means={"LW404": GroupNotFound},
+        means=missing_group(group_id),
     )
 
 
@@ -105,7 +106,7 @@ async def transact_stream(
         required,
         *(zip(*settlements, strict=True) if settlements else _NOTHING),
         *pushes,
-        means={"LW404": QueueNotFound, "LW410": LeaseLost},
+        means={"LW404": lambda _: QueueNotFound(), "LW410": LeaseLost},
     )
 
 
@@ -124,7 +125,7 @@ async def push_within_limits(
         connection,
         "select * from laneway.push_within_limits($1, $2, $3, $4, $5, $6, $7, $8)",
         *pushes,
-        means={"LW404": QueueNotFound},
+        means={"LW404": lambda _: QueueNotFound()},
     )
 
 

@@ -26,7 +26,7 @@ async def subscribe(
         name,
         start,
         since,
-        means={"LW404": QueueNotFound, "LW422": InvalidSetting},
+        means={"LW404": lambda _: QueueNotFound(queue=queue), "LW422": InvalidSetting},
     )
     return rows[0]
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, WorkerNotFound
 from laneway.domain.runs import JobResult
-from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState, worker_missing
+from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState
 from laneway.engine.procedures.call import fetch, fetch_value
+from laneway.engine.sqlstates import find_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import OutgoingMessage, Receipt
     from laneway.domain.workers import WorkerIdentity
     from laneway.engine.procedures.call import Connection
-
-_QUEUE = {"LW404": QueueNotFound}
-_WORKER = {"LW404": WorkerNotFound}
+    from laneway.engine.sqlstates import Meanings
 
 
 async def register_worker(connection: Connection, identity: WorkerIdentity) -> None:
@@ -29,7 +28,7 @@ async def register_worker(connection: Connection, identity: WorkerIdentity) -> N
         connection,
         "select laneway.register_worker($1, $2, $3, $4, $5, $6)",
         *identity,
-        means=_QUEUE,
+        means={"LW404": lambda error: QueueNotFound(queue=find_name(error))},
     )
 
 
@@ -38,7 +37,7 @@ async def find_worker_queues(connection: Connection, worker_id: str) -> list[str
         connection, "select w.queues from laneway.worker w where w.worker_id = $1", worker_id
     )
     if not rows:
-        raise WorkerNotFound(worker_missing(worker_id))
+        raise WorkerNotFound(worker=worker_id)
     return list(rows[0][0])
 
 
@@ -51,7 +50,7 @@ async def record_heartbeat(
         worker_id,
         handled,
         failed,
-        means=_WORKER,
+        means=_missing_worker(worker_id),
     )
     return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]))
 
@@ -80,7 +79,7 @@ async def change_worker_state(
         to,
         asked,
         idle,
-        means=_WORKER,
+        means=_missing_worker(worker_id),
     )
     return WorkerState(row[0]), WorkerState(row[1]), row[2]
 
@@ -104,7 +103,7 @@ async def reclaim_worker(
         "select * from laneway.reclaim_worker($1, $2)",
         worker_id,
         release,
-        means=_WORKER,
+        means=_missing_worker(worker_id),
     )
     return {row[0]: row[1] for row in rows}
 
@@ -171,7 +170,7 @@ async def fire_schedule(
         message.partition,
         message.priority,
         message.headers,
-        means=_QUEUE,
+        means={"LW404": lambda _: QueueNotFound(queue=queue)},
     )
     return fired
 
@@ -181,3 +180,7 @@ def _read_worker(row: asyncpg.Record) -> WorkerInfo:
     return info._replace(
         state=WorkerState(info.state), asked=info.asked and WorkerState(info.asked)
     )
+
+
+def _missing_worker(worker_id: str) -> Meanings:
+    return {"LW404": lambda _: WorkerNotFound(worker=worker_id)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, RunNotFound
-from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored, run_missing
+from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from laneway.engine.procedures.call import Connection
-
-_RUN = {"LW404": RunNotFound}
+    from laneway.engine.sqlstates import Meanings
 
 # So many runs are purged in one step.
 _AT_ONCE = 1000
@@ -32,7 +31,7 @@ async def start_workflow(
         name,
         queue,
         given,
-        means={"LW404": QueueNotFound},
+        means={"LW404": lambda _: QueueNotFound(queue=queue)},
     )
     return began
 
@@ -40,7 +39,7 @@ async def start_workflow(
 async def load_run(connection: Connection, run_id: str) -> RunInfo:
     rows = await fetch(connection, "select * from laneway.workflows w where w.run_id = $1", run_id)
     if not rows:
-        raise RunNotFound(run_missing(run_id))
+        raise RunNotFound(run=run_id)
     return _read_run(rows[0])
 
 
@@ -52,7 +51,7 @@ async def find_run_queue(connection: Connection, run_id: str) -> str | None:
         run_id,
     )
     if not rows:
-        raise RunNotFound(run_missing(run_id))
+        raise RunNotFound(run=run_id)
     name: str | None = rows[0][0]
     return name
 
@@ -75,7 +74,7 @@ async def lease_workflow(connection: Connection, run_id: str, driver: str, *, ag
         run_id,
         driver,
         again,
-        means=_RUN,
+        means=_missing_run(run_id),
     )
     return Drive(*row)
 
@@ -99,7 +98,7 @@ async def store_step(
         result,
         timer,
         failure,
-        means=_RUN,
+        means=_missing_run(run_id),
     )
     return Stored(*row)
 
@@ -124,7 +123,7 @@ async def change_workflow_status(
         result,
         error,
         driver,
-        means=_RUN,
+        means=_missing_run(run_id),
     )
     return RunStatus(was)
 
@@ -153,3 +152,7 @@ async def purge_workflows(connection: Connection, age: timedelta, *, done: Step 
 def _read_run(row: asyncpg.Record) -> RunInfo:
     info = RunInfo(**dict(row))
     return info._replace(status=RunStatus(info.status))
+
+
+def _missing_run(run_id: str) -> Meanings:
+    return {"LW404": lambda _: RunNotFound(run=run_id)}

@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
-from laneway.engine.deliveries import deal
+from laneway.engine.deliveries import count_messages, deal
 from laneway.engine.procedures.delivery import claim_spans, next_due
 from laneway.engine.pumps.conflicts import persist
 from laneway.engine.pumps.line import Filter, Line, Waiter
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import ClaimedSpan
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lane_queues import LanePlace, Lanes
+    from laneway.engine.measurements import Traffic
     from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks
@@ -67,7 +68,8 @@ class ClaimPump:
         tasks: Tasks,
         settings: PumpSettings,
         lanes: Lanes,
-        give_back: Callable[[Sequence[ClaimedSpan]], None],
+        traffic: Traffic,
+        give_back: Callable[[Sequence[ClaimedSpan]], object],
     ) -> None:
         self.queue_id = queue_id
         self.group_id = group_id
@@ -76,6 +78,7 @@ class ClaimPump:
         self._tasks = tasks
         self._settings = settings
         self._lanes = lanes
+        self._traffic = traffic
         self._give_back = give_back
         self._lines: dict[Filter, Line] = {}
         self._lines_by_partition: dict[str | None, list[Line]] = {}
@@ -126,7 +129,7 @@ class ClaimPump:
             timer = loop.call_later(wait.total_seconds(), self._time_out, line, waiter)
         try:
             self._launch()
-            return await waiter.answer
+            spans = await waiter.answer
         except asyncio.CancelledError:
             self._undo(waiter)
             raise
@@ -136,6 +139,8 @@ class ClaimPump:
                 timer.cancel()
             line.leave(waiter)
             self._drop_if_empty(line)
+        self._traffic.delivered += count_messages(spans)
+        return spans
 
     def wake(
         self,

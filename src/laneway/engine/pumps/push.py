@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import OutgoingMessage, Pushed
     from laneway.domain.settings import PumpSettings
     from laneway.engine.columns import MessageColumns
+    from laneway.engine.measurements import Traffic
     from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks
@@ -36,9 +37,16 @@ class PushPump:
     """Appends messages and wakes whoever waits for them."""
 
     def __init__(
-        self, *, pool: Pool, tasks: Tasks, settings: PumpSettings, wakeups: Wakeups
+        self,
+        *,
+        pool: Pool,
+        tasks: Tasks,
+        settings: PumpSettings,
+        wakeups: Wakeups,
+        traffic: Traffic,
     ) -> None:
         self._wakeups = wakeups
+        self._traffic = traffic
         self._pump: Pump[PushLoad, list[Pushed]] = Pump(
             "push",
             self._carry,
@@ -93,6 +101,7 @@ class PushPump:
                 notice=notice,
             )
         pushed = expand_places(rows)
+        self._traffic.pushed += len(pushed)
         self.announce(queues, columns, delayed=delayed, told=told)
         if len(loads) == 1:
             return [pushed]

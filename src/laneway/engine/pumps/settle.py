@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Nack, Receipt, Token
     from laneway.domain.settings import PumpSettings
     from laneway.engine.lane_queues import Lanes
+    from laneway.engine.measurements import Traffic
     from laneway.engine.pool import Pool
     from laneway.engine.procedures.call import Connection
     from laneway.engine.tasks import Tasks
@@ -45,9 +46,17 @@ class _Extension(NamedTuple):
 class SettlePump:
     """Settles messages in hand and wakes whoever waits for what came free."""
 
-    def __init__(self, *, pool: Pool, tasks: Tasks, settings: PumpSettings, lanes: Lanes) -> None:
+    def __init__(
+        self,
+        *,
+        pool: Pool,
+        tasks: Tasks,
+        settings: PumpSettings,
+        lanes: Lanes,
+        traffic: Traffic,
+    ) -> None:
         self._lanes = lanes
-
+        self._traffic = traffic
         # Calls at once that settle parts of one claim would only wait for each other.
         self._acks: Pump[Spans, list[LostSpan]] = Pump(
             "ack", self._ack, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
@@ -145,6 +154,8 @@ class SettlePump:
         spans, starts = _join(loads)
         rows = await ack_many(connection, **spans._asdict())
         self._lanes.settle(spans, lost={row[0] for row in rows})
+        refused = sum(last - first + 1 for _, first, last in rows)
+        self._traffic.count_acks(spans.messages, refused=refused)
         lost: list[list[LostSpan]] = [[] for _ in loads]
         for span, first, last in rows:
             number = bisect_right(starts, span) - 1
@@ -156,6 +167,7 @@ class SettlePump:
         spans, _ = _join(loads)
         await ack_whole(connection, **spans._asdict())
         self._lanes.settle(spans, lost=())
+        self._traffic.count_acks(spans.messages)
         return [None] * len(loads)
 
     async def _nack(
@@ -177,6 +189,7 @@ class SettlePump:
         outcomes = [Outcome.LOST] * len(tokens)
         for position, outcome in rows:
             outcomes[position] = Outcome(outcome)
+        self._traffic.count_nacks(outcomes)
         return _deal(outcomes, [len(load) for load in loads])
 
     async def _release(self, connection: Connection, loads: Sequence[_Release]) -> list[list[int]]:

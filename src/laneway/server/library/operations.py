@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.client.wire import list_shapes
 from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
-from laneway.domain.runs import run_missing
 from laneway.domain.settings import QueueSettings, name_target_queues
-from laneway.domain.workers import worker_missing
 from laneway.server.access import (
     Kind,
     Reach,
@@ -21,8 +19,8 @@ from laneway.server.access import (
     named,
     nothing,
 )
+from laneway.server.claims import Claims
 from laneway.server.errors import Forbidden
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import answer_json
 
@@ -32,15 +30,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from laneway.client.wire import Shape
-    from laneway.domain.messages import Delivery
     from laneway.server.calls import Call
     from laneway.server.responses import Answer
-
-_COUNTED = {
-    "push": Traffic.PUSHED,
-    "ack": Traffic.ACKED,
-    "ack_results": Traffic.ACKED,
-}
 
 
 def _make(shape: Shape) -> Operation[None, Any]:
@@ -61,35 +52,20 @@ def _make(shape: Shape) -> Operation[None, Any]:
 
 
 def _bind(shape: Shape) -> Callable[[Call[None, Any]], Awaitable[Answer]]:
-    counted = _COUNTED.get(shape.name)
     method = attrgetter(shape.method)
 
     async def handle(call: Call[None, Any]) -> Answer:
-        arguments = _read(shape, call.body)
-        answer = await method(call.broker)(**arguments)
-        if counted is not None:
-            given = arguments.get("messages") or arguments.get("receipts") or ()
-            lost = 0 if counted is Traffic.PUSHED else len(answer)
-            call.service.metrics.count_messages(counted, len(given) - lost)
-        return answer_json(200, answer)
+        return answer_json(200, await method(call.broker)(**_read(shape, call.body)))
 
     return handle
 
 
 async def _claim(call: Call[None, Any]) -> Answer:
-    """Wait for as long as the client does; what comes after it has gone is given back."""
+    """Claim messages; a claim that may wait is a long poll."""
     arguments = _read(SHAPES["claim"], call.body)
-    claim = call.broker.claim(**arguments)
-    deliveries: list[Delivery]
-    if arguments["wait"]:
-        deliveries = await call.attend(claim, otherwise=[])
-    else:
-        deliveries = await claim
-    if deliveries and call.is_gone():
-        await call.broker.release([delivery.receipt for delivery in deliveries])
-        call.leave()
-    call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
-    return answer_json(200, deliveries)
+    async with Claims(call) as claims:
+        wait = bool(arguments["wait"])
+        return answer_json(200, await claims.make(call.broker.claim(**arguments), wait=wait))
 
 
 def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
@@ -153,7 +129,7 @@ async def _run(call: Call[Any, Any], /) -> None:
     run_id = call.body.run_id
     queue = await call.broker.workflows.find_run_queue(run_id)
     if queue is None or not call.identity.may_use(queue):
-        raise RunNotFound(run_missing(run_id))
+        raise RunNotFound(run=run_id)
 
 
 @checked
@@ -161,7 +137,7 @@ async def _worker(call: Call[Any, Any], /) -> None:
     """Look the worker's queues up: it is the key's own only where all of them are."""
     worker_id = call.body.worker_id
     if not await _owns_worker(call, worker_id):
-        raise WorkerNotFound(worker_missing(worker_id))
+        raise WorkerNotFound(worker=worker_id)
 
 
 async def _queues_of_new_worker(call: Call[Any, Any], /) -> Sequence[str]:

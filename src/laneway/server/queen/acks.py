@@ -14,7 +14,6 @@ from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.engine.columns import Spans, make_spans
 from laneway.server.access import by_token, looked_up
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.wire import (
     LONGEST,
@@ -192,7 +191,6 @@ class Acknowledging:
             await call.service.broker.ack_whole(spans)
         except LeaseLost:
             return None
-        call.service.metrics.count_messages(Traffic.ACKED, spans.messages)
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
             held = (part.lease_id, part.lane)
@@ -213,7 +211,6 @@ class Acknowledging:
         settlements = [read_settlement(ack, default) for ack in acks]
         verdicts = await call.broker.streams.settle(settlements)
         places = await call.broker.messages.name_lanes([item.lane for item in settlements])
-        count_verdicts(call, verdicts)
         shown: list[str] = []
         for ack, settlement, verdict in zip(acks, settlements, verdicts, strict=True):
             if ack.lease_id is not None:
@@ -295,13 +292,6 @@ def read_settlement(ack: Ack, default: str | None) -> Settlement:
     )
 
 
-def count_verdicts(call: Call[Any, Any], verdicts: Sequence[Verdict]) -> None:
-    for fate, traffic in _TRAFFIC.items():
-        count = sum(verdict.fate is fate for verdict in verdicts)
-        if count:
-            call.service.metrics.count_messages(traffic, count)
-
-
 def show_verdict(
     index: int, ack: Ack, verdict: Verdict, queue: str | None, partition: str | None
 ) -> Acked:
@@ -335,10 +325,4 @@ _ERRORS = {
     Fate.UNRESOLVED: "unresolvable: the partition has no message of this transactionId",
     Fate.UNLEASED: "nobody holds this message: pop it, and name the lease it came with",
     Fate.LEASE: "invalid or expired lease: nothing under it was changed",
-}
-_TRAFFIC = {
-    Fate.COMPLETED: Traffic.ACKED,
-    Fate.REQUEUED: Traffic.REQUEUED,
-    Fate.DEAD: Traffic.DEAD,
-    Fate.LEASE: Traffic.REFUSED,
 }

@@ -109,7 +109,7 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
     name = _read_own(call.parameters.group)
     queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
-        raise GroupNotFound(f'there is no group "{call.parameters.group}"')
+        raise GroupNotFound(group=call.parameters.group)
     for queue in queues:
         await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:

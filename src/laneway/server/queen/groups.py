@@ -124,7 +124,7 @@ async def show_one(call: Call[ByGroup, None]) -> Answer:
                 )
             )
     if not queues:
-        raise GroupNotFound(f'there is no group "{call.parameters.group}"')
+        raise GroupNotFound(group=call.parameters.group)
     return answer_json(200, GroupDetail(name=call.parameters.group, queues=queues))
 
 

@@ -1,4 +1,4 @@
-"""The routes that hand messages out: of a queue, of a partition, of a namespace or task."""
+"""The routes that pop messages: of a queue, of a partition, of a namespace or task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNo
 from laneway.domain.streams import ENCRYPTED, Swept
 from laneway.engine.deliveries import count_messages, list_receipts
 from laneway.server.access import filtered
-from laneway.server.metrics import Traffic
+from laneway.server.claims import Claims
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
 from laneway.server.queen.wire import (
@@ -48,11 +48,11 @@ logger = logging.getLogger(__name__)
 NOTHING = Answer(204)
 NO_WAIT = timedelta(0)
 
-# What we choose for clients that leave it to us.
+# The sizes of a pop with autopilot, where the client names none.
 OUR_BATCH = 100
 OUR_PARTITIONS = 16
 
-# Seconds; whoever got something sooner did not have to wait for it.
+# Seconds; a claim that took longer had to wait for messages.
 AT_ONCE = 0.02
 
 
@@ -116,10 +116,10 @@ class Popped(msgspec.Struct):
 
 
 class Taken(NamedTuple):
-    """What was claimed, and from which queue; waited: nothing was there at first."""
+    """What was claimed of which queue. waited: no message was ready at first."""
 
     queue: str
-    handouts: Sequence[ClaimedSpan]
+    spans: Sequence[ClaimedSpan]
     waited: bool
 
 
@@ -131,68 +131,65 @@ class Popping:
     async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
         queue = call.parameters.queue
         partition = getattr(call.parameters, "partition", None)
-        work = self._take(call, queue, partition)
-        if call.parameters.wait:
-            taken = await call.attend(work, otherwise=Taken(queue, (), waited=True))
-        else:
-            taken = await work
-        return await self._answer(call, taken, sweep=partition is None)
+        async with Claims(call) as claims:
+            work = self._take(call, claims, queue, partition)
+            if call.parameters.wait:
+                taken = await claims.attend(work, otherwise=Taken(queue, (), waited=True))
+            else:
+                taken = await work
+            return await self._answer(call, claims, taken, widen=partition is None)
 
     async def pop_any(self, call: Call[PopAny, None]) -> Answer:
         wanted = call.parameters
         if wanted.namespace is None and wanted.task is None:
             raise refuse("namespace", "name a queue in the path, or a namespace or task")
-        work = self._take_any(call)
-        if wanted.wait:
-            taken = await call.attend(work, otherwise=Taken("", (), waited=True))
-        else:
-            taken = await work
-        return await self._answer(call, taken, sweep=True)
+        async with Claims(call) as claims:
+            work = self._take_any(call, claims)
+            if wanted.wait:
+                taken = await claims.attend(work, otherwise=Taken("", (), waited=True))
+            else:
+                taken = await work
+            return await self._answer(call, claims, taken, widen=True)
 
-    async def _answer(self, call: Call[Any, None], taken: Taken, *, sweep: bool) -> Answer:
+    async def _answer(
+        self, call: Call[Any, None], claims: Claims, taken: Taken, *, widen: bool
+    ) -> Answer:
+        """Return the answer to a pop. widen: its lease may get messages of more partitions."""
         wanted: Pop = call.parameters
-        if not taken.handouts:
+        if not taken.spans:
             return NOTHING
-        handouts = sorted(taken.handouts, key=_find_place)
+        spans = sorted(taken.spans, key=_find_place)
         broker = call.service.broker
         group = read_group(wanted.consumer_group)
-        lease = str(handouts[0].token)
-        # Those who left it to us and had to wait got all there was.
+        lease = str(spans[0].token)
+        # A pop that left the sizes to us and had to wait got all the messages there were.
         wide = wanted.partitions is not None or not taken.waited
-        if sweep and wide and wanted.lanes > 1 and count_messages(handouts) < wanted.most:
+        if widen and wide and wanted.lanes > 1 and count_messages(spans) < wanted.most:
             try:
-                more = await _sweep(broker, taken.queue, handouts, wanted=wanted)
+                more = await _widen(broker, claims, taken.queue, spans, wanted=wanted)
             except NotFound:
-                return NOTHING  # the queue or the group was deleted, and with it what was claimed
+                # The queue or group was deleted, and its leases with it, or it was renamed.
+                await claims.release()
+                return NOTHING
             if more.lease is not None:
-                handouts += more.handouts
+                spans += more.handouts
                 lease = str(more.lease)
-        if call.is_gone():
-            await broker.release(list_receipts(handouts))
-            call.leave()
+        await claims.require_client()
         extra = ""
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
-        try:
-            shown = self._delivering.show(
-                taken.queue,
-                group,
-                handouts,
-                lease=None if wanted.auto_ack else lease,
-                extra=extra,
-            )
-        except Exception:
-            # What cannot be shown was not handed out.
-            await broker.release(list_receipts(handouts))
-            raise
-        count = count_messages(handouts)
-        call.service.metrics.count_messages(Traffic.DELIVERED, count)
+        shown = self._delivering.show(
+            taken.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
+        )
         if wanted.auto_ack:
-            await broker.ack(list_receipts(handouts))
-            call.service.metrics.count_messages(Traffic.ACKED, count)
+            await broker.ack(list_receipts(spans))
+            claims.keep()
         return Answer(200, shown)
 
-    async def _take(self, call: Call[Any, None], queue: str, partition: str | None) -> Taken:
+    async def _take(
+        self, call: Call[Any, None], claims: Claims, queue: str, partition: str | None
+    ) -> Taken:
+        """Claim messages of one queue; a pop that waits also waits for the queue to be created."""
         wanted: Pop = call.parameters
         broker = call.service.broker
         loop = asyncio.get_running_loop()
@@ -201,33 +198,35 @@ class Popping:
         try:
             if not self._vault.usable:
                 self._require_key(await broker.queues.find(queue))
-            handouts = await _claim(
+            spans = await _claim(
                 broker,
+                claims,
                 queue,
                 wanted=wanted,
                 wait=wanted.patience,
                 start=start,
                 partition=partition,
             )
-            return Taken(queue, handouts, waited=loop.time() - began > AT_ONCE)
+            return Taken(queue, spans, waited=loop.time() - began > AT_ONCE)
         except QueueNotFound:
             if not wanted.wait:
                 return Taken(queue, (), waited=False)
         if start == "new":
-            # From now on, though the queue is yet to come.
+            # From now on, although the queue does not exist yet.
             start = await broker.ping()
         deadline = began + wanted.patience.total_seconds()
-        handouts = []
+        spans = []
         with suppress(TimeoutError, QueueNotFound):
             async with asyncio.timeout_at(deadline):
                 await wait_for_queue(broker, queue)
             left = timedelta(seconds=max(deadline - loop.time(), 0))
-            handouts = await _claim(
-                broker, queue, wanted=wanted, wait=left, start=start, partition=partition
+            spans = await _claim(
+                broker, claims, queue, wanted=wanted, wait=left, start=start, partition=partition
             )
-        return Taken(queue, handouts, waited=True)
+        return Taken(queue, spans, waited=True)
 
-    async def _take_any(self, call: Call[Any, None]) -> Taken:
+    async def _take_any(self, call: Call[Any, None], claims: Claims) -> Taken:
+        """Claim messages of the first queue of a namespace or task that has some."""
         wanted: PopAny = call.parameters
         broker = call.service.broker
         deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
@@ -240,18 +239,19 @@ class Popping:
                 self._require_key(queue)
             names = [queue.name for queue in queues]
             for name in names:
-                handouts = await _claim_if_there(
-                    broker, name, wanted=wanted, wait=NO_WAIT, start=start
+                spans = await _claim_if_there(
+                    broker, claims, name, wanted=wanted, wait=NO_WAIT, start=start
                 )
-                if handouts:
+                if spans:
                     changed.cancel()
-                    return Taken(name, handouts, waited=False)
+                    return Taken(name, spans, waited=False)
             left = deadline - asyncio.get_running_loop().time()
             if not wanted.wait or left <= 0:
                 changed.cancel()
                 return Taken("", (), waited=False)
             taken = await _race(
                 broker,
+                claims,
                 names,
                 wanted=wanted,
                 left=timedelta(seconds=left),
@@ -262,7 +262,7 @@ class Popping:
                 return taken
 
     def _require_key(self, queue: Queue) -> None:
-        """Refuse before anything is claimed that could not be opened."""
+        """Refuse a pop, before it claims, whose messages could not be decrypted."""
         if queue.guards & ENCRYPTED:
             self._vault.require_key(queue.name)
 
@@ -309,6 +309,7 @@ class Popping:
 
 async def _claim(
     broker: Broker,
+    claims: Claims,
     queue: str,
     *,
     wanted: Pop,
@@ -316,19 +317,21 @@ async def _claim(
     start: Start,
     partition: str | None = None,
 ) -> list[ClaimedSpan]:
-    """Claim; a group that is new begins where its first consumer says."""
+    """Claim messages; a group that does not exist yet is created and begins at `start`."""
     group = read_group(wanted.consumer_group)
 
     async def claim() -> list[ClaimedSpan]:
-        return await broker.claim_spans(
-            queue,
-            wanted.most,
-            group=group,
-            wait=wait,
-            lease=wanted.lease,
-            partition=partition,
-            # One token for all it gets, and for nobody else: the token is the lease.
-            apart=True,
+        return await claims.make(
+            broker.claim_spans(
+                queue,
+                wanted.most,
+                group=group,
+                wait=wait,
+                lease=wanted.lease,
+                partition=partition,
+                # The token is the lease, so one token covers this pop's messages and no others.
+                apart=True,
+            )
         )
 
     with suppress(GroupNotFound):
@@ -340,16 +343,16 @@ async def _claim(
         return []  # deleted again meanwhile
 
 
-async def _sweep(
-    broker: Broker, queue: str, handouts: Sequence[ClaimedSpan], *, wanted: Pop
+async def _widen(
+    broker: Broker, claims: Claims, queue: str, spans: Sequence[ClaimedSpan], *, wanted: Pop
 ) -> Swept:
-    """Add more partitions to what was claimed; none where that fails: the claim is answered."""
+    """Add messages of more partitions to a lease; none if that fails, then the pop does without."""
     try:
-        return await broker.streams.widen_lease(
+        more = await broker.streams.widen_lease(
             queue,
             read_group(wanted.consumer_group),
-            handouts[0],
-            want=wanted.most - count_messages(handouts),
+            spans[0],
+            want=wanted.most - count_messages(spans),
             lanes=wanted.lanes - 1,
             lease=wanted.lease,
         )
@@ -358,19 +361,23 @@ async def _sweep(
     except LanewayError as error:
         logger.warning("cannot add partitions to a pop of queue %s: %s", queue, error)
         return Swept(None, ())
+    claims.add(more.handouts)
+    return more
 
 
 async def _claim_if_there(
-    broker: Broker, queue: str, *, wanted: Pop, wait: timedelta, start: Start
+    broker: Broker, claims: Claims, queue: str, *, wanted: Pop, wait: timedelta, start: Start
 ) -> list[ClaimedSpan]:
+    """Claim messages; none if the queue does not exist."""
     try:
-        return await _claim(broker, queue, wanted=wanted, wait=wait, start=start)
+        return await _claim(broker, claims, queue, wanted=wanted, wait=wait, start=start)
     except QueueNotFound:
         return []
 
 
 async def _race(
     broker: Broker,
+    claims: Claims,
     names: Sequence[str],
     *,
     wanted: Pop,
@@ -378,47 +385,39 @@ async def _race(
     start: Start,
     changed: asyncio.Future[None],
 ) -> Taken | None:
-    """Wait in all queues at once; None: queues came or went, or time is up.
+    """Wait in all queues at once; return None if queues were created or deleted, or the time is up.
 
-    The first queue that has something wins, by its priority where several have; what was claimed
-    of the others goes back, its attempt unspent.
+    The first queue with messages wins. What was claimed of the others is released.
     """
-    claims = {
+    waiting = {
         asyncio.ensure_future(
-            _claim_if_there(broker, name, wanted=wanted, wait=left, start=start)
+            _claim_if_there(broker, claims, name, wanted=wanted, wait=left, start=start)
         ): name
         for name in names
     }
-    waited = False
     try:
-        futures: list[asyncio.Future[Any]] = [*claims, changed]
+        futures: list[asyncio.Future[Any]] = [*waiting, changed]
         await asyncio.wait(
             futures, timeout=left.total_seconds(), return_when=asyncio.FIRST_COMPLETED
         )
-        waited = True
     finally:
         changed.cancel()
-        for claim in claims:
+        for claim in waiting:
             claim.cancel()
-        results = await asyncio.gather(*claims, return_exceptions=True)
-        if not waited:
-            # The caller is cancelled, and gets nothing of what was claimed meanwhile.
-            for result in results:
-                if isinstance(result, list) and result:
-                    await broker.release(list_receipts(result))
+        results = await asyncio.gather(*waiting, return_exceptions=True)
     won: Taken | None = None
     for name, result in zip(names, results, strict=True):
         if isinstance(result, list) and result:
             if won is None:
                 won = Taken(name, result, waited=True)
             else:
-                await broker.release(list_receipts(result))
+                await claims.release(result)
     return won
 
 
-def _find_place(handout: ClaimedSpan) -> int:
-    """Return where the first message stands among all that were handed out."""
-    return handout.positions[0] if handout.positions else -1
+def _find_place(span: ClaimedSpan) -> int:
+    """Return the position of a span's first message among all that were claimed together."""
+    return span.positions[0] if span.positions else -1
 
 
 def _read_start(wanted: Pop) -> Start:

@@ -12,7 +12,6 @@ from laneway.domain.errors import QueueNotFound
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.streams import ENCRYPTED
 from laneway.server.access import named
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.options import make_settings, name_parts
 from laneway.server.queen.registry import go_by_what_is
@@ -89,7 +88,6 @@ class Pushing:
     async def push(self, call: Call[None, Items]) -> Answer:
         items = call.body.items
         pushed = await go_by_what_is(call.broker, items, lambda: self._push(call, items))
-        call.service.metrics.count_messages(Traffic.PUSHED, len(items) - pushed.count(None))
         return Answer(
             201,
             b"[%b]"

@@ -11,12 +11,10 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.queen.acks import (
     LARGEST_BATCH,
     Ack,
-    count_verdicts,
     hide_others,
     read_settlement,
 )
@@ -113,8 +111,6 @@ class Transacting:
             for ack in acks:
                 if ack.lease_id is not None:
                     self._leases.forget(ack.lease_id)
-        count_verdicts(call, done.verdicts)
-        call.service.metrics.count_messages(Traffic.PUSHED, len(items))
         verdicts, pushed = iter(done.verdicts), iter(done.pushed)
         results = [
             b'{"type":"push","success":true,%b' % show_pushed(index, part, next(pushed))[1:]

@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from laneway.domain.messages import Nack, Outcome
 from laneway.server.access import looked_up
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.access import find_usable
@@ -189,9 +188,7 @@ async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None
 
 async def _ack_spans(call: Call[Any, Any], spans: Spans) -> list[int]:
     """Return the positions of those that were refused."""
-    refused = spans.find_positions(await call.service.broker.ack_spans(spans))
-    call.service.metrics.count_messages(Traffic.ACKED, spans.messages - len(refused))
-    return refused
+    return spans.find_positions(await call.service.broker.ack_spans(spans))
 
 
 async def _ack_each(
@@ -205,7 +202,6 @@ async def _ack_each(
         if not isinstance(receipt, Problem):
             good.setdefault(receipt, len(good))
     lost = set(await call.broker.ack(list(good)))
-    call.service.metrics.count_messages(Traffic.ACKED, len(good) - len(lost))
     results: list[Problem | None] = []
     refused: list[int] = []
     for position, receipt in enumerate(receipts):
@@ -227,9 +223,6 @@ async def _nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem
         if not isinstance(receipt, Problem):
             good.setdefault(receipt, (len(good), Nack(*receipt, reason=item.error)))
     outcomes = await broker.nack([nack for _, nack in good.values()])
-    metrics = call.service.metrics
-    metrics.count_messages(Traffic.REQUEUED, outcomes.count(Outcome.REQUEUED))
-    metrics.count_messages(Traffic.DEAD, outcomes.count(Outcome.DEAD))
     results = [
         receipt if isinstance(receipt, Problem) else outcomes[good[receipt][0]]
         for receipt in receipts
@@ -246,7 +239,6 @@ async def _explain_refusals(
     refused: Sequence[int],
 ) -> None:
     if refused:
-        call.service.metrics.count_messages(Traffic.REFUSED, len(refused))
         problems = await diagnose(call.broker, [items[position] for position in refused])
         for position, problem in zip(refused, problems, strict=True):
             results[position] = problem

@@ -1,4 +1,4 @@
-"""The routes that hand messages out."""
+"""The routes that dequeue messages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from laneway.engine.deliveries import count_messages, list_receipts
 from laneway.server.access import named
-from laneway.server.metrics import Traffic
+from laneway.server.claims import Claims
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, encode
 from laneway.server.rest.deliveries import HandoutWriter, Taker
 from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from laneway.server.calls import Call
 
@@ -53,42 +52,46 @@ class Taken(msgspec.Struct):
 
 
 async def take_message(call: Call[Take, None]) -> Answer:
-    messages = await _take(call, 1)
-    return Answer(200, messages[0].encode()) if messages else NOTHING
+    return await _dequeue(call, 1, _answer_one)
 
 
 async def take_messages(call: Call[TakeMany, None]) -> Answer:
-    messages = await _take(call, call.parameters.count)
-    # As Taken says, of messages that are JSON already.
-    body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
-    return Answer(200, body.encode())
+    return await _dequeue(call, call.parameters.count, _answer_batch)
 
 
-async def _take(call: Call[Any, None], count: int) -> list[str]:
-    """Return what was taken, as JSON; when the client has gone meanwhile, it is given back at once."""
+async def _dequeue(
+    call: Call[Any, None], count: int, answer: Callable[[Sequence[str]], Answer]
+) -> Answer:
+    """Claim up to `count` messages and return the answer that `answer` makes of their JSON."""
     wanted: Take = call.parameters
     name = wanted.queue or call.settings.queue
-    broker = call.service.broker
-    claim = broker.claim_spans(
-        name,
-        count,
-        wait=timedelta(seconds=wanted.timeout),
-        lease=wanted.lease,
-        consumer=wanted.consumer_id,
-        partition=wanted.type,
-    )
-    if not wanted.timeout:
-        handouts = await claim
-    else:
-        handouts = await call.attend(claim, otherwise=[])
-    if handouts and call.is_gone():
-        await broker.release(list_receipts(handouts))
-        call.leave()
-    call.service.metrics.count_messages(Traffic.DELIVERED, count_messages(handouts))
-    queue = await broker.queues.find(name)
-    return call.service.own(HandoutWriter).write(
-        handouts, Taker(queue, wanted.consumer_id, wanted.lease)
-    )
+    queues = call.service.broker.queues
+    async with Claims(call) as claims:
+        queue = await queues.find(name)
+        spans = await claims.make(
+            call.service.broker.claim_spans(
+                name,
+                count,
+                wait=timedelta(seconds=wanted.timeout),
+                lease=wanted.lease,
+                consumer=wanted.consumer_id,
+                partition=wanted.type,
+            ),
+            wait=wanted.timeout > 0,
+        )
+        # Its settings may have changed during a long poll.
+        taker = Taker(queues.peek(name) or queue, wanted.consumer_id, wanted.lease)
+        return answer(call.service.own(HandoutWriter).write(spans, taker))
+
+
+def _answer_one(messages: Sequence[str]) -> Answer:
+    return Answer(200, messages[0].encode()) if messages else NOTHING
+
+
+def _answer_batch(messages: Sequence[str]) -> Answer:
+    """Return what `Taken` describes; the messages are JSON already."""
+    body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
+    return Answer(200, body.encode())
 
 
 @named

@@ -11,7 +11,6 @@ from msgspec import Meta, Raw
 from laneway.domain.messages import OutgoingMessage
 from laneway.server.access import named
 from laneway.server.errors import InvalidInput, Issue, MalformedBody
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Operation, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.wire import (
@@ -67,7 +66,6 @@ async def add_message(call: Call[None, NewMessage]) -> Answer:
     settings = call.service.settings
     queue = body.queue or settings.queue
     pushed = await call.service.broker.push(queue, (read_message(body, settings, ()),))
-    call.service.metrics.count_messages(Traffic.PUSHED)
     segment, lane, seq, _ = pushed[0]
     return Answer(
         201,
@@ -85,7 +83,6 @@ async def add_batch(call: Call[None, list[NewMessage]]) -> Answer:
     ]
     pushed = await call.service.broker.push_each(messages)
     count = len(messages)
-    call.service.metrics.count_messages(Traffic.PUSHED, count)
     return answer_json(
         201,
         BatchAdded(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,7 +57,6 @@ STATUS: dict[type[LanewayError], int] = {
 }
 
 _CODES: dict[type[LanewayError], str] = {domain.LeaseLost: "LOCK_LOST"}
-_NAMED = re.compile(r'queue "(.*)" does not exist', re.DOTALL)
 _UNPROCESSABLE = 422
 _UNAVAILABLE = 503
 _INTERNAL = 500
@@ -94,9 +92,8 @@ def _word(error: LanewayError, status: int) -> str:
     if status == _INTERNAL:
         # What it was is in the log; it is nothing the client could use.
         return "Internal Server Error"
-    if isinstance(error, domain.QueueNotFound):
-        named = _NAMED.match(str(error))
-        return f"Queue not found: {named[1]}" if named else str(error)
+    if isinstance(error, domain.QueueNotFound) and error.queue is not None:
+        return f"Queue not found: {error.queue}"
     if isinstance(error, domain.QueueExists):
         return "Queue already exists"
     return str(error)

@@ -13,7 +13,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from laneway.server.access import named_in_body, require_queues
 from laneway.server.decoder import read_issue
 from laneway.server.errors import InvalidInput, MalformedBody
-from laneway.server.metrics import Traffic
 from laneway.server.operations import Media, Operation, Role
 from laneway.server.responses import Answer, Stream, answer_json, encode
 from laneway.server.rest.access import choose_queues, queue_shown
@@ -95,7 +94,6 @@ async def import_messages(call: Call[None, None]) -> Answer:
         require_queues(call.identity, (queue,))
         items.append((queue, read_message(_merge(message), call.settings, (index,))))
     pushed = await call.broker.push_each(items)
-    call.service.metrics.count_messages(Traffic.PUSHED, len(pushed))
     count = len(pushed)
     return answer_json(200, Imported(f"Imported {count} messages successfully", count))
 
@@ -115,7 +113,7 @@ def _write_part(messages: Sequence[StoredMessage]) -> bytes:
 
 
 async def _read_file(call: Call[Any, Any]) -> bytes:
-    headers = Headers(scope=call.request.scope)
+    headers = Headers(raw=call.request.exchange.headers)
     if not headers.get("content-type", "").lower().startswith(MULTIPART):
         raise MalformedBody(NO_FILE)
     body = await call.read()

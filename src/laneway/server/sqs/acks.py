@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from laneway.domain.messages import Nack, Outcome, Status
-from laneway.server.metrics import Traffic
 from laneway.server.sqs.attributes import is_fifo
 from laneway.server.sqs.batches import check_entries, tell_failure
 from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=BatchEntry)
 T = TypeVar("T")
 
-_HELD = frozenset({Status.QUEUED, Status.PROCESSING})
+_UNSETTLED = frozenset({Status.QUEUED, Status.PROCESSING})
 _NOW = timedelta(0)
 
 
@@ -107,7 +106,7 @@ async def _settle_batch(
     read: Callable[[E, Queue], T],
     settle: Callable[[Exchange, Queue, Sequence[T]], Awaitable[Sequence[Fault | None]]],
 ) -> SettledBatch:
-    """Settle what can be; one entry that is wrong harms only itself."""
+    """Settle each entry on its own; an invalid one fails alone."""
     check_entries(entries)
     queue = await exchange.find_queue(request)
     good: list[tuple[E, T]] = []
@@ -130,11 +129,10 @@ async def _settle_batch(
 async def _delete(
     exchange: Exchange, queue: Queue, handles: Sequence[Handle]
 ) -> list[Fault | None]:
-    """Settle messages in hand; a lost lock still deletes, unless order would suffer."""
+    """Ack messages. One whose lease has ended is deleted too, except in FIFO queues."""
     broker = exchange.broker
     receipts = list({handle.receipt: None for handle in handles})
     lost = {receipts[position] for position in await broker.ack(receipts)}
-    exchange.call.service.metrics.count_messages(Traffic.ACKED, len(receipts) - len(lost))
     broker.in_flight.note(queue, len(lost) - len(receipts))
     faults: list[Fault | None] = [None] * len(handles)
     if not lost:
@@ -148,7 +146,7 @@ async def _delete(
     found = dict(zip(late, await broker.messages.find(queue.name, late), strict=True))
     for position, handle in enumerate(handles):
         message = found.get(handle.message) if handle.receipt in lost else None
-        if message is not None and message.status in _HELD:
+        if message is not None and message.status in _UNSETTLED:
             faults[position] = _expired()
     return faults
 
@@ -162,20 +160,20 @@ async def _change(
         by_seconds.setdefault(change.seconds, []).append(position)
     for seconds, positions in by_seconds.items():
         handles = [changes[position].handle for position in positions]
-        kept = await _hold(exchange, queue, handles, seconds)
-        lost = [position for position, held in zip(positions, kept, strict=True) if not held]
+        kept = await _extend(exchange, queue, handles, seconds)
+        lost = [position for position, leased in zip(positions, kept, strict=True) if not leased]
         for position in lost:
             faults[position] = await _explain(exchange, queue, changes[position].handle)
     return faults
 
 
-async def _hold(
+async def _extend(
     exchange: Exchange, queue: Queue, handles: Sequence[Handle], seconds: int
 ) -> list[bool]:
-    """Set a new deadline from now; zero lets go. Return which were held."""
+    """Set a new deadline from now; zero nacks. Return which messages were leased."""
     broker = exchange.broker
     if seconds or is_fifo(queue):
-        # An ordered group lets go of a message when it lets go of all that was handed out with it.
+        # An ordered group gets a message back with all messages that were claimed together with it.
         lease = timedelta(seconds=seconds)
         untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
         if seconds:
@@ -190,9 +188,9 @@ async def _hold(
 
 
 async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
-    """Say why a visibility could not be changed."""
+    """Return why a visibility could not be changed."""
     message = (await exchange.broker.messages.find(queue.name, [handle.message]))[0]
-    if message is None or message.status not in _HELD:
+    if message is None or message.status not in _UNSETTLED:
         return invalid(
             "Value for parameter ReceiptHandle is invalid. Reason: Message does not exist or is "
             "not available for visibility timeout change."

@@ -1,4 +1,4 @@
-"""What a receive hands out: within the queue's limits, none too old and none received too often."""
+"""The claims of a receive: within the queue's limits, no expired messages, none received too often."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from laneway.domain.messages import Nack
-from laneway.server.metrics import Traffic
 from laneway.server.sqs.attributes import is_fifo, read_visibility
 from laneway.server.sqs.errors import Fault
 
@@ -18,23 +17,23 @@ if TYPE_CHECKING:
     from laneway.server.sqs.exchange import Exchange
 
 _NOW = timedelta(0)
-# A client over its limit is answered after this long, so that it does not come back at once.
+# Seconds until a client over its limit is answered, so that it does not retry at once.
 _PAUSE = 1.0
 
 
 async def claim(
     exchange: Exchange, queue: Queue, want: int, *, wait: float, visibility: int | None
 ) -> list[Delivery]:
-    """Hand out messages; when the client has gone meanwhile, they are given back at once.
+    """Return up to `want` messages that a receive may show.
 
-    wait, visibility: in seconds; no visibility: the queue's.
+    wait, visibility: in seconds; without a visibility, the queue's applies.
     """
     broker = exchange.broker
     room = await broker.in_flight.find_room(queue, exchange.settings.in_flight)
     want = min(want, room)
     if not room:
         if wait or is_fifo(queue):
-            await exchange.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
+            await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
         raise Fault(
             "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
@@ -43,22 +42,19 @@ async def claim(
     deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
     if not deliveries:
         return []
-    if exchange.call.is_gone():
-        await broker.release([delivery.receipt for delivery in deliveries])
-        exchange.call.leave()
+    await exchange.claims.require_client()
     if visibility == 0 or (visibility is None and read_visibility(queue) == 0):
         await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
     else:
         broker.in_flight.note(queue, len(deliveries))
         broker.expect_expiry(lease or queue.settings.lease)
-    exchange.call.service.metrics.count_messages(Traffic.DELIVERED, len(deliveries))
     return deliveries
 
 
 async def _claim_good(
     exchange: Exchange, queue: Queue, want: int, *, wait: float, lease: timedelta | None
 ) -> list[Delivery]:
-    """Claim until there is enough to show, nothing is left, or the time is up."""
+    """Claim until there are enough messages to show, no more are ready, or the time is up."""
     deadline = monotonic() + wait
     good: list[Delivery] = []
     share = want
@@ -68,7 +64,7 @@ async def _claim_good(
             work = exchange.broker.claim(
                 queue.name, want, wait=timedelta(seconds=left), lease=lease
             )
-            claimed = await exchange.attend(work, otherwise=[])
+            claimed = await exchange.claims.make(work, wait=True)
         else:
             claimed = await _claim_shares(exchange, queue, want - len(good), share, lease)
         if not claimed:
@@ -77,7 +73,7 @@ async def _claim_good(
         good += kept
         if len(kept) == len(claimed) and not is_fifo(queue):
             break
-        # Some were not to be shown; or it was all of one message group, and others may have as much.
+        # Some were not to be shown. Or all were of one message group, and others have messages too.
         share = len(claimed)
     return good
 
@@ -85,21 +81,29 @@ async def _claim_good(
 async def _claim_shares(
     exchange: Exchange, queue: Queue, want: int, share: int, lease: timedelta | None
 ) -> list[Delivery]:
-    """Claim so many messages in shares, each of one message group where there are groups."""
-    claims = [
-        exchange.broker.claim(queue.name, min(share, want - start), lease=lease)
+    """Claim `want` messages in shares, in FIFO queues each of one message group."""
+    works = [
+        exchange.claims.make(
+            exchange.broker.claim(queue.name, min(share, want - start), lease=lease)
+        )
         for start in range(0, want, share)
     ]
-    if len(claims) == 1:
-        return await claims[0]
-    # They ride in one call.
-    return [delivery for part in await asyncio.gather(*claims) for delivery in part]
+    if len(works) == 1:
+        return await works[0]
+    # One call of the database carries them all.
+    claimed = await asyncio.gather(*works, return_exceptions=True)
+    deliveries: list[Delivery] = []
+    for each in claimed:
+        if isinstance(each, BaseException):
+            raise each
+        deliveries += each
+    return deliveries
 
 
 async def _drop_expired(
     exchange: Exchange, queue: Queue, deliveries: list[Delivery]
 ) -> list[Delivery]:
-    """Settle what is past the queue's retention and was not swept yet."""
+    """Ack the messages that are past the queue's retention and not swept yet; return the others."""
     if queue.settings.message_ttl is None:
         return deliveries
     deadline = time() - queue.settings.message_ttl.total_seconds()
@@ -113,9 +117,9 @@ async def _drop_expired(
 async def _bury_exhausted(
     exchange: Exchange, queue: Queue, deliveries: list[Delivery]
 ) -> list[Delivery]:
-    """Put what was received as often as it may be into the dead-letter queue.
+    """Move messages that were received too often to the dead-letter queue; return the others.
 
-    Where that was deleted it goes back, to be received anew.
+    If that queue was deleted, they return to their own queue.
     """
     most = queue.settings.max_receives
     if most is None or all(delivery.attempt <= most for delivery in deliveries):

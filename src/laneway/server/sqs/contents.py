@@ -94,11 +94,15 @@ def read_body(raw: msgspec.Raw) -> Body:
 
 
 def show_body(text: str) -> str:
-    """Return a kept body for a client: a string's content, other JSON as its text."""
+    """Return a stored body for a client: a string's content, other JSON as its text."""
     if text[:1] != '"':
         return text
     if "\\" in text:
-        return _decode_text(text)
+        try:
+            return _decode_text(text)
+        except msgspec.DecodeError:
+            # JSON allows half of a surrogate pair, which no text has. Other protocols store that.
+            return text
     return text[1:-1]
 
 

@@ -63,7 +63,8 @@ class Endpoint:
             credential = call.request.headers.get(b"authorization")
             exchange = self._meet(call, identity, find_access_key(caller), credential)
             require_reach(exchange, action, request)
-            return self._json.write(await action.run(exchange, request), request_id)
+            async with exchange.claims:
+                return self._json.write(await action.run(exchange, request), request_id)
         except LanewayError as error:
             return self._json.explain(_name_fault(error, call), request_id)
 
@@ -72,7 +73,7 @@ class Endpoint:
         try:
             caller = await identify(call)
             body = await call.request.read(LARGEST_FORM)
-            form = read_form(call.request.scope["query_string"], body)
+            form = read_form(call.request.query, body)
             if "Action" not in form:
                 return UNKNOWN
             identity = confirm(caller, body)
@@ -81,7 +82,8 @@ class Endpoint:
             credential = _find_credential(call, form)
             exchange = self._meet(call, identity, find_access_key(caller), credential)
             require_reach(exchange, action, request)
-            return self._query.write(action, await action.run(exchange, request), request_id)
+            async with exchange.claims:
+                return self._query.write(action, await action.run(exchange, request), request_id)
         except LanewayError as error:
             return self._query.explain(_name_fault(error, call), request_id)
         except Exception as error:

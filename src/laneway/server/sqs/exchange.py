@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laneway.server.calls import Caller, read_key
+from laneway.server.claims import Claims
 from laneway.server.sqs.addresses import read_origin, read_url, write_arn, write_url
 from laneway.server.sqs.errors import Fault, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import TypeVar
-
     from laneway.domain.queues import Queue
     from laneway.engine import Broker
     from laneway.server.calls import Call, Identity
@@ -20,22 +18,21 @@ if TYPE_CHECKING:
     from laneway.server.sqs.attempts import Attempts
     from laneway.server.sqs.wire import Addressed
 
-    T = TypeVar("T")
-
 
 class Exchange:
     """credential: the header or query parameter that names the caller's key, region and account.
 
-    access_key: the id of the key that the request is signed with, None where it carries the key.
-    path: the queue's name in the path, decoded.
+    access_key: the id of the key that the request is signed with, None if it carries the key.
+    path: the queue's name in the path, decoded. claims: what the request claims; it is answered in
+    their context.
     """
 
     __slots__ = (
-        "_access_key",
         "_origin",
         "attempts",
         "broker",
         "call",
+        "claims",
         "credential",
         "identity",
         "path",
@@ -57,7 +54,8 @@ class Exchange:
         self.credential = credential
         self.attempts = attempts
         self.broker: Broker = call.service.broker
-        self._access_key = access_key
+        caller = Caller(identity, read_key(call.request.headers), access_key)
+        self.claims = Claims(call, caller)
         self._origin: Origin | None = None
 
     @property
@@ -69,8 +67,7 @@ class Exchange:
         if self._origin is None:
             request = self.call.request
             host = request.headers.get(b"host", b"localhost").decode("latin-1")
-            scheme = request.scope["scheme"]
-            self._origin = read_origin(scheme, host, self.credential, self.settings)
+            self._origin = read_origin("http", host, self.credential, self.settings)
         return self._origin
 
     def write_url(self, name: str) -> str:
@@ -93,11 +90,6 @@ class Exchange:
     async def get_queue(self, request: Addressed) -> Queue:
         """Return the queue meant as it is now."""
         return await self.broker.queues.get(self.name_queue(request))
-
-    async def attend(self, work: Coroutine[Any, Any, T], *, otherwise: T) -> T:
-        """Return what a long wait brings, as a call's `attend` does."""
-        caller = Caller(self.identity, read_key(self.call.request.headers), self._access_key)
-        return await self.call.attend(work, otherwise=otherwise, caller=caller)
 
     def require_queue(self, name: str) -> None:
         """Refuse a key that is limited to other queues."""

@@ -1,4 +1,4 @@
-"""ReceiveMessage: what is handed out, and what a client is shown of it."""
+"""ReceiveMessage: the messages it claims, and how a client sees them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SYSTEM_ATTRIBUTES = frozenset(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST = "ApproximateFirstReceiveTimestamp"
-# Seconds beyond its own that a call waits for an earlier one of the same attempt to end.
+# Seconds that a call waits, beyond its own wait, for an earlier call of the same attempt to end.
 _TURN = 2.0
 _ATTEMPT = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 
@@ -87,7 +87,7 @@ async def receive_message(exchange: Exchange, request: ReceiveMessage) -> Messag
 
 
 async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> Messages:
-    """Return what the same attempt got, as long as nothing of it was settled or ran out."""
+    """Return what an earlier call of the same attempt got, if all of it is still leased."""
     attempt = request.receive_request_attempt_id
     if not attempt or not is_fifo(queue) or not _ATTEMPT.fullmatch(attempt):
         raise invalid_value(
@@ -118,7 +118,7 @@ async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Que
 async def _receive(
     exchange: Exchange, request: ReceiveMessage, queue: Queue, waited: float = 0
 ) -> list[Delivery]:
-    """Claim what the call wants. waited: how many seconds of its time it has spent already."""
+    """Claim what the call asks for. waited: the seconds of its wait that have passed already."""
     wait = _find_wait(request, queue)
     return await claim(
         exchange,
@@ -136,7 +136,7 @@ async def _show(
     deliveries: Sequence[Delivery],
     received: int | None = None,
 ) -> Messages:
-    """received: when that was, where it was before this call, in milliseconds of Unix time."""
+    """Return the answer. received: when an earlier call got it, in milliseconds of Unix time."""
     if not deliveries:
         return Messages()
     names = {*request.attribute_names, *request.message_system_attribute_names}
@@ -183,7 +183,7 @@ def _find_visibility(request: ReceiveMessage, queue: Queue) -> int:
 
 
 def _find_received(delivery: Delivery, request: ReceiveMessage, visibility: int) -> int:
-    """Return when a message was handed out, in milliseconds of Unix time, by when that ends."""
+    """Return when a message was claimed, in milliseconds of Unix time, from its deadline."""
     if request.visibility_timeout or delivery.lease is None:
         lease: float = visibility
     else:
@@ -205,7 +205,7 @@ def _show_system(
     values: dict[str, str | None] = {
         "SenderId": exchange.origin.account,
         "SentTimestamp": str(sent or (delivery.created_at - _EPOCH) // _MILLISECOND),
-        # In all queues that it went through.
+        # In all queues that it was moved through.
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
         _FIRST: str(first),
         "MessageGroupId": delivery.partition or None,
@@ -221,7 +221,7 @@ def _show_system(
 def _choose(
     attributes: Mapping[str, AttributeValue], wanted: Iterable[str]
 ) -> dict[str, AttributeValue]:
-    """Return the attributes that are named, by a whole name, a beginning with .*, or All."""
+    """Return the attributes that are named: by name, by a prefix with .*, or by All."""
     whole = {name for name in wanted if not name.endswith(".*")}
     beginnings = tuple(name[:-1] for name in wanted if name.endswith(".*") and name != ".*")
     if "All" in whole or ".*" in wanted:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from laneway.domain.messages import OutgoingMessage
-from laneway.server.metrics import Traffic
 from laneway.server.sqs.attributes import has_content_deduplication, is_fifo, read_maximum_size
 from laneway.server.sqs.batches import check_entries, tell_failure
 from laneway.server.sqs.contents import (
@@ -90,7 +89,6 @@ async def send_message(exchange: Exchange, request: SendMessage) -> Sent:
     packed = pack(request, queue, fifo=fifo)
     _check_size(packed.size, read_maximum_size(queue))
     pushed = await exchange.broker.push(queue.name, (packed.message,))
-    exchange.call.service.metrics.count_messages(Traffic.PUSHED)
     sent = Sent(md5_of_message_body=packed.body.digest, message_id=show_id(*pushed[0][:3]))
     _describe(sent, request, pushed[0], fifo=fifo)
     return sent
@@ -121,7 +119,6 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
             f"Batches cannot be longer than {LARGEST_BATCH} bytes. You have sent {total} bytes.",
         )
     pushed = await exchange.broker.push(queue.name, [packed.message for _, packed in good])
-    exchange.call.service.metrics.count_messages(Traffic.PUSHED, len(good))
     sent = []
     for (entry, packed), place in zip(good, pushed, strict=True):
         item = SentEntry(

@@ -12,7 +12,8 @@ begin
     raise exception 'cannot move % messages a second', p_rate using errcode = 'LW422', hint = 'A rate is 1 or more; null is as fast as it goes.';
   end if;
   if v_source is null or (p_target is not null and v_target is null) then
-    raise exception 'queue "%" does not exist', case when v_source is null then p_source else p_target end using errcode = 'LW404';
+    raise exception 'queue "%" does not exist', case when v_source is null then p_source else p_target end
+      using errcode = 'LW404', detail = case when v_source is null then p_source else p_target end;
   end if;
   insert into laneway.move_task (queue_id, target_id, target, rate, total)
   select v_source, v_target, p_target, p_rate, c.queued - c.delayed

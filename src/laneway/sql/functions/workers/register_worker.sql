@@ -7,7 +7,7 @@ declare
 begin
   select u.name into v_queue from unnest(p_queues) u (name) where not exists (select from laneway.queue q where q.name = u.name) limit 1;
   if found then
-    raise exception 'queue "%" does not exist', v_queue using errcode = 'LW404', hint = 'Create the queue first.';
+    raise exception 'queue "%" does not exist', v_queue using errcode = 'LW404', detail = v_queue, hint = 'Create the queue first.';
   end if;
   if (p_timeout > interval '0') is not true then
     raise exception 'a worker cannot have the timeout %', p_timeout using errcode = 'LW422', hint = 'Give one longer than zero.';

@@ -173,18 +173,6 @@ async def test_archived_message_is_kept(lane: Connection, queue: str) -> None:
     assert (await lane.admin.queue_metrics(queue)).archived == 1
 
 
-async def test_released_message_is_redelivered_without_counting_an_attempt(
-    lane: Connection, queue: str
-) -> None:
-    await lane.producer(queue).enqueue(1)
-    consumer = lane.consumer(queue)
-    for _ in range(5):
-        message = await consumer.dequeue()
-        assert message is not None
-        assert message.attempt == 1
-        assert await consumer.release(message) is True
-
-
 async def test_failures_end_in_a_dead_letter(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)

@@ -70,36 +70,12 @@ async def test_message_is_delivered_with_its_options(lane: Connection, queue: st
     assert message.body == '{"n":1}'
 
 
-async def test_higher_priority_comes_first_then_the_older(lane: Connection, queue: str) -> None:
-    producer = lane.producer(queue)
-    for n, priority in enumerate((0, 5, 0, 9, 5)):
-        await producer.enqueue(n, priority=priority)
-    taken = await lane.consumer(queue).dequeue_many(5)
-    assert [message.payload for message in taken] == [3, 1, 4, 0, 2]
-
-
 async def test_batch_is_pushed_in_order(lane: Connection, queue: str) -> None:
     ids = await lane.producer(queue).batch_enqueue(range(250))
     taken = await lane.consumer(queue).dequeue_many(250)
     assert [message.id for message in taken] == ids
     assert [message.payload for message in taken] == list(range(250))
     assert await lane.producer(queue).batch_enqueue([]) == []
-
-
-async def test_repeated_dedup_key_returns_the_first_message(lane: Connection, queue: str) -> None:
-    producer = lane.producer(queue)
-    first = await producer.enqueue(1, dedup_key="k")
-    assert await producer.enqueue(2, dedup_key="k") == first
-    assert [message.payload for message in await lane.consumer(queue).dequeue_many(9)] == [1]
-
-
-async def test_delayed_message_is_not_delivered_early(lane: Connection, queue: str) -> None:
-    await lane.producer(queue).enqueue_delayed("late", timedelta(milliseconds=300))
-    consumer = lane.consumer(queue)
-    assert await consumer.dequeue() is None
-    message = await consumer.dequeue(wait=timedelta(seconds=10))
-    assert message is not None
-    assert datetime.now(UTC) - message.created_at >= timedelta(milliseconds=290)
 
 
 async def test_extend_visibility_extends_the_current_lease(lane: Connection, queue: str) -> None:

@@ -269,7 +269,7 @@ async def test_calls_about_what_is_not_there(broker: Broker) -> None:
         await broker.push_each([("jobs", OutgoingMessage("1")), ("none", OutgoingMessage("1"))])
     with pytest.raises(QueueNotFound):
         await broker.claim("none")
-    with pytest.raises(GroupNotFound, match='no group "none"'):
+    with pytest.raises(GroupNotFound, match='group "none" of queue "jobs" not found'):
         await broker.claim("jobs", group="none")
     for call in (
         broker.queues.update("none", {"lease": SECOND}),

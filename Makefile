@@ -1,7 +1,8 @@
 PYTHON ?= python3
 SCENARIO ?= engine
-# How many processes run the tests: one per core, each with a database server of its own.
-WORKERS ?= auto
+# Processes that run tests, each with a database server of its own: one more than there are cores,
+# because tests often wait for the programs that they start.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BIN := .venv/bin
 CURRENT := .venv/.current
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal
@@ -12,7 +13,7 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-15 test-16 test-17 coverage needs check bench docs wheel lock
+.PHONY: help setup run test test-fast test-15 test-16 test-17 coverage needs check bench docs wheel lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -25,6 +26,9 @@ run: setup ## start the server, on the embedded database unless the environment 
 test: setup needs ## run every test on PostgreSQL 18, then those that touch a database on 15
 	$(PYTEST)
 	$(MAKE) --no-print-directory test-15
+
+test-fast: setup ## run the tests of an inner loop: units, SQL functions, and behaviours on every surface
+	$(PYTEST) tests/unit tests/sql tests/conformance
 
 test-15 test-16 test-17: test-%: setup ## run the tests that touch a database on that PostgreSQL
 	tests/install/postgresql $*

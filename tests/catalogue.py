@@ -1,4 +1,4 @@
-"""Writes src/laneway/sql/catalogue.json, what verify holds a schema against, from a fresh database."""
+"""Write src/laneway/sql/catalogue.json, which verify compares a schema with, from a new database."""
 
 from __future__ import annotations
 

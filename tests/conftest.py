@@ -1,4 +1,4 @@
-"""One server per process that runs tests, one database per test, cloned from a template with the schema in it."""
+"""One PostgreSQL server per test process, and one database per test, cloned from a template."""
 
 from __future__ import annotations
 

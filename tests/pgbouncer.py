@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before a database, as clients meet it."""
+"""PgBouncer in transaction mode before a database."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""What is killed, cut off or late, and still comes out right."""
+"""Behaviour when processes are killed, connections cut or messages late."""
 
 from __future__ import annotations

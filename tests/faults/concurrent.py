@@ -1,4 +1,4 @@
-"""Producers, consumers, maintenance and a killer of connections at once, and what each of them saw."""
+"""Producers, consumers, maintenance and a killer of connections, and a record of what each saw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing lost, nothing doubled, with everybody at work at once and connections dying under them."""
+"""Concurrent load on dying connections loses and doubles nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
 
 
+@pytest.mark.invariant(3, 7)
 @pytest.mark.parametrize(
     ("ordered", "messages"), [(False, 3000), (True, 1500)], ids=["shared", "ordered"]
 )

@@ -1,4 +1,4 @@
-"""A claim survives a crash of PostgreSQL, unless the queue trades that for speed."""
+"""Claims survive a crash of PostgreSQL, unless the queue gave up their durability."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ CASES = {
 }
 
 
+@pytest.mark.invariant(8)
 @pytest.mark.parametrize("name", CASES)
-async def test_claim_survives_a_crash(name: str) -> None:
+async def test_claim_survives_a_postgresql_crash(name: str) -> None:
     before, after, again = await claim_and_crash(CASES[name])
     assert before == 1
     assert after == 0, "handed out a second time, while the first consumer holds its lease"
     assert again == 2, "the attempt before the crash counts"
 
 
-async def test_queue_may_trade_durable_claims_for_speed() -> None:
+async def test_claims_without_durability_may_be_lost_in_a_crash() -> None:
     before, after, again = await claim_and_crash(replace(SHARED, durable_claims=False))
     assert before == 1
     assert after == 1, "this crash came before the claim was written"

@@ -1,4 +1,4 @@
-"""What happens is seen once each, by whichever process looks, however late it commits."""
+"""Activity: every process reads each event once, also events that commit late."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_events_are_followed_in_order(broker: Broker) -> None:
     assert (await look(broker, found.seen)).events == []
 
 
-async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -> None:
+async def test_consumers_of_a_shared_claim_are_followed_as_one(broker: Broker) -> None:
     # From then on no claim waits for the queue to be looked up, and all ride together.
     await broker._core.notices.listening.wait()
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
@@ -76,7 +76,7 @@ async def test_consumers_who_share_a_claim_are_followed_as_one(broker: Broker) -
     assert {event.token for event in found.events} == {taken[0].token}
 
 
-async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
+async def test_late_commit_is_followed_and_delays_no_other_event(
     broker: Broker, connect: Connect
 ) -> None:
     await broker.queues.create("other")
@@ -96,7 +96,7 @@ async def test_late_commit_is_not_stepped_over_and_holds_nobody_up(
     assert (await look(broker, third.seen)).events == []
 
 
-async def test_bounded_looks_see_everything_once(broker: Broker, connect: Connect) -> None:
+async def test_bounded_reads_return_every_event_once(broker: Broker, connect: Connect) -> None:
     late = await connect()
     queue = await broker.queues.create("other")
     start = await broker.activity.read_snapshot()
@@ -115,7 +115,7 @@ async def test_bounded_looks_see_everything_once(broker: Broker, connect: Connec
     assert len({event.event_id for event in events}) == 6
 
 
-async def test_one_transaction_is_seen_whole(broker: Broker) -> None:
+async def test_events_of_a_transaction_are_followed_together(broker: Broker) -> None:
     pushed = await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
     seen = await broker.activity.read_snapshot()
     await broker.messages.delete("jobs", [each.id for each in pushed], source=Status.QUEUED)
@@ -125,7 +125,7 @@ async def test_one_transaction_is_seen_whole(broker: Broker) -> None:
     assert kinds((await look(broker, found.seen, limit=2)).events) == ["pushed"]
 
 
-async def test_two_who_look_at_once_store_once(database: str, broker: Broker) -> None:
+async def test_concurrent_followers_store_each_event_once(database: str, broker: Broker) -> None:
     async with Broker(database, QUIET) as second:
         place = await broker.activity.find_place()
         await broker.push("jobs", [LARGE])
@@ -139,7 +139,7 @@ async def test_two_who_look_at_once_store_once(database: str, broker: Broker) ->
         ]
 
 
-async def test_two_processes_that_both_maintain_store_each_finding_once(database: str) -> None:
+async def test_two_maintenance_leaders_store_each_anomaly_once(database: str) -> None:
     async with AsyncExitStack() as stack:
         brokers = [await stack.enter_async_context(Broker(database, QUIET)) for _ in range(2)]
         await brokers[0].queues.create("jobs")
@@ -160,7 +160,7 @@ async def test_two_processes_that_both_maintain_store_each_finding_once(database
         }
 
 
-async def test_one_who_takes_over_goes_on_where_the_other_stopped(
+async def test_new_leader_continues_where_the_old_one_stopped(
     database: str, broker: Broker
 ) -> None:
     broker.leads_maintenance.set()
@@ -178,14 +178,14 @@ async def test_one_who_takes_over_goes_on_where_the_other_stopped(
                 await asyncio.sleep(0.01)
 
 
-async def test_nobody_records_who_does_not_maintain(broker: Broker) -> None:
+async def test_only_the_maintenance_leader_records_activity(broker: Broker) -> None:
     async with Monitor(broker, EAGER) as monitor, monitor.feed.subscribe() as updates:
         await broker.push("jobs", [LARGE])
         assert await updates.take(timedelta(seconds=30)) is not None
     assert await broker.activity.count_anomalies(AnomalyFilter()) == []
 
 
-async def test_place_of_another_cluster_is_not_believed(broker: Broker, connect: Connect) -> None:
+async def test_position_from_another_cluster_is_ignored(broker: Broker, connect: Connect) -> None:
     looker = await connect()
     await looker.execute("update laneway.activity set seen = '999999999999:999999999999:'")
     place = await broker.activity.find_place()
@@ -193,7 +193,9 @@ async def test_place_of_another_cluster_is_not_believed(broker: Broker, connect:
     assert kinds((await look(broker, place)).events) == ["pushed"]
 
 
-async def test_lock_that_ended_long_ago_is_a_zombie(broker: Broker, connect: Connect) -> None:
+async def test_lease_that_expired_long_ago_is_a_zombie_anomaly(
+    broker: Broker, connect: Connect
+) -> None:
     looker = await connect()
     place = await broker.activity.find_place()
     await broker.push("jobs", [OutgoingMessage("1")])
@@ -252,7 +254,7 @@ async def test_anomalous_activity_is_listed_apart(broker: Broker) -> None:
     assert typed == ([], 0)
 
 
-async def test_anomaly_of_one_lane_is_none_of_the_others_pushed_with_it(broker: Broker) -> None:
+async def test_anomaly_is_limited_to_its_own_lane_of_a_push(broker: Broker) -> None:
     place = await broker.activity.find_place()
     pushed = await broker.push("jobs", [OutgoingMessage("1", "a"), LARGE._replace(partition="b")])
     await Recorder(broker, EAGER, make_registry()).look(place)
@@ -266,7 +268,7 @@ async def test_anomaly_of_one_lane_is_none_of_the_others_pushed_with_it(broker: 
     assert [entry.message for entry in ordinary.entries] == [pushed[0].id]
 
 
-async def test_cleared_activity_is_gone_and_acknowledgements_are_not(broker: Broker) -> None:
+async def test_clearing_activity_keeps_acknowledgements(broker: Broker) -> None:
     place = await broker.activity.find_place()
     await broker.push("jobs", [LARGE])
     [taken] = await broker.claim("jobs", consumer="worker")
@@ -287,7 +289,7 @@ async def test_cleared_activity_is_gone_and_acknowledgements_are_not(broker: Bro
     ]
 
 
-async def test_activity_past_retention_is_neither_shown_nor_kept(broker: Broker) -> None:
+async def test_activity_past_retention_is_removed(broker: Broker) -> None:
     place = await broker.activity.find_place()
     await broker.push("jobs", [LARGE])
     await broker.claim("jobs", consumer="worker")
@@ -301,7 +303,7 @@ async def test_activity_past_retention_is_neither_shown_nor_kept(broker: Broker)
     assert await broker.activity.list_consumers() == []
 
 
-async def test_queue_that_records_nothing_is_not_followed(broker: Broker) -> None:
+async def test_queue_without_events_is_not_followed(broker: Broker) -> None:
     await broker.queues.create("quiet", QueueSettings(record_events=False))
     seen = await broker.activity.read_snapshot()
     [pushed] = await broker.push("quiet", [OutgoingMessage("1")])
@@ -332,7 +334,7 @@ async def take(updates: Subscription) -> Update:
     return update
 
 
-async def test_feed_tells_what_other_processes_did(database: str, broker: Broker) -> None:
+async def test_feed_reports_events_of_other_processes(database: str, broker: Broker) -> None:
     async with (
         Broker(database, QUIET) as other,
         Monitor(broker, EAGER) as monitor,
@@ -348,7 +350,7 @@ async def test_feed_tells_what_other_processes_did(database: str, broker: Broker
         assert (await take(updates)).change is Change.ACKNOWLEDGE
 
 
-async def test_feed_skips_what_is_too_much_to_watch(broker: Broker) -> None:
+async def test_feed_skips_events_beyond_its_limit(broker: Broker) -> None:
     settings = replace(EAGER, look_events=2)
     monitor = Monitor(broker, settings)
     async with monitor.feed.subscribe() as updates:

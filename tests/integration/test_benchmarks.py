@@ -1,4 +1,4 @@
-"""The benchmarks run and write down what they find; how quick it is does not matter here."""
+"""Benchmarks run and write their results; speed is not tested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_quick_run_leaves_a_table_and_a_file(tmp_path: Path) -> None:
+def test_quick_run_writes_a_table_and_a_file(tmp_path: Path) -> None:
     results, document = tmp_path / "found.json", tmp_path / "document.md"
     names = ["push-100", "claim-ack-32x1"]
     done = benchmarks(

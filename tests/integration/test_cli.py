@@ -1,4 +1,4 @@
-"""The `laneway` command, run as a person runs it."""
+"""The `laneway` command, run as a program."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ async def test_install_and_verify_use_the_given_database(blank_database: str, fo
     assert not (folder / ".laneway").exists()
 
 
-async def test_difference_is_named_and_exits_with_one(database: str, folder: Path) -> None:
+async def test_schema_difference_is_printed_and_exits_with_1(database: str, folder: Path) -> None:
     await execute(database, "insert into laneway.routine values ('gone', 'function', 'checksum')")
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=database)
     assert done.returncode == 1
     assert done.stdout == ("function gone is no longer shipped: run `laneway admin install`\n")
 
 
-async def test_url_leads_to_the_running_database(folder: Path) -> None:
+async def test_url_command_prints_the_url_of_the_running_database(folder: Path) -> None:
     data_dir = folder / "data"
     done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
     assert done.returncode == 1
@@ -105,7 +105,7 @@ async def test_url_leads_to_the_running_database(folder: Path) -> None:
         assert f"{data_dir} is in use by process {os.getpid()}" in done.stderr
 
 
-async def test_command_waits_for_the_database_that_another_starts(folder: Path) -> None:
+async def test_command_waits_for_a_database_that_another_command_starts(folder: Path) -> None:
     found: list[str] = []
 
     async def command(done: asyncio.Event) -> None:
@@ -125,7 +125,9 @@ async def test_command_waits_for_the_database_that_another_starts(folder: Path) 
     assert find_running(folder) is None
 
 
-async def test_command_starts_the_database_once_the_other_has_ended(folder: Path) -> None:
+async def test_command_starts_the_database_after_another_command_has_stopped_it(
+    folder: Path,
+) -> None:
     async def command() -> None:
         async with open_database(Environment(), folder) as dsn:
             await execute(dsn, "select 1")
@@ -152,14 +154,14 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
     lock.release()
 
 
-def test_wrong_variable_is_one_line_on_stderr(folder: Path) -> None:
+def test_invalid_variable_is_one_line_on_stderr(folder: Path) -> None:
     done = laneway("demo", cwd=folder, POSTGRES_PORT="many")
     assert done.returncode == 1
     assert done.stderr.startswith("laneway: the environment variable POSTGRES_PORT")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
+def test_unreachable_server_is_reported_without_its_password(folder: Path) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/mail"
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
     assert done.returncode == 5
@@ -168,7 +170,9 @@ def test_unreachable_server_is_named_without_its_password(folder: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-async def test_every_command_finds_the_database_of_the_file(database: str, folder: Path) -> None:
+async def test_every_command_uses_the_database_in_the_settings_file(
+    database: str, folder: Path
+) -> None:
     (folder / "laneway.toml").write_text(f'database_url = "{database}"\n')
     assert laneway("url", cwd=folder).stdout.strip() == database
     made = laneway("key", "create", "--role", "read", cwd=folder)
@@ -179,7 +183,7 @@ async def test_every_command_finds_the_database_of_the_file(database: str, folde
     assert not (folder / ".laneway").exists()
 
 
-def test_light_commands_load_no_heavy_parts(folder: Path) -> None:
+def test_command_line_imports_no_heavy_modules(folder: Path) -> None:
     """Each start would cost twice as much with them."""
     heavy = {"asyncpg", "jwt", "rich.console", "starlette", "laneway.engine", "laneway.embedded"}
     done = subprocess.run(
@@ -199,7 +203,7 @@ def test_light_commands_load_no_heavy_parts(folder: Path) -> None:
         ("postgresql://me@127.0.0.1:1/x?sslmode=perhaps", "`sslmode` parameter must be one of"),
     ],
 )
-def test_wrong_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -> None:
+def test_invalid_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -> None:
     done = laneway("serve", "--port", "0", cwd=folder, DATABASE_URL=url)
     assert done.returncode == 1
     assert words in done.stderr
@@ -218,7 +222,7 @@ def test_wrong_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -> 
         "host=127.0.0.1 password=geheim",
     ],
 )
-def test_no_command_shows_a_piece_of_a_password(folder: Path, command: str, url: str) -> None:
+def test_no_command_prints_part_of_a_password(folder: Path, command: str, url: str) -> None:
     done = laneway(*command.split(), cwd=folder, DATABASE_URL=url)
     assert "heim" not in done.stdout + done.stderr
     if command != "config":
@@ -235,14 +239,14 @@ def test_no_command_shows_a_piece_of_a_password(folder: Path, command: str, url:
         ("POSTGRES_HOST", "me:geheim@db"),
     ],
 )
-def test_url_in_the_wrong_place_is_not_repeated(folder: Path, variable: str, value: str) -> None:
+def test_url_in_another_variable_is_not_printed(folder: Path, variable: str, value: str) -> None:
     done = laneway("queue", "list", cwd=folder, **{variable: value})
     assert done.returncode == 1
     assert variable in done.stderr
     assert "geheim" not in done.stderr
 
 
-def test_secret_of_another_type_is_not_repeated(folder: Path) -> None:
+def test_secret_of_another_type_is_not_printed(folder: Path) -> None:
     (folder / "laneway.toml").write_text('secret_key = ["geheim"]\n')
     done = laneway("config", cwd=folder)
     assert done.returncode == 1
@@ -254,11 +258,11 @@ def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> No
     for command in (["serve", "--port", "0"], ["url"]):
         done = laneway(*command, "--data", "file", cwd=folder)
         assert done.returncode == 1
-        assert done.stderr.endswith("cannot be used: it is not a directory\n")
+        assert done.stderr.endswith("is unusable: it is not a directory\n")
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_help_and_settings_are_whole_in_a_narrow_terminal(folder: Path) -> None:
+def test_help_and_settings_are_not_cut_in_a_narrow_terminal(folder: Path) -> None:
     helped = laneway("serve", "--help", cwd=folder, COLUMNS="80").stdout
     shown = laneway("config", cwd=folder, COLUMNS="80").stdout
     for setting in SETTINGS:

@@ -26,7 +26,7 @@ SESSIONS = (
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_server_with_a_way_past_the_pooler_does_everything(
+async def test_server_with_a_direct_connection_has_every_feature(
     blank_database: str, workers: str
 ) -> None:
     async with (
@@ -66,7 +66,7 @@ async def test_server_with_a_way_past_the_pooler_does_everything(
         assert "DATABASE_DIRECT_URL" not in server.log
 
 
-async def test_server_without_a_way_past_the_pooler_works_and_says_what_it_leaves_out(
+async def test_server_without_a_direct_connection_works_and_reports_missing_features(
     blank_database: str,
 ) -> None:
     async with (
@@ -81,7 +81,7 @@ async def test_server_without_a_way_past_the_pooler_works_and_says_what_it_leave
 
 
 @pytest.mark.parametrize("command", ["serve --port 0", "key list", "queue list", "demo"])
-async def test_pooler_that_was_not_named_is_told_with_what_to_set(
+async def test_undeclared_pooler_is_reported_with_the_setting_to_use(
     database: str, folder: Path, command: str
 ) -> None:
     async with run_pgbouncer(database) as pooled:
@@ -91,7 +91,7 @@ async def test_pooler_that_was_not_named_is_told_with_what_to_set(
     assert len(done.stderr.splitlines()) == 1
 
 
-async def test_pooler_that_leaves_parameters_out_is_told_in_the_log(database: str) -> None:
+async def test_pooler_that_drops_parameters_is_logged(database: str) -> None:
     async with (
         run_pgbouncer(database, SESSIONS) as pooled,
         run_laneway(pooled) as server,
@@ -140,7 +140,7 @@ async def test_worker_works_through_the_pooler_of_the_settings(database: str, fo
             assert done.returncode == 0, (command, done.stderr)
 
 
-def test_pooler_before_no_database_is_refused(folder: Path) -> None:
+def test_pooler_without_a_database_is_refused(folder: Path) -> None:
     done = laneway("queue", "list", cwd=folder, DATABASE_POOLED="true")
     assert done.returncode == 1
     assert "DATABASE_POOLED is set, and no database is" in done.stderr

@@ -1,4 +1,4 @@
-"""A server, database or role that Laneway cannot write to, or that ends its statements too soon."""
+"""Servers, databases and roles that Laneway cannot write to, or that limit its statements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def name_role(dsn: str, role: str) -> str:
 
 @pytest.mark.parametrize("command", ["serve --port 0", "admin install", "key list"])
 @pytest.mark.parametrize("scope", ["role", "database", "role in database"])
-async def test_read_only_setting_is_told_with_where_it_is_and_what_changes_it(
+async def test_read_only_setting_is_reported_with_its_source_and_remedy(
     blank_database: str, folder: Path, command: str, scope: str
 ) -> None:
     database = urlsplit(blank_database).path[1:]
@@ -69,7 +69,7 @@ async def test_read_only_setting_is_told_with_where_it_is_and_what_changes_it(
         assert done.returncode == 0, done.stderr
 
 
-async def test_server_begins_its_sessions_without_the_time_limits_of_the_role(
+async def test_sessions_start_without_the_time_limits_of_the_role(
     database: str,
 ) -> None:
     async with make_role(database) as role:
@@ -92,7 +92,7 @@ async def test_server_begins_its_sessions_without_the_time_limits_of_the_role(
             assert await server.stop() == 0
 
 
-async def test_time_limit_behind_a_pooler_is_told(database: str, folder: Path) -> None:
+async def test_time_limit_behind_a_pooler_is_reported(database: str, folder: Path) -> None:
     name = urlsplit(database).path[1:]
     await execute(database, f"alter database {name} set statement_timeout = '5ms'")
     async with run_pgbouncer(database) as pooled:
@@ -104,7 +104,7 @@ async def test_time_limit_behind_a_pooler_is_told(database: str, folder: Path) -
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["at work", "at the start"])
-async def test_database_that_becomes_read_only_is_told_and_comes_back(
+async def test_server_reports_a_read_only_database_and_recovers(
     database: str, *, begun: bool
 ) -> None:
     name = urlsplit(database).path[1:]
@@ -131,7 +131,7 @@ async def test_database_that_becomes_read_only_is_told_and_comes_back(
         assert await server.stop() == 0
 
 
-async def test_standby_is_told_and_waited_for(folder: Path) -> None:
+async def test_standby_is_reported_until_it_is_promoted(folder: Path) -> None:
     settings = {**THROWAWAY, "full_page_writes": "on"}
     data = folder / "data"
     async with EmbeddedPostgres(data, settings=settings, binaries=find_binaries()):

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL keeps its data and its promises, whoever kills whom."""
+"""The bundled PostgreSQL keeps its data whatever process is killed."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_libpq_understands_the_url(data_dir: Path) -> None:
     assert answer == "42\n"
 
 
-async def test_wrong_setting_fails_with_the_servers_words(data_dir: Path) -> None:
+async def test_invalid_setting_fails_with_the_message_of_the_server(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir, settings={"no_such": "1"}, binaries=find_binaries())
     with pytest.raises(ServerFailed, match="no_such"):
         await server.start()
@@ -191,7 +191,7 @@ async def test_killed_server_is_started_again(data_dir: Path) -> None:
         assert await count_kept(server) == 1
 
 
-async def test_program_killed_with_its_server_starts_again(data_dir: Path) -> None:
+async def test_program_starts_again_after_it_was_killed_with_its_server(data_dir: Path) -> None:
     program = Program(data_dir)
     server_pid = program.server_pid
     backends = psutil.Process(server_pid).children()
@@ -218,7 +218,7 @@ async def test_server_stops_when_its_program_is_terminated(data_dir: Path) -> No
     await asyncio.to_thread(wait_for_end, program.server_pid)
 
 
-async def test_orphaned_server_is_ended_by_the_next_start(data_dir: Path) -> None:
+async def test_next_start_stops_an_orphaned_server(data_dir: Path) -> None:
     async with embed(data_dir) as server, connected(server.dsn) as connection:
         await connection.execute("create table kept as select 1 as n")
     orphan = _start_orphan(data_dir)
@@ -231,7 +231,7 @@ async def test_orphaned_server_is_ended_by_the_next_start(data_dir: Path) -> Non
         orphan.wait()
 
 
-async def test_number_of_the_dead_server_taken_by_another_process(data_dir: Path) -> None:
+async def test_stale_pid_of_another_process_is_ignored(data_dir: Path) -> None:
     async with embed(data_dir) as server, connected(server.dsn) as connection:
         await connection.execute("create table kept as select 1 as n")
     cluster = (data_dir / "postgres").resolve()
@@ -254,7 +254,7 @@ async def test_number_of_the_dead_server_taken_by_another_process(data_dir: Path
         bystander.wait()
 
 
-async def test_second_program_is_told_who_has_the_directory(data_dir: Path) -> None:
+async def test_second_program_is_refused_with_the_pid_of_the_first(data_dir: Path) -> None:
     program = Program(data_dir)
     try:
         with pytest.raises(DataDirectoryInUse) as caught:
@@ -268,7 +268,7 @@ async def test_second_program_is_told_who_has_the_directory(data_dir: Path) -> N
         assert await count_kept(server) == 1
 
 
-async def test_server_is_not_disturbed_by_a_refused_second_start(data_dir: Path) -> None:
+async def test_refused_second_start_does_not_affect_the_server(data_dir: Path) -> None:
     async with embed(data_dir) as server:
         with pytest.raises(DataDirectoryInUse):
             await embed(data_dir).start()
@@ -297,7 +297,7 @@ async def test_socket_of_a_killed_program_is_removed_by_the_next_start(data_dir:
     assert not (deep / "socket").exists()
 
 
-async def test_cluster_left_by_halves_is_made_anew(data_dir: Path) -> None:
+async def test_incomplete_cluster_is_recreated(data_dir: Path) -> None:
     draft = data_dir / "postgres.draft"
     draft.mkdir(parents=True)
     (draft / "PG_VERSION").write_text("18\n")
@@ -347,14 +347,14 @@ async def test_ordinary_user_runs_the_server_as_themselves(data_dir: Path) -> No
 
 
 @as_root
-def test_directory_that_cannot_be_reached_is_told(data_dir: Path) -> None:
+def test_unreachable_directory_is_reported(data_dir: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     data_dir.mkdir(mode=0o700)
     with pytest.raises(AssertionError, match=r"DataDirectoryUnusable.* Permission denied as this"):
         Program(data_dir / "below", Account(nobody.pw_uid, nobody.pw_gid))
 
 
-def test_file_is_no_directory(data_dir: Path) -> None:
+def test_file_in_place_of_the_data_directory_is_refused(data_dir: Path) -> None:
     data_dir.touch()
     with pytest.raises(DataDirectoryUnusable, match="it is not a directory"):
         DataDirectory(data_dir).acquire()
@@ -376,7 +376,7 @@ async def test_root_runs_below_a_directory_closed_to_others(data_dir: Path) -> N
 
 
 @as_root
-async def test_closed_installation_is_copied_to_where_the_account_reaches(
+async def test_installation_closed_to_the_account_is_copied(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = data_dir.parent / "shared"
@@ -390,7 +390,7 @@ async def test_closed_installation_is_copied_to_where_the_account_reaches(
 
 
 @as_root
-def test_root_without_an_account_is_told_what_to_do(
+def test_root_without_an_account_gets_instructions(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("laneway.embedded.account.CANDIDATES", ("no-such-account",))

@@ -1,4 +1,4 @@
-"""Every call of the broker does what it says."""
+"""Calls of the broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SECOND = timedelta(seconds=1)
 
 
-async def test_pushed_message_is_claimed_with_all_it_carries(broker: Broker) -> None:
+async def test_claimed_message_has_every_field_of_the_push(broker: Broker) -> None:
     message = OutgoingMessage(
         '{"a": "\\u0000",  "b": [1, null]}',
         partition="mail",
@@ -86,7 +86,7 @@ async def test_push_to_several_queues_at_once(broker: Broker) -> None:
     assert pushed[0].lane == pushed[2].lane != pushed[1].lane
 
 
-async def test_nothing_pushed_is_nothing_done(broker: Broker) -> None:
+async def test_empty_push_does_nothing(broker: Broker) -> None:
     assert await broker.push("jobs", []) == []
     assert await broker.push_each([]) == []
     assert await broker.ack([]) == []
@@ -117,19 +117,19 @@ async def test_claim_by_partition_and_priority(broker: Broker) -> None:
     assert delivery.body == "1"
 
 
-async def test_claims_lease_goes_before_the_queues(broker: Broker) -> None:
+async def test_lease_of_a_claim_overrides_that_of_the_queue(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     [long] = await broker.claim("jobs", lease=timedelta(hours=1))
     [usual] = await broker.claim("jobs")
     assert long.until - usual.until > timedelta(minutes=50)
 
 
-async def test_claim_of_nothing_is_refused(broker: Broker) -> None:
+async def test_claim_of_zero_messages_is_refused(broker: Broker) -> None:
     with pytest.raises(InvalidRequest, match="cannot claim 0"):
         await broker.claim("jobs", 0)
 
 
-async def test_ack_settles_and_tells_what_was_lost(broker: Broker) -> None:
+async def test_ack_returns_the_messages_whose_lease_was_lost(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
     claimed = await broker.claim("jobs", 5)
     receipts = [delivery.receipt for delivery in claimed]
@@ -146,7 +146,7 @@ async def test_token_in_its_text_form_settles(broker: Broker) -> None:
     assert await broker.ack([delivery.receipt._replace(token=str(delivery.token))]) == []
 
 
-async def test_nack_spends_the_attempt_until_dead(broker: Broker) -> None:
+async def test_nack_counts_attempts_until_dead_letter(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1", max_attempts=2)])
     [first] = await broker.claim("jobs")
     assert await broker.nack([Nack(*first.receipt, reason="no")]) == [Outcome.REQUEUED]
@@ -159,7 +159,7 @@ async def test_nack_spends_the_attempt_until_dead(broker: Broker) -> None:
     assert (stored.status, stored.error) == (Status.DEAD, "still no")
 
 
-async def test_nack_can_kill_or_delay(broker: Broker) -> None:
+async def test_nack_may_dead_letter_or_delay(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     first, second = await broker.claim("jobs", 2)
     outcomes = await broker.nack(
@@ -170,7 +170,7 @@ async def test_nack_can_kill_or_delay(broker: Broker) -> None:
     assert (counts.dead, counts.delayed) == (1, 1)
 
 
-async def test_release_leaves_the_attempt_unspent(broker: Broker) -> None:
+async def test_release_counts_no_attempt(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     first, second = await broker.claim("jobs", 2)
     assert await broker.release([first.receipt]) == []
@@ -180,7 +180,7 @@ async def test_release_leaves_the_attempt_unspent(broker: Broker) -> None:
     assert (again.id, again.attempt) == (first.id, 1)
 
 
-async def test_extend_moves_the_deadline(broker: Broker) -> None:
+async def test_extend_sets_a_new_expiry(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     first, second = await broker.claim("jobs", 2)
     await broker.ack([second.receipt])
@@ -208,7 +208,7 @@ async def test_transaction_settles_and_pushes(broker: Broker) -> None:
     assert (await broker.statistics.counts("jobs"))[0].acknowledged == 1
 
 
-async def test_transaction_with_a_lost_lock_does_nothing(broker: Broker) -> None:
+async def test_transaction_with_a_lost_lease_changes_nothing(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
     first, second = await broker.claim("jobs", 2)
     await broker.ack([first.receipt])
@@ -262,7 +262,7 @@ async def test_queue_with_messages_is_deleted_by_force_only(broker: Broker) -> N
         await broker.push("jobs", [OutgoingMessage("1")])
 
 
-async def test_calls_about_what_is_not_there(broker: Broker) -> None:
+async def test_unknown_queues_and_groups_are_refused(broker: Broker) -> None:
     with pytest.raises(QueueNotFound):
         await broker.push("none", [OutgoingMessage("1")])
     with pytest.raises(QueueNotFound):
@@ -284,7 +284,7 @@ async def test_calls_about_what_is_not_there(broker: Broker) -> None:
         await broker.groups.delete("jobs", "none")
 
 
-async def test_names_that_are_taken_and_settings_that_are_wrong(broker: Broker) -> None:
+async def test_taken_names_and_invalid_settings_are_refused(broker: Broker) -> None:
     await broker.queues.create("other")
     with pytest.raises(QueueExists):
         await broker.queues.create("jobs")
@@ -332,7 +332,7 @@ async def test_big_message_is_refused_by_its_index(broker: Broker) -> None:
     assert await bodies(broker, "jobs") == []
 
 
-async def test_groups_start_where_they_are_told_and_do_not_disturb_each_other(
+async def test_groups_start_at_their_positions_and_are_independent(
     broker: Broker,
 ) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])
@@ -356,7 +356,7 @@ async def test_groups_start_where_they_are_told_and_do_not_disturb_each_other(
         await broker.claim("jobs", group="all")
 
 
-async def test_seek_goes_back_and_ahead(broker: Broker) -> None:
+async def test_seek_moves_a_group_back_and_forward(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(4)])
     [first, *_] = await broker.claim("jobs", 4)
     assert await broker.groups.seek("jobs", "earliest") == 1
@@ -370,7 +370,7 @@ async def test_seek_goes_back_and_ahead(broker: Broker) -> None:
     assert await bodies(broker, "jobs") == []
 
 
-async def test_messages_are_moved_by_hand(broker: Broker) -> None:
+async def test_messages_are_moved_between_states(broker: Broker) -> None:
     [place] = await broker.push("jobs", [OutgoingMessage("1")])
     unknown = MessageId(place.segment, place.lane, 99)
     moved = await broker.messages.move(
@@ -457,7 +457,7 @@ async def test_counts_of_all_groups(broker: Broker) -> None:
     assert found["jobs", "second"].queued == 1
 
 
-async def test_queue_made_anew_by_another_is_found(broker: Broker, database: str) -> None:
+async def test_queue_recreated_by_another_process_is_found(broker: Broker, database: str) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])
     await execute(database, "select laneway.delete_queue('jobs', true)")
     await execute(database, "select laneway.create_queue('jobs')")
@@ -465,7 +465,7 @@ async def test_queue_made_anew_by_another_is_found(broker: Broker, database: str
     assert await bodies(broker, "jobs") == ["2"]
 
 
-async def test_group_made_by_another_is_found(broker: Broker, database: str) -> None:
+async def test_group_created_by_another_process_is_found(broker: Broker, database: str) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])
     await execute(database, "select laneway.create_group('jobs', 'late')")
     assert await bodies(broker, "jobs", group="late") == ["1"]
@@ -478,7 +478,7 @@ async def bodies(broker: Broker, queue: str, *, group: str = "default") -> list[
     return [delivery.body for delivery in claimed]
 
 
-async def test_queue_in_use_is_looked_up_again_before_it_is_too_old(
+async def test_cached_queue_is_refreshed_before_it_expires(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
@@ -512,7 +512,7 @@ def hold_first_look_up(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, 
     return begun, go_on
 
 
-async def test_queue_made_while_another_looks_for_it_is_found(
+async def test_queue_created_during_a_lookup_is_found(
     broker: Broker, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = hold_first_look_up(monkeypatch)
@@ -527,7 +527,7 @@ async def test_queue_made_while_another_looks_for_it_is_found(
     assert (await late).name == "new"
 
 
-async def test_queue_changed_while_it_is_looked_up_is_found_as_it_is(
+async def test_queue_changed_during_a_lookup_is_found_with_the_change(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker._core.catalog.forget("jobs")

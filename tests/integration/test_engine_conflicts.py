@@ -1,4 +1,4 @@
-"""A call that the database ends because of a deadlock is made again by the broker, not by its caller."""
+"""The broker retries calls that PostgreSQL aborts because of a deadlock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALLS: dict[str, Callable[[Broker], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_call_that_lost_a_deadlock_is_made_again(
+async def test_call_aborted_by_a_deadlock_is_retried(
     broker: Broker, connect: Connect, name: str
 ) -> None:
     group = "more" if name == "delete_group" else "default"

@@ -1,4 +1,4 @@
-"""The database goes away and comes back; the broker closes in the middle of things."""
+"""The broker while its database is unreachable, and while it closes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MINUTE = timedelta(minutes=1)
 
 
-async def test_calls_fail_quickly_while_the_database_is_away_and_work_when_it_is_back() -> None:
+async def test_calls_fail_fast_while_the_database_is_unreachable_and_recover() -> None:
     async with own_server() as server, Broker(server.dsn, QUIET) as broker:
         await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage("1")])
@@ -56,7 +56,7 @@ async def test_calls_fail_quickly_while_the_database_is_away_and_work_when_it_is
         assert [found.body for found in await broker.claim("jobs", 10)] == ["3"]
 
 
-async def test_killed_database_costs_no_acknowledged_push() -> None:
+async def test_killed_database_loses_no_confirmed_push() -> None:
     async with own_server() as server, Broker(server.dsn, QUIET) as broker:
         await broker.queues.create("jobs")
         known: list[str] = []
@@ -125,19 +125,19 @@ async def test_broker_starts_before_its_database() -> None:
             await until_back(lambda: broker.queues.create("jobs"))
 
 
-async def test_wrong_database_is_told_apart_from_one_that_is_away(server: str) -> None:
+async def test_missing_database_differs_from_an_unreachable_one(server: str) -> None:
     async with Broker(name_database(server, "no_such_database"), QUIET) as broker:
         with pytest.raises(Misconfigured, match="no_such_database"):
             await broker.queues.list_all()
 
 
-async def test_missing_schema_is_told(blank_database: str) -> None:
+async def test_missing_schema_is_reported(blank_database: str) -> None:
     async with Broker(blank_database, QUIET) as broker:
         with pytest.raises(Misconfigured, match="admin install"):
             await broker.queues.list_all()
 
 
-async def test_hanging_database_is_given_up(database: str, connect: Connect) -> None:
+async def test_hanging_database_times_out(database: str, connect: Connect) -> None:
     settings = replace(
         QUIET, connections=ConnectionSettings(call_timeout=timedelta(milliseconds=200))
     )
@@ -179,7 +179,7 @@ async def test_closing_finishes_pushes_and_answers_waiters(database: str, connec
     assert len(await claim_all(database)) == 3
 
 
-async def test_closing_gives_up_on_what_does_not_end(database: str, connect: Connect) -> None:
+async def test_closing_cancels_calls_that_hang(database: str, connect: Connect) -> None:
     settings = replace(QUIET, shutdown=timedelta(milliseconds=100))
     blocker = await connect()
     async with Broker(database, settings) as broker:
@@ -200,7 +200,9 @@ async def test_closing_gives_up_on_what_does_not_end(database: str, connect: Con
     await transaction.rollback()
 
 
-async def test_closed_broker_leaves_nothing_behind(database: str, connect: Connect) -> None:
+async def test_closed_broker_leaves_no_tasks_or_connections(
+    database: str, connect: Connect
+) -> None:
     before = asyncio.all_tasks()
     async with Broker(database) as broker:
         await broker.queues.create("jobs")

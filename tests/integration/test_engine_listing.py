@@ -1,4 +1,4 @@
-"""Lists of messages, ranges of time, and samples, through the broker."""
+"""Lists of messages, time ranges and samples, through the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def find_times(broker: Broker, ids: Sequence[MessageId]) -> list[datetime]
     return [message.created_at for message in await broker.messages.find("jobs", ids) if message]
 
 
-async def test_pages_follow_each_other_and_say_how_many_there_are(broker: Broker) -> None:
+async def test_pages_are_consecutive_and_have_a_total(broker: Broker) -> None:
     pushed = [(await push(broker, 1))[0].id for _ in range(5)]
     first = await broker.listings.read_page(["jobs"], Status.QUEUED, EVERYTHING, limit=2)
     assert [message.id for message in first.messages] == pushed[:2:-1]
@@ -59,7 +59,7 @@ async def test_filtered_page_counts_what_matches(broker: Broker) -> None:
     assert (len(page.messages), page.total, page.more) == (4, 4, False)
 
 
-async def test_every_sort_is_known_to_the_database(broker: Broker) -> None:
+async def test_every_sort_order_is_supported_by_the_database(broker: Broker) -> None:
     await push(broker, 2)
     for sort, status in product(SORTS, Status):
         page = await broker.listings.read_page(None, status, EVERYTHING, sort=sort)
@@ -110,7 +110,7 @@ async def test_unknown_queue_has_no_list(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("descending", [True, False])
-async def test_whole_list_is_read_in_parts_without_loss_or_doubles(
+async def test_list_read_in_pages_has_every_message_once(
     broker: Broker, connect: Connect, *, descending: bool
 ) -> None:
     # Seven share one moment, across more than one part.
@@ -194,7 +194,7 @@ async def test_sizes_are_sampled_from_the_newest(broker: Broker) -> None:
     assert await broker.queues.list_partitions(None) == ["", "b"]
 
 
-async def test_queue_is_shortened_in_whole_steps(broker: Broker, connect: Connect) -> None:
+async def test_retention_step_removes_whole_steps(broker: Broker, connect: Connect) -> None:
     settings = QueueSettings(retention=timedelta(0), retention_step=timedelta(days=36_500))
     queue = await broker.queues.create("steps", settings)
     assert queue.settings.retention_step == timedelta(days=36_500)

@@ -1,4 +1,4 @@
-"""One process maintains the database, and another takes over when it is gone."""
+"""One process is the maintenance leader, and another takes over when it ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BUSY = EngineSettings(
 )
 
 
-async def test_one_of_two_maintains_and_the_other_takes_over(database: str) -> None:
+async def test_second_process_takes_over_maintenance(database: str) -> None:
     async with Broker(database, BUSY) as second:
         async with Broker(database, BUSY) as first:
             holders = {
@@ -59,7 +59,9 @@ async def test_one_of_two_maintains_and_the_other_takes_over(database: str) -> N
         await second.leads_maintenance.wait()
 
 
-async def test_lost_session_gives_the_office_up(database: str, connect: Connect) -> None:
+async def test_lost_session_releases_maintenance_leadership(
+    database: str, connect: Connect
+) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.leads_maintenance.wait()
         looker = await connect()
@@ -70,7 +72,7 @@ async def test_lost_session_gives_the_office_up(database: str, connect: Connect)
         await broker.leads_maintenance.wait()
 
 
-async def test_broker_may_leave_maintenance_to_others(database: str, connect: Connect) -> None:
+async def test_broker_without_maintenance_never_leads(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
         await broker.queues.create("jobs")
         assert not broker.leads_maintenance.is_set()
@@ -78,7 +80,11 @@ async def test_broker_may_leave_maintenance_to_others(database: str, connect: Co
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_expired_lock_returns_to_a_waiter(database: str, ordered: bool) -> None:  # noqa: FBT001
+async def test_expired_lease_is_delivered_to_a_waiting_consumer(
+    database: str,
+    *,
+    ordered: bool,
+) -> None:
     async with Broker(database, BUSY) as broker, Broker(database, QUIET) as other:
         await other.queues.create("jobs", QueueSettings(ordered=ordered))
         await other.push("jobs", [OutgoingMessage("1")])
@@ -100,7 +106,7 @@ async def test_expiry_wakes_waiters_of_other_processes(database: str) -> None:
         assert again.attempt == 2
 
 
-async def test_expired_locks_beyond_one_batch_return(database: str) -> None:
+async def test_more_expired_leases_than_one_batch_return(database: str) -> None:
     settings = replace(BUSY, maintenance=replace(BUSY.maintenance, expire_batch=3))
     async with Broker(database, settings) as broker:
         await broker.queues.create("jobs")
@@ -113,7 +119,9 @@ async def test_expired_locks_beyond_one_batch_return(database: str) -> None:
         assert sorted(seen) == [str(n) for n in range(10)]
 
 
-async def test_outbox_reaches_its_queue_and_wakes(database: str, connect: Connect) -> None:
+async def test_outbox_message_reaches_its_queue_and_wakes_consumers(
+    database: str, connect: Connect
+) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs")
         waiting = asyncio.ensure_future(broker.claim("jobs", wait=MINUTE))
@@ -124,7 +132,7 @@ async def test_outbox_reaches_its_queue_and_wakes(database: str, connect: Connec
         assert (delivery.body, delivery.partition) == ('"inside"', "p")
 
 
-async def test_outbox_message_that_notified_nobody_is_found(
+async def test_outbox_message_without_a_notification_is_found(
     database: str, connect: Connect
 ) -> None:
     looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
@@ -140,7 +148,7 @@ async def test_outbox_message_that_notified_nobody_is_found(
         assert not told
 
 
-async def test_outbox_message_that_cannot_be_moved_is_told_once(
+async def test_outbox_message_that_cannot_be_moved_is_logged_once(
     database: str, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     looking = replace(BUSY, maintenance=replace(BUSY.maintenance, outbox=MOMENT))
@@ -161,7 +169,7 @@ async def test_outbox_message_that_cannot_be_moved_is_told_once(
     assert "at most 1000 years" in told.message
 
 
-async def test_outbox_message_of_a_deleted_queue_is_told(
+async def test_outbox_message_of_a_deleted_queue_is_logged(
     database: str, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = await connect()
@@ -177,7 +185,7 @@ async def test_outbox_message_of_a_deleted_queue_is_told(
     assert "does not exist" in told
 
 
-async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) -> None:
+async def test_segments_rotate_and_old_ones_are_dropped(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs")
         [first] = await broker.push("jobs", [OutgoingMessage("1")])
@@ -197,7 +205,7 @@ async def test_segments_rotate_and_old_ones_go(database: str, connect: Connect) 
         assert place.seq == first.seq + 1
 
 
-async def test_keys_are_forgotten_after_their_window(database: str, connect: Connect) -> None:
+async def test_dedup_keys_are_removed_after_their_window(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
         await broker.push("jobs", [OutgoingMessage("1", key="k")])
@@ -208,7 +216,7 @@ async def test_keys_are_forgotten_after_their_window(database: str, connect: Con
         assert not again.duplicate
 
 
-async def test_workers_that_stopped_long_ago_are_forgotten(database: str, connect: Connect) -> None:
+async def test_old_stopped_workers_are_removed(database: str, connect: Connect) -> None:
     keeping = MaintenanceSettings(keep_workers=timedelta(hours=1))
     async with Broker(database, QUIET) as broker:
         await broker.queues.create("jobs")
@@ -226,7 +234,7 @@ async def test_workers_that_stopped_long_ago_are_forgotten(database: str, connec
         assert {worker.name for worker in await broker.workers.list_all()} == {"young", "polling"}
 
 
-async def test_every_service_does_a_round(database: str, connect: Connect) -> None:
+async def test_every_maintenance_service_runs(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
         services = make_services(MaintenanceSettings(), broker._core.wakeups, asyncio.Event())
         connection = await connect()

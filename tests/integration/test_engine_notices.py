@@ -1,4 +1,4 @@
-"""A lone push wakes other processes by its own commit, and pushes under load tell them apart from theirs."""
+"""Notifications: single pushes notify in their own commit, pushes under load separately."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("mute")
-async def test_lone_push_wakes_by_its_own_commit(database: str) -> None:
+async def test_single_push_notifies_in_its_own_commit(database: str) -> None:
     async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await waiting == ["1"]
 
 
 @pytest.mark.usefixtures("mute")
-async def test_lone_delayed_push_tells_when_it_is_due(database: str) -> None:
+async def test_single_delayed_push_notifies_its_due_time(database: str) -> None:
     async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1", delay=timedelta(milliseconds=50))])
         assert await waiting == ["1"]
 
 
 @pytest.mark.usefixtures("mute")
-async def test_push_to_a_delaying_queue_tells_when_it_is_due(database: str) -> None:
+async def test_push_to_a_delaying_queue_notifies_its_due_time(database: str) -> None:
     settings = QueueSettings(delay=timedelta(milliseconds=50))
     async with sleeper(database, settings) as waiting, Broker(database, DEAF) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1")])
@@ -70,7 +70,7 @@ async def test_push_to_a_delaying_queue_tells_when_it_is_due(database: str) -> N
 
 
 @pytest.mark.usefixtures("mute")
-async def test_every_later_calm_has_its_own_notice(database: str, connect: Connect) -> None:
+async def test_each_quiet_period_has_its_own_notification(database: str, connect: Connect) -> None:
     heard = await listen(connect)
     quick = replace(DEAF, wakeups=WakeupSettings(notify_pause=timedelta(microseconds=1)))
     async with Broker(database, quick) as pusher:
@@ -80,7 +80,7 @@ async def test_every_later_calm_has_its_own_notice(database: str, connect: Conne
         assert len({(await heard.get())[0] for _ in range(3)}) == 1
 
 
-async def test_pushes_in_a_row_tell_apart_from_their_commits(
+async def test_consecutive_pushes_notify_separately_from_their_commits(
     database: str, connect: Connect
 ) -> None:
     heard = await listen(connect)
@@ -101,7 +101,7 @@ async def test_pushes_in_a_row_tell_apart_from_their_commits(
         assert first[1] == second[1]
 
 
-async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_missed(
+async def test_push_concurrent_with_a_notifying_push_neither_waits_nor_is_missed(
     database: str, connect: Connect
 ) -> None:
     other = await connect()
@@ -116,7 +116,7 @@ async def test_push_beside_one_that_carries_its_notice_neither_waits_nor_is_miss
 
 
 @pytest.mark.usefixtures("mute")
-async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> None:
+async def test_failed_push_wakes_no_consumer(database: str, connect: Connect) -> None:
     heard = await listen(connect)
     async with Broker(database, DEAF) as pusher:
         await pusher.queues.create("jobs", QueueSettings(max_bytes=10))
@@ -131,7 +131,7 @@ async def test_push_that_fails_wakes_nobody(database: str, connect: Connect) -> 
     assert (await heard.get())[1] == "nothing before"
 
 
-async def test_broker_that_cannot_listen_tells_of_every_push(database: str) -> None:
+async def test_broker_that_cannot_listen_notifies_of_every_push(database: str) -> None:
     async with sleeper(database) as first, Broker(database, EARLESS) as pusher:
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await first == ["1"]
@@ -141,7 +141,7 @@ async def test_broker_that_cannot_listen_tells_of_every_push(database: str) -> N
             assert await second == ["2"]
 
 
-async def test_broker_tells_of_its_last_push_before_it_closes(
+async def test_broker_notifies_of_its_last_push_before_it_closes(
     database: str, connect: Connect
 ) -> None:
     heard = await listen(connect)
@@ -156,7 +156,9 @@ async def test_broker_tells_of_its_last_push_before_it_closes(
     assert await heard.get()
 
 
-async def test_who_is_alone_tells_the_first_that_comes(database: str, connect: Connect) -> None:
+async def test_lone_broker_notifies_the_first_listener_that_joins(
+    database: str, connect: Connect
+) -> None:
     heard = await listen(connect, name="not one of them")
     async with Broker(database, DEAF) as pusher:
         await be_alone(pusher)
@@ -171,7 +173,7 @@ async def test_who_is_alone_tells_the_first_that_comes(database: str, connect: C
             assert await heard.get()
 
 
-async def test_others_who_come_and_go_without_a_word_are_seen(
+async def test_listeners_that_join_and_leave_silently_are_noticed(
     database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices_module, "CENSUS", 0.0)
@@ -184,7 +186,7 @@ async def test_others_who_come_and_go_without_a_word_are_seen(
             await other.execute("select set_config('application_name', 'gone', false)")
 
 
-async def test_where_others_cannot_be_seen_they_are_told(
+async def test_broker_notifies_where_it_cannot_see_other_listeners(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> bool:
@@ -200,7 +202,7 @@ async def test_where_others_cannot_be_seen_they_are_told(
         assert pusher._core.notices.listening.is_set()
 
 
-async def test_who_was_alone_and_hears_no_more_tells_by_its_pushes(
+async def test_lone_broker_without_a_listener_notifies_in_its_pushes(
     database: str, connect: Connect
 ) -> None:
     settings = replace(DEAF, connections=ConnectionSettings(reconnect_limit=HOUR))
@@ -230,7 +232,7 @@ async def be_alone(pusher: Broker, *, alone: bool = True) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_who_only_pushes_is_not_told_of_pushes(
+async def test_broker_that_only_pushes_gets_no_notifications(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hearers: list[Notices] = []
@@ -248,7 +250,7 @@ async def test_who_only_pushes_is_not_told_of_pushes(
         assert pusher._core.notices not in hearers
 
 
-async def test_what_came_before_the_first_waiter_was_heard_of_is_looked_for(
+async def test_first_waiter_finds_messages_pushed_before_it_was_known(
     database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = asyncio.Event()
@@ -271,7 +273,7 @@ async def test_what_came_before_the_first_waiter_was_heard_of_is_looked_for(
         assert await waiting == ["1"]
 
 
-async def test_push_at_a_prompt_wakes(database: str, connect: Connect) -> None:
+async def test_push_in_sql_wakes_consumers(database: str, connect: Connect) -> None:
     async with sleeper(database) as waiting:
         await (await connect()).execute("select laneway.push('jobs', '1')")
         assert await waiting == ["1"]

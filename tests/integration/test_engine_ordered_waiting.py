@@ -1,4 +1,4 @@
-"""Who waits in an ordered group is woken for what can be handed out, and asks for nothing else."""
+"""Waiting consumers of ordered groups are woken for lanes that are ready, and cause no other claims."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sleepers(pump: ClaimPump) -> list[int]:
     return [waiter.want for line in pump._lines.values() for waiter in line._asleep]
 
 
-async def test_push_to_a_lane_in_hand_asks_for_nothing_until_it_is_settled(broker: Broker) -> None:
+async def test_push_to_a_leased_lane_causes_no_claim_until_it_is_settled(broker: Broker) -> None:
     await broker.push("jobs", [message("1")])
     [first] = await broker.claim("jobs", 10)
     waiting = await wait(broker)
@@ -62,7 +62,7 @@ async def test_push_to_a_lane_in_hand_asks_for_nothing_until_it_is_settled(broke
     assert only_pump(broker).calls == calls + 1
 
 
-async def test_ack_of_all_there_was_asks_for_nothing(broker: Broker) -> None:
+async def test_ack_of_the_last_message_causes_no_claim(broker: Broker) -> None:
     await broker.push("jobs", [message("1"), message("2")])
     first = await broker.claim("jobs", 10)
     waiting = await wait(broker)
@@ -75,7 +75,7 @@ async def test_ack_of_all_there_was_asks_for_nothing(broker: Broker) -> None:
     assert await bodies(waiting) == ["3"]
 
 
-async def test_ack_wakes_for_what_the_claim_left(broker: Broker) -> None:
+async def test_ack_wakes_a_waiter_for_the_rest_of_the_lane(broker: Broker) -> None:
     await broker.push("jobs", [message("1"), message("2")])
     [first] = await broker.claim("jobs", 1)
     waiting = await wait(broker)
@@ -83,7 +83,7 @@ async def test_ack_wakes_for_what_the_claim_left(broker: Broker) -> None:
     assert await bodies(waiting) == ["2"]
 
 
-async def test_ack_wakes_for_what_is_in_the_next_segment(broker: Broker, connect: Connect) -> None:
+async def test_ack_wakes_a_waiter_for_the_next_segment(broker: Broker, connect: Connect) -> None:
     session = await connect()
     await broker.push("jobs", [message("1")])
     await rotate(session)
@@ -95,7 +95,7 @@ async def test_ack_wakes_for_what_is_in_the_next_segment(broker: Broker, connect
     assert await bodies(waiting) == ["2"]
 
 
-async def test_ack_in_one_group_asks_for_nothing_in_another(broker: Broker) -> None:
+async def test_ack_in_one_group_causes_no_claim_in_another(broker: Broker) -> None:
     await broker.groups.create("jobs", "other")
     await broker.push("jobs", [message("1")])
     [mine] = await broker.claim("jobs", 10)
@@ -112,7 +112,7 @@ async def test_ack_in_one_group_asks_for_nothing_in_another(broker: Broker) -> N
     assert await bodies(waiting) == ["2"]
 
 
-async def test_each_partition_that_gets_something_wakes_one(broker: Broker) -> None:
+async def test_each_pushed_partition_wakes_one_waiter(broker: Broker) -> None:
     waiting = [await wait(broker, 7 + n) for n in range(5)]
     calls = only_pump(broker).calls
     await broker.push("jobs", [message("1", "a"), message("2", "b"), message("3", "c")])
@@ -129,7 +129,7 @@ async def test_lanes_of_one_partition_serve_as_many_waiters(broker: Broker) -> N
     assert sorted([await bodies(waiter) for waiter in waiting]) == [["1"], ["2"]]
 
 
-async def test_what_a_waiter_was_woken_for_goes_to_another_when_it_leaves(broker: Broker) -> None:
+async def test_wakeup_of_a_cancelled_waiter_passes_to_another(broker: Broker) -> None:
     first, second = await wait(broker, 7), await wait(broker, 8)
     pump = only_pump(broker)
     pump.wake(partitions={"p"}, plain=True)
@@ -139,7 +139,7 @@ async def test_what_a_waiter_was_woken_for_goes_to_another_when_it_leaves(broker
     assert await bodies(second) == ["1"]
 
 
-async def test_acks_after_a_nack_of_the_same_claim_let_the_lane_go_on(broker: Broker) -> None:
+async def test_acks_after_a_nack_of_the_same_claim_free_the_lane(broker: Broker) -> None:
     await broker.push("jobs", [message(str(n)) for n in range(3)])
     first = await broker.claim("jobs", 3)
     waiting = await wait(broker, 7)
@@ -149,7 +149,7 @@ async def test_acks_after_a_nack_of_the_same_claim_let_the_lane_go_on(broker: Br
     assert await bodies(waiting) == ["2"]
 
 
-async def test_newcomers_ask_for_nothing_while_all_is_handed_out(broker: Broker) -> None:
+async def test_new_waiters_cause_no_claims_while_every_lane_is_leased(broker: Broker) -> None:
     waiting = [await wait(broker, 7)]
     calls = only_pump(broker).calls
     waiting += [await wait(broker, 8 + n) for n in range(5)]
@@ -160,7 +160,7 @@ async def test_newcomers_ask_for_nothing_while_all_is_handed_out(broker: Broker)
         waiter.cancel()
 
 
-async def test_nobody_who_waits_is_forgotten_whatever_others_do(database: str) -> None:
+async def test_every_waiter_is_served_under_concurrent_changes(database: str) -> None:
     """Without a net: consumers of two processes that give back, fail, give up, and settle in parts."""
     count = 200
     chance = random.Random(7)  # noqa: S311 - the same every time

@@ -1,4 +1,4 @@
-"""Requests ride together, and none harms another."""
+"""Requests are batched, and one that fails affects no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
 
 
-async def test_single_pushes_ride_in_few_calls(broker: Broker) -> None:
+async def test_single_pushes_are_batched(broker: Broker) -> None:
     pushed = await asyncio.gather(*[broker.push("jobs", [message(n)]) for n in range(500)])
     assert broker._pushes.calls <= 3
     assert sorted(place.seq for [place] in pushed) == list(range(1, 501))
@@ -41,7 +41,7 @@ async def test_single_pushes_ride_in_few_calls(broker: Broker) -> None:
     assert [delivery.id for delivery in claimed] == [place.id for [place] in pushed]
 
 
-async def test_single_claims_and_acks_ride_in_few_calls(broker: Broker) -> None:
+async def test_single_claims_and_acks_are_batched(broker: Broker) -> None:
     await broker.push("jobs", [message(n) for n in range(300)])
     claims = await asyncio.gather(*[broker.claim("jobs") for _ in range(300)])
     assert sorted(int(delivery.body) for [delivery] in claims) == list(range(300))
@@ -52,7 +52,7 @@ async def test_single_claims_and_acks_ride_in_few_calls(broker: Broker) -> None:
     assert broker._settlements.calls <= 3
 
 
-async def test_settling_of_each_kind_rides_together(broker: Broker) -> None:
+async def test_each_kind_of_settlement_is_batched(broker: Broker) -> None:
     await broker.push("jobs", [message(n) for n in range(90)])
     claimed = await broker.claim("jobs", 90)
     lease = timedelta(hours=1)
@@ -77,7 +77,7 @@ async def test_settling_of_each_kind_rides_together(broker: Broker) -> None:
     assert (counts.processing, counts.queued, counts.delayed) == (30, 60, 10)
 
 
-async def test_acks_of_one_claim_wait_for_each_other_and_hold_up_no_others(
+async def test_acks_of_one_claim_are_serialized_and_delay_no_others(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.push("jobs", [message(n) for n in range(3)])
@@ -103,7 +103,7 @@ async def test_acks_of_one_claim_wait_for_each_other_and_hold_up_no_others(
     assert (await first, await second) == ([], [])
 
 
-async def test_pushes_to_several_queues_ride_together(broker: Broker) -> None:
+async def test_pushes_to_several_queues_are_batched(broker: Broker) -> None:
     names = [f"q{n}" for n in range(5)]
     for name in names:
         await broker.queues.create(name, QueueSettings(ordered=True))
@@ -125,7 +125,7 @@ async def test_pushes_to_several_queues_ride_together(broker: Broker) -> None:
         ]
 
 
-async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
+async def test_invalid_push_fails_alone_in_its_batch(broker: Broker) -> None:
     await broker.queues.update("jobs", {"max_bytes": 100})
     results = await asyncio.gather(
         broker.push("jobs", [message(1)]),
@@ -140,7 +140,7 @@ async def test_bad_submission_harms_only_itself(broker: Broker) -> None:
     assert [delivery.body for delivery in await broker.claim("jobs", 10)] == ["1", "3", "4"]
 
 
-async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Broker) -> None:
+async def test_push_with_outdated_queue_options_fails_alone_in_its_batch(broker: Broker) -> None:
     await broker.queues.create("sealed", QueueSettings(encrypted=True))
     pushes = [
         broker.push("sealed", [message(0)], guards=1),
@@ -159,7 +159,7 @@ async def test_push_that_reckons_with_other_guards_harms_only_itself(broker: Bro
     assert sorted(delivery.body for delivery in jobs) == ["4", "7", "8"]
 
 
-async def test_queue_deleted_under_the_flush_harms_only_its_own(
+async def test_push_to_a_deleted_queue_fails_alone_in_its_batch(
     broker: Broker, connect: Connect
 ) -> None:
     await broker.queues.create("doomed")
@@ -174,7 +174,7 @@ async def test_queue_deleted_under_the_flush_harms_only_its_own(
     assert "doomed" in str(results[1])
 
 
-async def test_bad_token_harms_only_its_own_ack(broker: Broker) -> None:
+async def test_invalid_token_fails_alone_in_its_batch(broker: Broker) -> None:
     await broker.push("jobs", [message(1)])
     [delivery] = await broker.claim("jobs")
     results = await asyncio.gather(
@@ -186,7 +186,7 @@ async def test_bad_token_harms_only_its_own_ack(broker: Broker) -> None:
     assert isinstance(results[1], InvalidMessage)
 
 
-async def test_bad_claim_harms_only_itself(broker: Broker) -> None:
+async def test_invalid_claim_fails_alone_in_its_batch(broker: Broker) -> None:
     await broker.push("jobs", [message(1), message(2)])
     results = await asyncio.gather(
         broker.claim("jobs"),
@@ -201,7 +201,7 @@ async def test_bad_claim_harms_only_itself(broker: Broker) -> None:
     assert isinstance(results[1], InvalidRequest)
 
 
-async def test_lost_lock_is_told_to_the_right_caller(broker: Broker) -> None:
+async def test_lost_lease_is_reported_to_its_own_caller(broker: Broker) -> None:
     await broker.push("jobs", [message(n) for n in range(6)])
     claimed = await broker.claim("jobs", 6)
     receipts = [delivery.receipt for delivery in claimed]
@@ -235,7 +235,7 @@ async def test_full_pump_refuses_and_recovers(database: str, connect: Connect) -
         assert bodies == ["0", "1", "2", "3", "5"]
 
 
-async def test_full_of_bytes_refuses(database: str, connect: Connect) -> None:
+async def test_pump_full_by_bytes_refuses(database: str, connect: Connect) -> None:
     settings = replace(QUIET, pumps=PumpSettings(waiting_bytes=1000))
     async with Broker(database, settings) as broker:
         await broker.queues.create("jobs", QueueSettings(ordered=True))
@@ -253,7 +253,7 @@ async def test_full_of_bytes_refuses(database: str, connect: Connect) -> None:
         await waiting
 
 
-async def test_submission_beyond_the_flush_limit_still_rides_whole(database: str) -> None:
+async def test_push_larger_than_a_batch_is_sent_whole(database: str) -> None:
     settings = replace(QUIET, pumps=PumpSettings(flush_messages=10, flush_bytes=100))
     async with Broker(database, settings) as broker:
         await broker.queues.create("jobs")
@@ -262,7 +262,7 @@ async def test_submission_beyond_the_flush_limit_still_rides_whole(database: str
         assert broker._pushes.calls == 1
 
 
-async def test_push_taken_back_before_it_boarded_does_not_happen(
+async def test_push_cancelled_before_its_batch_is_not_sent(
     broker: Broker, connect: Connect
 ) -> None:
     await broker.queues.create("line", QueueSettings(ordered=True))
@@ -285,7 +285,9 @@ async def test_push_taken_back_before_it_boarded_does_not_happen(
     assert bodies == ["0", "1", "3"]
 
 
-async def test_lost_race_is_run_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batch_that_lost_a_race_is_retried(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     losses = 3
 
     def lose(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
@@ -311,7 +313,7 @@ def message(n: int) -> OutgoingMessage:
     return OutgoingMessage(str(n))
 
 
-async def test_claim_that_cannot_wait_is_not_told_of_nothing_while_another_reads(
+async def test_claim_without_wait_is_not_answered_empty_during_a_concurrent_read(
     broker: Broker, connect: Connect
 ) -> None:
     await broker.push("jobs", [OutgoingMessage("1")])

@@ -1,4 +1,4 @@
-"""Those who wait for messages cost nothing, are woken at once, and leave nothing behind."""
+"""Waiting consumers cost no calls, are woken at once, and leave no tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ async def test_push_in_another_process_wakes(database: str) -> None:
         assert await bodies(waiting) == ["1"]
 
 
-async def test_safety_poll_finds_what_nobody_told_of(broker: Broker, connect: Connect) -> None:
+async def test_safety_poll_finds_messages_without_a_notification(
+    broker: Broker, connect: Connect
+) -> None:
     waiting = await start_waiting(broker)
     queue = await broker.queues.get("jobs")
     await (await connect()).execute(
@@ -91,7 +93,7 @@ async def test_message_of_a_delaying_queue_wakes_when_it_is_due(database: str) -
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("how", ["nack", "backoff", "release"])
-async def test_message_given_back_wakes(database: str, how: str, ordered: bool) -> None:  # noqa: FBT001
+async def test_returned_message_wakes_a_waiter(database: str, how: str, ordered: bool) -> None:  # noqa: FBT001
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs", QueueSettings(ordered=ordered))
         await broker.push("jobs", [OutgoingMessage("1")])
@@ -107,7 +109,7 @@ async def test_message_given_back_wakes(database: str, how: str, ordered: bool) 
         assert await bodies(waiting) == ["1"]
 
 
-async def test_ack_in_an_ordered_group_lets_the_lane_go_on(database: str) -> None:
+async def test_ack_in_an_ordered_group_frees_the_lane(database: str) -> None:
     async with Broker(database, DEAF) as broker, Broker(database, DEAF) as other:
         await broker.queues.create("jobs", QueueSettings(ordered=True))
         await broker.push("jobs", [OutgoingMessage("1"), OutgoingMessage("2")])
@@ -132,7 +134,7 @@ async def test_only_waiters_for_the_partition_are_woken(database: str) -> None:
         assert await bodies(a) == ["2"]
 
 
-async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
+async def test_one_message_does_not_wake_every_waiter(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -156,7 +158,7 @@ async def test_one_message_for_many_sleepers_costs_no_claim_for_all_of_them(
         assert sum(asked[2:]) < 200
 
 
-async def test_who_joins_sleepers_asks_for_nothing_and_is_woken_like_them(database: str) -> None:
+async def test_new_waiter_causes_no_claim_and_is_woken_in_turn(database: str) -> None:
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs")
         waiting = [await start_waiting(broker) for _ in range(4)]
@@ -178,7 +180,7 @@ async def test_one_push_serves_many_waiters_in_order(database: str) -> None:
         assert only_pump(broker).calls - before <= 2
 
 
-async def test_nothing_comes_in_time(broker: Broker) -> None:
+async def test_wait_ends_empty_after_its_timeout(broker: Broker) -> None:
     assert await broker.claim("jobs", wait=timedelta(milliseconds=50)) == []
     async with asyncio.timeout(20):
         # The call that found nothing may still be on its way back.
@@ -196,7 +198,7 @@ async def test_cancelled_waiter_leaves_the_message_to_others(broker: Broker) -> 
     assert delivery.attempt == 1
 
 
-async def test_waiter_cancelled_during_the_claim_gives_back(database: str) -> None:
+async def test_waiter_cancelled_during_the_claim_releases_its_messages(database: str) -> None:
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs")
         await broker.push("jobs", [OutgoingMessage("1")])
@@ -210,7 +212,7 @@ async def test_waiter_cancelled_during_the_claim_gives_back(database: str) -> No
         assert (delivery.body, delivery.attempt) == ("1", 1)
 
 
-async def test_waiter_cancelled_just_after_its_answer_gives_back(
+async def test_waiter_cancelled_after_the_claim_releases_its_messages(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(database, DEAF) as broker:
@@ -274,7 +276,7 @@ async def test_catalog_change_in_another_process_is_heard(database: str) -> None
         assert (await broker._core.catalog.find("jobs")).settings.description == "changed"
 
 
-async def test_consumers_that_ride_together_settle_apart(database: str) -> None:
+async def test_consumers_of_a_batched_claim_settle_separately(database: str) -> None:
     """They hold what they got by one claim, and none can tell but by its token."""
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs")
@@ -294,7 +296,7 @@ async def test_consumers_that_ride_together_settle_apart(database: str) -> None:
         assert await broker.ack([again.receipt, kept.receipt]) == []
 
 
-async def test_who_asks_for_a_token_apart_shares_it_with_nobody(database: str) -> None:
+async def test_claim_with_its_own_token_shares_it_with_no_other(database: str) -> None:
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs")
         waiting = [await start_waiting(broker, apart=place == 1) for place in range(3)]

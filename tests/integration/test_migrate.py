@@ -1,4 +1,4 @@
-"""Installing the schema: whole, once, in any company, and never over what it does not know."""
+"""Installing the schema: completely, once, concurrently, and never over an unknown one."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def test_file_that_creates_something_else_is_refused(
         await install(connection, package=Package(functions=(replace(ANSWER, name="other"),)))
 
 
-async def test_what_a_person_built_upon_a_function_is_not_dropped(
+async def test_objects_that_depend_on_a_function_are_not_dropped(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     await install(connection, package=SMALL)
@@ -245,7 +245,7 @@ async def test_old_server_is_refused(
         await install(connection)
 
 
-async def test_catalogue_is_what_the_shipped_files_make(
+async def test_catalogue_matches_the_shipped_files(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     await install(connection)
@@ -322,7 +322,7 @@ async def test_every_difference_is_one_line(connect: Connect, statement: str, pr
     assert [line[: len(problem)] for line in lines] == [problem]
 
 
-async def test_segments_come_and_go_without_a_difference(connect: Connect) -> None:
+async def test_segments_are_no_schema_difference(connect: Connect) -> None:
     connection = await connect()
     await connection.execute("""select laneway.create_queue('any', '{"kind": "unlogged"}')""")
     for _ in range(3):
@@ -359,7 +359,7 @@ async def test_setting_of_a_function_changed_by_hand_is_restored(
     assert await verify(connection) == []
 
 
-async def test_schedules_do_not_fire_again_for_an_upgrade(
+async def test_upgrade_fires_no_schedule_again(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     shipped = load_package()
@@ -377,7 +377,7 @@ async def test_schedules_do_not_fire_again_for_an_upgrade(
     assert await connection.fetchval(fire, "2020-01-02") is True
 
 
-async def test_queues_keep_what_their_protocols_set_through_an_upgrade(
+async def test_upgrade_keeps_the_options_set_by_protocols(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     shipped = load_package()

@@ -1,3 +1,3 @@
-"""The library, used as a person uses it: on a database and on a server."""
+"""The Python library, on a database and through a server."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One database and one server for the session; each test has a queue of its own, on both."""
+"""One database and one server for the session; each test has its own queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `laneway` command as a script calls it, or a person in a terminal."""
+"""The `laneway` command, called by a script or in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command in a real terminal: a pseudo-terminal that it believes to be one."""
+"""The command in a pseudo-terminal."""
 
 from __future__ import annotations
 

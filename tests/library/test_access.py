@@ -1,4 +1,4 @@
-"""The library at a server that asks for keys, and at none."""
+"""The library with servers that require API keys, and with unreachable ones."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ async def test_key_limited_to_queues(database: str) -> None:
             await done.wait()
 
 
-async def test_nobody_there_is_told_at_once() -> None:
+async def test_unreachable_server_fails_at_once() -> None:
     async with laneway.connect("http://127.0.0.1:1", settings=QUIET) as lane:
         with pytest.raises(Unavailable, match="no server answers"):
             await lane.admin.list_queues()
 
 
-async def test_another_path_is_no_laneway(place: Place) -> None:
+async def test_url_of_another_service_is_refused(place: Place) -> None:
     async with laneway.connect(f"{place.url}/api", settings=QUIET) as lane:
         with pytest.raises(Misconfigured):
             await lane.admin.list_queues()
@@ -90,6 +90,6 @@ async def test_another_path_is_no_laneway(place: Place) -> None:
 @pytest.mark.parametrize(
     "address", ["somewhere", "http://", "http://host:many", "http://[::1", "http://host:99999"]
 )
-def test_address_without_sense_is_refused(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest, match="address"):
         laneway.connect(address)

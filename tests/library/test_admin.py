@@ -1,4 +1,4 @@
-"""What an admin does, on both transports; workers here are rows, without a program."""
+"""The admin, on both transports. Workers are rows here, without a program."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ async def register(
     return worker_id
 
 
-async def test_schema_is_as_shipped(lane: Connection) -> None:
+async def test_installed_schema_verifies(lane: Connection) -> None:
     assert await lane.install() == (await lane.admin.system_stats()).version
     assert await lane.verify() == []
     assert await lane.admin.verify() == []
 
 
-async def test_difference_is_told(lane: Connection, place: Place) -> None:
+async def test_schema_difference_is_reported(lane: Connection, place: Place) -> None:
     await execute(place.dsn, "create table laneway.mine (n int)")
     try:
         assert await lane.verify() == [
@@ -66,7 +66,7 @@ async def test_difference_is_told(lane: Connection, place: Place) -> None:
     assert await lane.verify() == []
 
 
-async def test_queue_is_made_once(lane: Connection) -> None:
+async def test_queue_is_created_once(lane: Connection) -> None:
     name = f"made-{uuid4().hex[:8]}"
     settings = QueueSettings(lease=MINUTE, max_attempts=7, options={"a": [1]})
     made = await lane.admin.create_queue(name, settings)
@@ -82,7 +82,7 @@ async def test_queue_is_made_once(lane: Connection) -> None:
         await lane.admin.get_queue(name)
 
 
-async def test_bad_setting_makes_nothing(lane: Connection) -> None:
+async def test_invalid_setting_creates_no_queue(lane: Connection) -> None:
     with pytest.raises(InvalidSetting):
         await lane.admin.create_queue("never", QueueSettings(max_attempts=0))
     with pytest.raises(QueueNotFound):
@@ -112,7 +112,7 @@ async def test_bad_setting_makes_nothing(lane: Connection) -> None:
         ({"kind": "unlogged"}, r"is fixed when the queue is made"),
     ],
 )
-async def test_bad_change_is_named_and_changes_nothing(
+async def test_invalid_change_is_refused_and_changes_nothing(
     lane: Connection, queue: str, changes: Any, words: str
 ) -> None:
     before = await lane.admin.get_queue(queue)
@@ -166,7 +166,7 @@ async def test_argument_of_the_wrong_kind_is_named(
         await call(lane, queue)
 
 
-async def test_unknown_result_is_told(lane: Connection) -> None:
+async def test_unknown_result_is_reported(lane: Connection) -> None:
     with pytest.raises(ResultNotFound, match="no result of message 2-1-999 is kept"):
         await lane.job_result("2-1-999")
 
@@ -182,7 +182,7 @@ async def test_unknown_result_is_told(lane: Connection) -> None:
         "",
     ],
 )
-async def test_address_that_is_no_url_is_refused_without_repeating_it(address: str) -> None:
+async def test_invalid_url_is_refused_without_printing_it(address: str) -> None:
     with pytest.raises(InvalidRequest, match="it looks like ") as caught:
         async with laneway.connect(address):
             pass
@@ -190,7 +190,7 @@ async def test_address_that_is_no_url_is_refused_without_repeating_it(address: s
 
 
 @pytest.mark.parametrize("special", ["@", "/", "#", "?", "["])
-async def test_dsn_that_cannot_be_read_is_refused_without_repeating_it(special: str) -> None:
+async def test_invalid_dsn_is_refused_without_printing_it(special: str) -> None:
     dsn = f"postgresql://me:ge{special}heim@db:5432/mail"
     async with laneway.connect(dsn, settings=QUIET) as lane:
         assert "heim" not in repr(lane.target)
@@ -200,7 +200,7 @@ async def test_dsn_that_cannot_be_read_is_refused_without_repeating_it(special: 
     assert caught.value.__cause__ is None
 
 
-async def test_database_that_does_not_exist_is_not_away(
+async def test_missing_database_is_not_reported_as_unreachable(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     dsn = name_database(place.dsn, "nowhere")
@@ -347,7 +347,7 @@ async def test_unknown_worker_is_named(lane: Connection) -> None:
         await lane.backend.workers.record_heartbeat("nobody", handled=0, failed=0)
 
 
-async def test_all_that_a_worker_has_in_hand_can_be_held_unseen(
+async def test_extend_leases_extends_only_earlier_leases_of_the_worker(
     lane: Connection, queue: str
 ) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
@@ -398,14 +398,14 @@ async def test_wrong_transition_says_from_to_and_why(
     assert worker_id in caught.value.reason
 
 
-async def test_worker_cannot_step_where_no_way_leads(lane: Connection, queue: str) -> None:
+async def test_worker_state_transitions_are_restricted(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue)
     await lane.backend.workers.step(worker_id, WorkerState.STOPPED)
     with pytest.raises(InvalidStateTransition):
         await lane.backend.workers.step(worker_id, WorkerState.POLLING)
 
 
-async def test_shutdown_refuses_or_releases_while_messages_are_held(
+async def test_shutdown_refuses_or_releases_messages_in_flight(
     lane: Connection, queue: str
 ) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
@@ -421,7 +421,7 @@ async def test_shutdown_refuses_or_releases_while_messages_are_held(
     assert again.attempt == 1
 
 
-async def test_reclaimed_messages_come_again_with_their_attempts(
+async def test_reclaimed_messages_are_redelivered_with_their_attempts(
     lane: Connection, queue: str
 ) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)

@@ -1,4 +1,4 @@
-"""The `laneway` command as a pipe and in a terminal, on a database and at a server."""
+"""The `laneway` command in a pipe and in a terminal, on both transports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def handle(message):
 """
 
 
-def test_life_of_a_queue_in_a_script(local: Shell, queue: str) -> None:
+def test_queue_commands_work_in_a_script(local: Shell, queue: str) -> None:
     name = f"{queue}-made"
     assert local.json("queue", "create", name, "--max-attempts", "1")["name"] == name
     assert local.run("queue", "create", name).returncode == 4
@@ -51,7 +51,7 @@ def test_life_of_a_queue_in_a_script(local: Shell, queue: str) -> None:
     assert local.run("queue", "get", name).returncode == 3
 
 
-def test_messages_go_through_on_both_transports(shell: Shell, queue: str) -> None:
+def test_messages_pass_on_both_transports(shell: Shell, queue: str) -> None:
     pushed = shell.json("enqueue", '{"n": 1}', "--queue", queue)
     taken = shell.json("dequeue", "--queue", queue, "--ack")
     assert [(item["id"], item["payload"]) for item in taken] == [(pushed["ids"][0], {"n": 1})]
@@ -66,7 +66,7 @@ def test_dead_letters(local: Shell, queue: str) -> None:
     assert local.json("queue", "dlq", "purge", queue, "--yes") == {"deleted": 0}
 
 
-def test_tables_are_for_people(local: Shell, queue: str) -> None:
+def test_tables_are_complete_and_unstyled(local: Shell, queue: str) -> None:
     local.run("enqueue", '{"text": "[bold]not markup[/bold]"}', "--queue", queue)
     shown = local.run("queue", "messages", queue).stdout
     assert "[bold]not markup[/bold]" in shown
@@ -81,7 +81,7 @@ def test_tables_are_for_people(local: Shell, queue: str) -> None:
     assert "postgres" in local.run("admin", "stats").stdout
 
 
-def test_workers_from_outside(local: Shell, queue: str) -> None:
+def test_worker_commands(local: Shell, queue: str) -> None:
     assert local.json("worker", "list", "--queue", queue) == []
     for command in ("get", "suspend", "resume", "shutdown"):
         done = local.run("worker", command, "nobody")
@@ -92,7 +92,7 @@ def test_workers_from_outside(local: Shell, queue: str) -> None:
     assert "purged" in local.json("worker", "purge", "--older-than", "1000")
 
 
-def test_runs_from_outside(local: Shell, queue: str) -> None:
+def test_run_commands(local: Shell, queue: str) -> None:
     run = local.json("workflow", "start", "nothing", "[1]", "--queue", queue)["run_id"]
     assert local.json("workflow", "get", run)["status"] == "running"
     assert local.json("workflow", "pause", run)["status"] == "paused"
@@ -126,7 +126,7 @@ async def test_input_and_result_of_a_run_are_json_within_json(
 
 
 @pytest.mark.parametrize("wait", ["0", "0.1"])
-def test_run_that_was_waited_for_in_vain_is_named(local: Shell, queue: str, wait: str) -> None:
+def test_run_that_did_not_end_in_time_is_named(local: Shell, queue: str, wait: str) -> None:
     start = ("workflow", "start", "nothing", "--queue", queue, "--wait", wait)
     for form in ("table", "json"):
         done = local.run(*start, "--format", form)
@@ -159,7 +159,7 @@ async def test_run_is_named_when_a_signal_ends_the_wait(
     await watch.close()
 
 
-def test_app_is_run_until_it_is_told_to_stop(place: Place, local: Shell, queue: str) -> None:
+def test_app_runs_until_it_is_stopped(place: Place, local: Shell, queue: str) -> None:
     (local.folder / "jobs.py").write_text(APP.format(queue=queue, address=""))
     local.run("enqueue", '"hello"', "--queue", queue)
     with local.terminal("worker", "run", "jobs:app") as running:
@@ -225,7 +225,7 @@ def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None
     assert queue in [item["queue"] for item in json.loads(line)["queues"]]
 
 
-def test_schema_is_looked_after_on_both_transports(shell: Shell) -> None:
+def test_schema_commands_work_on_both_transports(shell: Shell) -> None:
     version = shell.json("admin", "install")["version"]
     assert shell.run("admin", "install").stdout == f"the schema is at version {version}\n"
     assert shell.json("admin", "verify") == {"problems": []}
@@ -265,7 +265,7 @@ def test_benchmark_prints_the_table(local: Shell) -> None:
     ]
 
 
-def test_settings_come_from_the_file_too(place: Place, tmp_path: Path, queue: str) -> None:
+def test_settings_are_read_from_the_file(place: Place, tmp_path: Path, queue: str) -> None:
     (tmp_path / "laneway.toml").write_text(f'server_url = "{place.url}"\n')
     done = subprocess.run(
         [LANEWAY, "queue", "get", queue, "--format", "json"],
@@ -277,9 +277,7 @@ def test_settings_come_from_the_file_too(place: Place, tmp_path: Path, queue: st
     assert json.loads(done.stdout)["name"] == queue
 
 
-def test_flag_chooses_the_place_over_the_environment(
-    place: Place, local: Shell, queue: str
-) -> None:
+def test_flag_overrides_the_environment(place: Place, local: Shell, queue: str) -> None:
     local.variables = {"SERVER_URL": "http://127.0.0.1:1"}
     (local.folder / "laneway.toml").write_text('server_url = "http://127.0.0.1:1"')
     assert local.json("queue", "get", queue, "--database-url", place.dsn)["name"] == queue
@@ -322,7 +320,7 @@ def test_signal_ends_a_wait_for_input(local: Shell, queue: str) -> None:
         assert f"1 messages are pushed to {queue}, then it ended" in typed.text
 
 
-def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) -> None:
+def test_invalid_json_exits_with_2(local: Shell, queue: str) -> None:
     done = local.run("enqueue", "NaN", "--queue", queue)
     assert done.returncode == 2
     assert "the payload is not JSON: NaN is not a number that JSON has" in done.stderr
@@ -342,14 +340,12 @@ def test_bad_json_is_a_call_that_cannot_be_understood(local: Shell, queue: str) 
         ("workflow", "start", "not UTF-8: \udcff"),
     ],
 )
-def test_name_that_cannot_be_is_a_call_that_cannot_be_understood(
-    shell: Shell, call: tuple[str, ...]
-) -> None:
+def test_invalid_name_exits_with_2(shell: Shell, call: tuple[str, ...]) -> None:
     done = shell.run(*call)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
-async def test_message_refused_half_way_is_no_call_that_did_nothing(
+async def test_message_refused_half_way_reports_what_was_pushed(
     place: Place, local: Shell, queue: str
 ) -> None:
     await execute(place.dsn, f"update laneway.queue set max_bytes = 10 where name = '{queue}'")
@@ -371,15 +367,13 @@ async def test_message_refused_half_way_is_no_call_that_did_nothing(
         ("admin", "reclaim", "--timeout", "inf"),
     ],
 )
-def test_a_time_that_never_ends_is_a_call_that_cannot_be_understood(
-    tmp_path: Path, call: tuple[str, ...]
-) -> None:
+def test_infinite_time_exits_with_2(tmp_path: Path, call: tuple[str, ...]) -> None:
     done = Shell("http://127.0.0.1:1", tmp_path).run(*call)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_away_or_wrong_is_one_line(tmp_path: Path) -> None:
+def test_failure_is_one_line(tmp_path: Path) -> None:
     for address in ("http://127.0.0.1:1", "postgresql://127.0.0.1:1/x"):
         away = Shell(address, tmp_path).run("queue", "list")
         assert (away.returncode, len(away.stderr.splitlines())) == (5, 1)

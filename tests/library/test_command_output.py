@@ -1,4 +1,4 @@
-"""What the `laneway` command prints: whole, harmless in a terminal, and never lost unnoticed."""
+"""Output of the `laneway` command: complete, escaped, and never lost silently."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_messages_are_settled_once_they_are_printed(local: Shell, queue: str, cl
     assert local.json("queue", "metrics", queue)["acknowledged"] == 3
 
 
-async def test_locks_that_end_while_it_prints_are_told(
+async def test_leases_that_expire_while_printing_are_reported(
     place: Place, local: Shell, queue: str
 ) -> None:
     async with laneway.connect(place.dsn, settings=QUIET) as lane:
@@ -104,7 +104,7 @@ def test_closed_output_is_no_traceback(local: Shell) -> None:
     assert (done.returncode, done.stderr) == (1, words)
 
 
-async def test_terminal_takes_no_orders_from_messages(
+async def test_control_characters_of_messages_are_escaped(
     place: Place, local: Shell, queue: str
 ) -> None:
     evil_queue = f"{queue}{EVIL}"
@@ -151,7 +151,7 @@ def test_payloads_of_a_table_are_json(local: Shell, queue: str) -> None:
         assert wanted in shown
 
 
-def test_version_is_told(local: Shell) -> None:
+def test_version_is_printed(local: Shell) -> None:
     done = local.run("--version")
     assert (done.returncode, done.stderr) == (0, "")
     name, _, number = done.stdout.strip().partition(" ")
@@ -159,7 +159,7 @@ def test_version_is_told(local: Shell) -> None:
     assert number[0].isdigit()
 
 
-def test_help_speaks_of_nothing_that_is_not_there(local: Shell) -> None:
+def test_help_names_only_existing_commands(local: Shell) -> None:
     assert "below" not in local.run("queue", "list", "--help").stdout
 
 

@@ -1,4 +1,4 @@
-"""What a consumer does, on both transports."""
+"""The consumer, on both transports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_waiting_consumer_gets_what_is_pushed(lane: Connection, queue: str
     assert message.payload == "here"
 
 
-async def test_longest_wait_ends_with_a_message(lane: Connection, queue: str) -> None:
+async def test_longest_wait_returns_a_message(lane: Connection, queue: str) -> None:
     waiting = asyncio.ensure_future(lane.consumer(queue).dequeue(wait=timedelta.max))
     await until_waited_for(lane, waiting)
     await lane.producer(queue).enqueue("here")
@@ -58,7 +58,7 @@ async def test_longest_wait_ends_with_a_message(lane: Connection, queue: str) ->
 
 
 @pytest.mark.parametrize("wait", [LONG, timedelta(days=1)])
-async def test_those_who_wait_are_answered_with_none_when_the_connection_closes(
+async def test_waiting_consumers_get_none_when_the_connection_closes(
     address: str, queue: str, wait: timedelta
 ) -> None:
     async with laneway.connect(address, settings=QUIET) as lane:
@@ -79,7 +79,7 @@ async def until_waited_for(lane: Connection, waiting: asyncio.Future[Any]) -> No
         await asyncio.sleep(0.01)
 
 
-async def test_deleted_message_does_not_come_again(lane: Connection, queue: str) -> None:
+async def test_deleted_message_is_not_redelivered(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     message = await consumer.dequeue(lock_time=SECOND)
@@ -91,7 +91,7 @@ async def test_deleted_message_does_not_come_again(lane: Connection, queue: str)
     assert (await lane.admin.queue_metrics(queue)).total == 0
 
 
-async def test_many_are_answered_in_order(lane: Connection, queue: str) -> None:
+async def test_batch_results_are_in_the_order_of_the_request(lane: Connection, queue: str) -> None:
     ids = await lane.producer(queue).batch_enqueue(range(4))
     consumer, other = lane.consumer(queue), lane.consumer(queue)
     mine = [message.id for message in await consumer.dequeue_many(2)]
@@ -103,7 +103,7 @@ async def test_many_are_answered_in_order(lane: Connection, queue: str) -> None:
     assert await other.delete_many([]) == []
 
 
-async def test_only_the_holder_settles(lane: Connection, queue: str) -> None:
+async def test_only_the_consumer_with_the_lease_settles(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     holder, stranger = lane.consumer(queue), lane.consumer(queue)
     message = await holder.dequeue()
@@ -117,7 +117,7 @@ async def test_only_the_holder_settles(lane: Connection, queue: str) -> None:
     assert await holder.delete(message.id) is True
 
 
-async def test_late_holder_changes_nothing(lane: Connection, queue: str) -> None:
+async def test_consumer_with_an_expired_lease_changes_nothing(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     late = lane.consumer(queue)
     first = await late.dequeue(lock_time=MOMENT)
@@ -132,7 +132,7 @@ async def test_late_holder_changes_nothing(lane: Connection, queue: str) -> None
     assert (await lane.admin.queue_metrics(queue)).locked == 1
 
 
-async def test_message_taken_again_is_held_again(lane: Connection, queue: str) -> None:
+async def test_consumer_may_lease_a_message_again(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     first = await consumer.dequeue(lock_time=MOMENT)
@@ -144,7 +144,7 @@ async def test_message_taken_again_is_held_again(lane: Connection, queue: str) -
     assert await consumer.delete(again.id) is True
 
 
-async def test_what_nobody_settles_is_not_kept_for_ever(
+async def test_unsettled_messages_are_forgotten_in_time(
     lane: Connection, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("laneway.library.consumer._MANY", 2)
@@ -173,7 +173,9 @@ async def test_archived_message_is_kept(lane: Connection, queue: str) -> None:
     assert (await lane.admin.queue_metrics(queue)).archived == 1
 
 
-async def test_released_message_comes_again_unspent(lane: Connection, queue: str) -> None:
+async def test_released_message_is_redelivered_without_counting_an_attempt(
+    lane: Connection, queue: str
+) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     for _ in range(5):
@@ -183,7 +185,7 @@ async def test_released_message_comes_again_unspent(lane: Connection, queue: str
         assert await consumer.release(message) is True
 
 
-async def test_failures_end_as_a_dead_letter(lane: Connection, queue: str) -> None:
+async def test_failures_end_in_a_dead_letter(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     outcomes = []
@@ -197,7 +199,7 @@ async def test_failures_end_as_a_dead_letter(lane: Connection, queue: str) -> No
     assert dead.error == "failed 3"
 
 
-async def test_anything_true_is_dead(lane: Connection, queue: str) -> None:
+async def test_any_true_value_dead_letters(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     message = await consumer.dequeue()
@@ -205,7 +207,7 @@ async def test_anything_true_is_dead(lane: Connection, queue: str) -> None:
     assert await consumer.fail(message, dead="yes") is Outcome.DEAD  # type: ignore[arg-type]
 
 
-async def test_lock_lasts_as_long_as_it_is_extended(lane: Connection, queue: str) -> None:
+async def test_extend_sets_the_lease_duration(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     message = await consumer.dequeue(lock_time=SECOND)
@@ -214,13 +216,13 @@ async def test_lock_lasts_as_long_as_it_is_extended(lane: Connection, queue: str
     assert until - message.locked_until > timedelta(minutes=4)
 
 
-async def test_lock_time_of_many(lane: Connection, queue: str) -> None:
+async def test_lock_time_applies_to_a_batch(lane: Connection, queue: str) -> None:
     await lane.producer(queue).batch_enqueue([1, 2])
     (first, _) = await lane.consumer(queue).dequeue_many_with_delay(2, timedelta(hours=1))
     assert first.locked_until - first.created_at > timedelta(minutes=59)
 
 
-async def test_iteration_yields_as_they_come(lane: Connection, queue: str) -> None:
+async def test_iteration_yields_messages_as_they_arrive(lane: Connection, queue: str) -> None:
     consumer = lane.consumer(queue)
     producer = lane.producer(queue)
     await producer.batch_enqueue(range(3))
@@ -235,7 +237,7 @@ async def test_iteration_yields_as_they_come(lane: Connection, queue: str) -> No
     assert seen == [0, 1, 2, 99]
 
 
-async def test_filters_pass_by_what_is_not_wanted(lane: Connection, queue: str) -> None:
+async def test_filters_select_partition_and_priority(lane: Connection, queue: str) -> None:
     producer = lane.producer(queue)
     await producer.enqueue("a", partition="a")
     await producer.enqueue("b", partition="b", priority=4)
@@ -247,7 +249,7 @@ async def test_filters_pass_by_what_is_not_wanted(lane: Connection, queue: str) 
     assert message.payload == "b"
 
 
-async def test_groups_read_the_whole_queue_each(lane: Connection, queue: str) -> None:
+async def test_every_group_receives_every_message(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     await lane.admin.create_group(queue, "audit")
     for group in ("default", "audit"):
@@ -256,7 +258,7 @@ async def test_groups_read_the_whole_queue_each(lane: Connection, queue: str) ->
         await lane.consumer(queue, group="none").dequeue()
 
 
-async def test_cancelled_wait_gives_back_what_came(lane: Connection, queue: str) -> None:
+async def test_cancelled_wait_releases_its_message(lane: Connection, queue: str) -> None:
     waiting = asyncio.ensure_future(lane.consumer(queue).dequeue(wait=LONG))
     await asyncio.sleep(0.05)
     waiting.cancel()
@@ -268,7 +270,7 @@ async def test_cancelled_wait_gives_back_what_came(lane: Connection, queue: str)
     assert message.attempt == 1
 
 
-async def test_those_who_wait_hold_nobody_up(address: str, queue: str) -> None:
+async def test_waiting_consumers_block_no_other_call(address: str, queue: str) -> None:
     one = replace(QUIET, connections=replace(QUIET.connections, size=1))
     async with laneway.connect(address, settings=one) as lane, asyncio.timeout(20):
         consumer = lane.consumer(queue)
@@ -282,7 +284,7 @@ async def test_those_who_wait_hold_nobody_up(address: str, queue: str) -> None:
         }
 
 
-async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:
+async def test_invalid_requests_are_refused(lane: Connection, queue: str) -> None:
     with pytest.raises(QueueNotFound):
         await lane.consumer("nowhere").dequeue()
     with pytest.raises(InvalidRequest, match="cannot claim 0"):
@@ -300,7 +302,7 @@ async def test_wrong_requests_are_told(lane: Connection, queue: str) -> None:
     ],
     ids=str,
 )
-async def test_time_that_is_none_is_refused_and_nothing_taken(
+async def test_invalid_time_is_refused_and_claims_nothing(
     lane: Connection, queue: str, options: dict[str, Any]
 ) -> None:
     await lane.producer(queue).enqueue(1)
@@ -313,7 +315,7 @@ async def test_time_that_is_none_is_refused_and_nothing_taken(
 @pytest.mark.parametrize(
     "duration", [timedelta(seconds=-5), timedelta(0), timedelta.max, 5], ids=str
 )
-async def test_lock_is_not_extended_into_the_past_or_beyond_all_time(
+async def test_lease_is_not_extended_into_the_past_or_beyond_the_last_date(
     lane: Connection, queue: str, duration: Any
 ) -> None:
     await lane.producer(queue).enqueue(1)
@@ -338,7 +340,7 @@ NAMES = ["delete", "delete_many", "archive", "archive_many", "release", "fail", 
 
 
 @pytest.mark.parametrize("call", CALLS, ids=NAMES)
-async def test_what_is_no_message_is_told_from_what_is_not_held(
+async def test_invalid_id_differs_from_a_message_without_a_lease(
     lane: Connection, queue: str, call: Callable[[Consumer, Any], Awaitable[Any]]
 ) -> None:
     await lane.producer(queue).enqueue(1)
@@ -375,7 +377,7 @@ async def test_message_of_another_queue_or_group_is_refused(
     await lane.admin.delete_queue(other)
 
 
-async def test_one_message_is_no_list_of_them(lane: Connection, queue: str) -> None:
+async def test_single_message_is_refused_as_a_list(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue(1)
     consumer = lane.consumer(queue)
     message = await consumer.dequeue()

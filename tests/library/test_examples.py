@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The programs in examples/ run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(name: str, address: str) -> str:
     ).stdout
 
 
-async def test_orders_go_through(place: Place) -> None:
+async def test_example_processes_its_orders(place: Place) -> None:
     assert "pushed" in run("produce.py", place.url)
     assert "exist" in run("transaction.py", place.dsn)
     with subprocess.Popen([sys.executable, EXAMPLES / "worker.py", place.dsn]) as worker:

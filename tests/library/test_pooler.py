@@ -1,4 +1,4 @@
-"""The library through PgBouncer in transaction mode, where no session is one's own."""
+"""The library through PgBouncer in transaction mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONG = timedelta(seconds=20)
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["past it", "polling"])
-async def test_everything_works_through_a_pooler(place: Place, queue: str, *, direct: bool) -> None:
+async def test_library_works_through_a_pooler(place: Place, queue: str, *, direct: bool) -> None:
     name = f"flow-{uuid4().hex[:8]}"
     seen: list[int] = []
     async with run_pgbouncer(place.dsn) as pooled:
@@ -70,7 +70,7 @@ async def look(seen: list[int], n: int) -> bool:
     return len(seen) >= n
 
 
-async def test_pooler_that_was_not_named_is_told_and_not_tried_again(place: Place) -> None:
+async def test_undeclared_pooler_fails_without_retries(place: Place) -> None:
     async with run_pgbouncer(place.dsn) as pooled, laneway.connect(pooled) as lane:
         with pytest.raises(Misconfigured, match="connect with pooled=True"):
             await lane.admin.list_queues()

@@ -1,4 +1,4 @@
-"""What a producer does, on both transports."""
+"""The producer, on both transports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Field(Enum):
     "payload",
     [{"to": "ada", "tags": [1, 2.5, None, True]}, "text", "", 7, None, [], "\x00é\U0001f600"],
 )
-async def test_payload_comes_back_as_it_was(lane: Connection, queue: str, payload: object) -> None:
+async def test_payload_is_delivered_unchanged(
+    lane: Connection, queue: str, payload: object
+) -> None:
     message_id = await lane.producer(queue).enqueue(payload)
     message = await lane.consumer(queue).dequeue()
     assert message is not None
@@ -55,7 +57,7 @@ async def test_payload_comes_back_as_it_was(lane: Connection, queue: str, payloa
     assert (message.attempt, message.priority, message.partition) == (1, 0, "")
 
 
-async def test_options_travel_with_the_message(lane: Connection, queue: str) -> None:
+async def test_message_is_delivered_with_its_options(lane: Connection, queue: str) -> None:
     before = datetime.now(UTC) - MINUTE
     await lane.producer(queue).enqueue(
         {"n": 1}, priority=7, partition="mail", headers={"trace": "abc"}, dedup_key="once"
@@ -84,14 +86,14 @@ async def test_batch_is_pushed_in_order(lane: Connection, queue: str) -> None:
     assert await lane.producer(queue).batch_enqueue([]) == []
 
 
-async def test_second_message_of_a_key_is_the_first(lane: Connection, queue: str) -> None:
+async def test_repeated_dedup_key_returns_the_first_message(lane: Connection, queue: str) -> None:
     producer = lane.producer(queue)
     first = await producer.enqueue(1, dedup_key="k")
     assert await producer.enqueue(2, dedup_key="k") == first
     assert [message.payload for message in await lane.consumer(queue).dequeue_many(9)] == [1]
 
 
-async def test_delayed_message_comes_no_earlier(lane: Connection, queue: str) -> None:
+async def test_delayed_message_is_not_delivered_early(lane: Connection, queue: str) -> None:
     await lane.producer(queue).enqueue_delayed("late", timedelta(milliseconds=300))
     consumer = lane.consumer(queue)
     assert await consumer.dequeue() is None
@@ -100,7 +102,7 @@ async def test_delayed_message_comes_no_earlier(lane: Connection, queue: str) ->
     assert datetime.now(UTC) - message.created_at >= timedelta(milliseconds=290)
 
 
-async def test_visibility_is_extended_for_whoever_holds_it(lane: Connection, queue: str) -> None:
+async def test_extend_visibility_extends_the_current_lease(lane: Connection, queue: str) -> None:
     producer = lane.producer(queue)
     message_id = await producer.enqueue(1)
     assert await producer.extend_visibility(message_id, MINUTE) is None
@@ -188,7 +190,7 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         ),
     ],
 )
-async def test_payload_that_breaks_a_rule_is_not_written(
+async def test_payload_against_a_rule_is_not_pushed(
     lane: Connection, queue: str, rules: PayloadRules, payload: object, said: str
 ) -> None:
     producer = lane.producer(queue, rules=rules)
@@ -224,12 +226,12 @@ async def test_keys_count_as_they_are_written(
         {"required_keys": None},
     ],
 )
-def test_rules_without_sense_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_rules_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting, match=next(iter(options))):
         PayloadRules(**options)
 
 
-async def test_headers_that_are_no_json_are_refused(lane: Connection, queue: str) -> None:
+async def test_headers_that_are_not_json_are_refused(lane: Connection, queue: str) -> None:
     with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw that is no JSON"):
         await lane.producer(queue).enqueue(1, headers={"a": msgspec.Raw(b"{")})
 
@@ -245,7 +247,7 @@ async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
     assert await lane.consumer(queue).dequeue() is None
 
 
-async def test_batch_is_more_than_one(lane: Connection, queue: str) -> None:
+async def test_single_payload_is_refused_as_a_batch(lane: Connection, queue: str) -> None:
     for one in (5, "abc", b"abc", {"a": 1}):
         with pytest.raises(InvalidRequest, match="give a list of them"):
             await lane.producer(queue).batch_enqueue(one)  # type: ignore[arg-type]
@@ -284,7 +286,7 @@ async def test_priority_out_of_range_is_refused(
     ],
     ids=str,
 )
-async def test_option_of_the_wrong_kind_is_refused_in_our_own_words(
+async def test_option_of_the_wrong_type_is_refused_with_a_clear_message(
     lane: Connection, queue: str, options: dict[str, Any]
 ) -> None:
     (name,) = options
@@ -294,7 +296,7 @@ async def test_option_of_the_wrong_kind_is_refused_in_our_own_words(
     assert (await lane.admin.queue_metrics(queue)).total == 0
 
 
-async def test_name_that_is_no_text_is_refused(lane: Connection) -> None:
+async def test_name_that_is_not_text_is_refused(lane: Connection) -> None:
     with pytest.raises(InvalidRequest, match="queue's name is 5"):
         lane.producer(5)  # type: ignore[arg-type]
 
@@ -336,7 +338,7 @@ async def test_visibility_is_not_extended_into_the_past(lane: Connection, queue:
     assert await consumer.delete(message)
 
 
-async def test_rate_limit_says_the_true_wait(lane: Connection, queue: str) -> None:
+async def test_rate_limit_reports_the_exact_wait(lane: Connection, queue: str) -> None:
     producer = lane.producer(queue, rate_limit=RateLimit(per_second=0.01, burst=3))
     await producer.batch_enqueue([1, 2, 3])
     with pytest.raises(RateLimited) as caught:
@@ -349,7 +351,7 @@ async def test_rate_limit_says_the_true_wait(lane: Connection, queue: str) -> No
     assert lane.producer(queue).rate_limit_status() is None
 
 
-def test_bucket_fills_with_time_and_waiting_as_told_is_enough() -> None:
+def test_waiting_as_reported_is_enough() -> None:
     now = [0.0]
     bucket = TokenBucket(RateLimit(per_second=7, burst=5), clock=lambda: now[0])
     bucket.take(5)
@@ -376,7 +378,7 @@ def test_batch_larger_than_the_burst_passes_over_time() -> None:
     bucket.take(25)
 
 
-async def test_tokens_of_a_push_that_failed_come_back(lane: Connection) -> None:
+async def test_failed_push_returns_its_tokens(lane: Connection) -> None:
     producer = lane.producer("nowhere", rate_limit=RateLimit(per_second=0.001, burst=1))
     for _ in range(3):
         with pytest.raises(QueueNotFound):
@@ -387,13 +389,13 @@ async def test_tokens_of_a_push_that_failed_come_back(lane: Connection) -> None:
     ("rate", "burst"),
     [(0, 1), (-1, 1), (1, 0), (float("nan"), 1), (float("inf"), 1), (1, 1.5), ("1", 1)],
 )
-def test_limit_that_allows_nothing_is_refused(rate: float, burst: int) -> None:
+def test_rate_limit_of_zero_is_refused(rate: float, burst: int) -> None:
     with pytest.raises(InvalidSetting):
         RateLimit(rate, burst)
 
 
 @pytest.mark.parametrize("rate", [1e-20, 5e-324])
-def test_limit_may_be_as_low_as_one_likes(rate: float) -> None:
+def test_rate_limit_may_be_very_low(rate: float) -> None:
     bucket = TokenBucket(RateLimit(rate, 1))
     bucket.take(1)
     with pytest.raises(RateLimited) as caught:

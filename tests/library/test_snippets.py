@@ -1,4 +1,4 @@
-"""What the documents show works as it stands there, but for the address."""
+"""Snippets in the documentation run as printed, except for the address."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_snippet_is_python(document: str) -> None:
         compile(text, document, "exec", flags=0x2000)  # await at the top, as in a notebook
 
 
-async def test_first_page(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_readme_snippets_run(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = ADDRESS.sub(repr(database), find_snippet("README.md", "laneway.sync"))
     await asyncio.to_thread(run_snippet, text, {})
     assert capsys.readouterr().out == "{'to': 'ada@example.org'}\n"
@@ -69,7 +69,7 @@ async def test_library_in_one_program(blank_database: str) -> None:
         process._transport.close()  # type: ignore[attr-defined]
 
 
-async def test_own_transaction(database: str) -> None:
+async def test_snippet_of_pushing_in_a_transaction_runs(database: str) -> None:
     text = find_snippet("docs/library.md", "enqueue_in").replace("insert into orders …", "select 1")
     async with laneway.connect(database) as lane:
         await lane.admin.create_queue("orders")

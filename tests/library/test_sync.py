@@ -1,4 +1,4 @@
-"""The roles without an event loop, on both transports."""
+"""The synchronous library, on both transports."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_threads_share_a_connection(sync: laneway.sync.Connection, queue: str) -
     assert sorted(message.payload for message in taken) == list(range(20))
 
 
-def test_run_of_a_workflow_from_outside(sync: laneway.sync.Connection, queue: str) -> None:
+def test_workflow_run_is_started_and_awaited(sync: laneway.sync.Connection, queue: str) -> None:
     run = sync.start("nothing", 1, queue=queue)
     assert run.status() == "running"
     assert run.cancel() == "cancelled"
     assert sync.run(run.run_id).info().steps == 0
 
 
-def test_closed_connection_says_so(sync: laneway.sync.Connection, address: str) -> None:
+def test_closed_connection_raises(sync: laneway.sync.Connection, address: str) -> None:
     del sync
     with laneway.sync.connect(address, settings=QUIET) as connection:
         admin = connection.admin
@@ -76,7 +76,7 @@ def test_closed_connection_says_so(sync: laneway.sync.Connection, address: str) 
         admin.list_queues()
 
 
-def test_thread_that_waits_is_answered_when_the_connection_closes(address: str, queue: str) -> None:
+def test_waiting_thread_returns_when_the_connection_closes(address: str, queue: str) -> None:
     with ThreadPoolExecutor() as threads:
         with laneway.sync.connect(address, settings=QUIET) as connection:
             consumer = connection.consumer(queue)
@@ -95,7 +95,7 @@ def test_derived_roles_are_current() -> None:
     assert derivation.RESULT.read_text() == derivation.derive()
 
 
-def test_everything_public_can_be_had_and_is_said() -> None:
+def test_every_public_name_is_importable_and_listed() -> None:
     asked = "import laneway; laneway.sync.connect, laneway.errors.LanewayError, laneway.middlewares.trace"
     subprocess.run([sys.executable, "-c", asked], check=True)
     for name in laneway.__all__:
@@ -113,7 +113,7 @@ def test_modules_can_be_imported_from_and_have_all() -> None:
     assert laneway.errors.LeaseLost is errors.LeaseLost
 
 
-def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+def test_modules_are_imported_lazily() -> None:
     asked = (
         "import sys, laneway; print(*[name for name in sys.modules if name.startswith('laneway.')])"
     )
@@ -121,7 +121,7 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     assert loaded.stdout == b"\n"
 
 
-def test_type_checkers_know_what_there_is(tmp_path: Path) -> None:
+def test_type_checkers_see_every_public_name(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         """

@@ -1,4 +1,4 @@
-"""Pushes inside the caller's own transaction, on every kind of connection."""
+"""Pushes in the caller's own transaction, on every kind of connection."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_message_exists_exactly_when_the_caller_commits(
 
 
 @pytest.mark.parametrize("opened", SYNC)
-def test_without_an_event_loop_too(place: Place, queue: str, opened: Any) -> None:
+def test_pushes_without_an_event_loop(place: Place, queue: str, opened: Any) -> None:
     with laneway.sync.connect(place.dsn, settings=QUIET) as lane:
         producer, consumer = lane.producer(queue), lane.consumer(queue)
         with opened(place.dsn) as (connection, transaction):
@@ -154,7 +154,7 @@ def test_without_an_event_loop_too(place: Place, queue: str, opened: Any) -> Non
         assert [message.payload for message in taken] == [1, 2, 3]
 
 
-def test_push_that_waits_holds_no_other_thread_up(address: str, place: Place, queue: str) -> None:
+def test_blocked_push_blocks_no_other_thread(address: str, place: Place, queue: str) -> None:
     with (
         laneway.sync.connect(address, settings=QUIET) as lane,
         psycopg.connect(place.dsn) as own,
@@ -182,7 +182,9 @@ def test_closed_connection_pushes_nothing(place: Place, queue: str) -> None:
         producer.enqueue_in(own, 1)
 
 
-async def test_rules_hold_here_too(place: Place, lane: Connection, queue: str) -> None:
+async def test_payload_rules_apply_in_a_transaction(
+    place: Place, lane: Connection, queue: str
+) -> None:
     async with of_psycopg(place.dsn) as (connection, _):
         with pytest.raises(InvalidPayload, match="payload 1 of the batch"):
             await lane.producer(queue, rules=PayloadRules(max_string=2)).batch_enqueue_in(
@@ -191,7 +193,7 @@ async def test_rules_hold_here_too(place: Place, lane: Connection, queue: str) -
 
 
 @pytest.mark.parametrize("opened", ASYNC)
-async def test_unknown_queue_and_too_large_a_body_are_told(
+async def test_unknown_queue_and_too_large_body_are_refused(
     place: Place, lane: Connection, queue: str, opened: Any
 ) -> None:
     await lane.admin.update_queue(queue, {"max_bytes": 100})
@@ -229,7 +231,7 @@ async def test_batch_is_all_or_none_where_each_statement_commits(
     ],
     ids=["partition", "dedup_key"],
 )
-async def test_what_could_never_be_delivered_is_told(
+async def test_message_that_could_never_be_delivered_is_refused(
     place: Place, lane: Connection, queue: str, *, opened: Any, options: dict[str, Any], words: str
 ) -> None:
     async with opened(place.dsn) as (connection, transaction):
@@ -238,7 +240,7 @@ async def test_what_could_never_be_delivered_is_told(
         await transaction.rollback()
 
 
-async def test_something_else_is_no_connection(lane: Connection, queue: str) -> None:
+async def test_unsupported_connection_is_refused(lane: Connection, queue: str) -> None:
     with pytest.raises(InvalidRequest, match="cannot push on a str"):
         await lane.producer(queue).enqueue_in("postgresql://", 1)
 
@@ -280,9 +282,7 @@ async def test_connection_answers_in_rows_of_any_kind(
     assert sorted(message.payload for message in await take(lane, queue, 2)) == [1, 2]
 
 
-async def test_pool_or_engine_has_no_transaction(
-    place: Place, lane: Connection, queue: str
-) -> None:
+async def test_pool_or_engine_is_refused(place: Place, lane: Connection, queue: str) -> None:
     producer = lane.producer(queue)
     engine = sqlalchemy.create_engine(place.dsn.replace("postgresql://", "postgresql+psycopg://"))
     later = create_async_engine(place.dsn.replace("postgresql://", "postgresql+asyncpg://"))
@@ -304,7 +304,9 @@ async def test_pool_or_engine_has_no_transaction(
     await later.dispose()
 
 
-async def test_options_are_checked_here_too(place: Place, lane: Connection, queue: str) -> None:
+async def test_options_are_checked_in_a_transaction(
+    place: Place, lane: Connection, queue: str
+) -> None:
     async with of_psycopg(place.dsn) as (connection, _):
         with pytest.raises(InvalidRequest, match="delay is 5"):
             await lane.producer(queue).enqueue_in(connection, 1, delay=5)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a worker does with handlers that succeed, fail, hang, block and batch, on both transports."""
+"""Workers whose handlers succeed, fail, hang, block and take batches, on both transports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hang(message: Message) -> None:
     time.sleep(60)
 
 
-async def test_success_acknowledges(lane: Connection, address: str, queue: str) -> None:
+async def test_successful_handler_acks(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
     seen = []
 
@@ -59,7 +59,7 @@ async def test_success_acknowledges(lane: Connection, address: str, queue: str) 
     assert (info.state, info.handled, info.failed) == (WorkerState.STOPPED, 200, 0)
 
 
-async def test_failure_gives_back_with_the_reason_and_never_ends_the_loop(
+async def test_failing_handler_nacks_with_the_reason_and_the_worker_continues(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -77,7 +77,7 @@ async def test_failure_gives_back_with_the_reason_and_never_ends_the_loop(
     assert {item.attempt for item in dead} == {2}
 
 
-async def test_reject_is_dead_at_once(lane: Connection, address: str, queue: str) -> None:
+async def test_reject_dead_letters_at_once(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue)
@@ -90,7 +90,7 @@ async def test_reject_is_dead_at_once(lane: Connection, address: str, queue: str
     assert (dead.error, dead.attempt) == ("not ours", 1)
 
 
-async def test_error_not_worth_a_retry_is_dead_at_once(
+async def test_non_retryable_error_dead_letters_at_once(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -105,7 +105,7 @@ async def test_error_not_worth_a_retry_is_dead_at_once(
     assert dead.attempt == 1
 
 
-async def test_snoozed_message_comes_again_unspent(
+async def test_snoozed_message_is_redelivered_without_counting_an_attempt(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -123,9 +123,7 @@ async def test_snoozed_message_comes_again_unspent(
     assert attempts == [1, 1, 1, 1]
 
 
-async def test_handler_that_takes_too_long_has_failed(
-    lane: Connection, address: str, queue: str
-) -> None:
+async def test_handler_timeout_is_a_failure(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue, timeout=MOMENT, retry=Retry(max_attempts=1))
@@ -138,7 +136,7 @@ async def test_handler_that_takes_too_long_has_failed(
     assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
 
 
-async def test_handler_that_returns_though_its_time_is_over_has_failed(
+async def test_handler_that_ignores_its_timeout_has_failed(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -171,7 +169,7 @@ async def test_lock_is_extended_while_the_handler_runs(
     assert attempts == [1]
 
 
-async def test_handler_that_blocks_the_loop_keeps_lock_and_heartbeat(
+async def test_handler_that_blocks_the_loop_keeps_its_lease_and_heartbeat(
     lane: Connection, address: str, queue: str
 ) -> None:
     """Blocked in a thread of its own, so that the test's loop can look on."""
@@ -198,7 +196,7 @@ async def test_handler_that_blocks_the_loop_keeps_lock_and_heartbeat(
     assert attempts == [1]
 
 
-async def test_worker_that_lost_its_lock_learns_it_and_its_late_ack_changes_nothing(
+async def test_worker_notices_a_lost_lease_and_its_late_ack_changes_nothing(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -276,7 +274,7 @@ class Squarer:
     [log_calls(square), lambda message: square(message), Squarer()],  # noqa: PLW0108 - see above
     ids=range(3),
 )
-async def test_what_an_asynchronous_function_is_wrapped_in_is_awaited(
+async def test_wrapped_asynchronous_handler_is_awaited(
     lane: Connection, address: str, queue: str, handler: Callable[[Message], Any]
 ) -> None:
     app = make_app(address)
@@ -287,7 +285,7 @@ async def test_what_an_asynchronous_function_is_wrapped_in_is_awaited(
     assert await lane.job_result(message) == 49
 
 
-async def test_handler_that_only_makes_a_generator_has_failed(
+async def test_handler_that_returns_a_generator_has_failed(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -358,7 +356,7 @@ async def test_batch_may_fail_in_part(lane: Connection, address: str, queue: str
     assert sorted(item.error for item in dead) == ["odd 1", "odd 3", "odd 5"]
 
 
-async def test_results_are_kept_where_asked(lane: Connection, address: str, queue: str) -> None:
+async def test_results_are_kept_on_request(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue, keep_results=SECOND * 60)
@@ -373,7 +371,7 @@ async def test_results_are_kept_where_asked(lane: Connection, address: str, queu
     assert [await lane.job_result(item) for item in ids] == [{"square": 9}, {"square": 16}]
 
 
-async def test_result_that_json_does_not_have_is_told(
+async def test_result_that_is_not_json_is_logged(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)

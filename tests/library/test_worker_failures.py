@@ -1,4 +1,4 @@
-"""Handlers that fail in every way there is: their messages go back, and the worker goes on."""
+"""Whatever a handler raises, its message is nacked and the worker continues."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ WAYS = [
 ]
 
 
-async def test_whatever_a_handler_raises_its_message_fails_and_the_worker_goes_on(
+async def test_any_exception_of_a_handler_nacks_and_the_worker_continues(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -113,7 +113,7 @@ def leave_thread(message: Message) -> None:
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
-async def test_function_that_leaves_its_thread_or_process_has_failed(
+async def test_handler_that_exits_its_thread_or_process_has_failed(
     place: Place, queue: str, executor: Any
 ) -> None:
     app = make_app(place.dsn)
@@ -171,7 +171,7 @@ def fail_in_process(message: Message) -> object:
     return message.attempt
 
 
-async def test_whatever_is_raised_in_a_process_is_known_outside(place: Place, queue: str) -> None:
+async def test_exception_in_a_process_is_reported_to_the_worker(place: Place, queue: str) -> None:
     app = make_app(place.dsn)
     retry = Retry(backoff=timedelta(0), max_attempts=2, on=(Two, Told))
     app.handler(
@@ -191,7 +191,7 @@ async def test_whatever_is_raised_in_a_process_is_known_outside(place: Place, qu
     assert "pickle" in found['"result"'][1]
 
 
-def test_what_a_handler_raises_on_purpose_can_be_copied() -> None:
+def test_control_exceptions_can_be_pickled() -> None:
     snooze = copy.copy(Snooze(timedelta(seconds=3)))
     assert (str(snooze), snooze.delay) == ("again in 0:00:03", timedelta(seconds=3))
     reasons: dict[str, str | BaseException] = {"1-2-3": Two(5, "now"), "1-2-4": "so"}
@@ -205,7 +205,7 @@ class Broken(Retry):
         raise ZeroDivisionError(f"after {attempt}")
 
 
-async def test_retry_that_cannot_be_computed_leaves_it_to_the_queue(
+async def test_failing_retry_policy_falls_back_to_the_queue(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -221,7 +221,7 @@ async def test_retry_that_cannot_be_computed_leaves_it_to_the_queue(
 
 
 @pytest.mark.parametrize("retry", [3, "often", timedelta(1)])
-def test_retry_that_is_none_is_refused(retry: Any) -> None:
+def test_invalid_retry_is_refused(retry: Any) -> None:
     app = App("postgresql://nowhere/nothing")
     with pytest.raises(InvalidSetting, match=r"handle: retry is .*: give a laneway.Retry"):
 
@@ -264,7 +264,7 @@ async def test_partial_failure_of_messages_not_in_the_batch_acknowledges_nothing
     assert {"9-9-9" in str(item.error) for item in dead} == {True}
 
 
-async def test_worker_whose_own_task_ends_says_so_and_ends(
+async def test_worker_ends_with_an_error_when_one_of_its_tasks_ends(
     address: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(address)
@@ -308,7 +308,7 @@ print("over", flush=True)
 """
 
 
-async def test_handler_s_own_task_cannot_end_the_program_and_none_can_keep_it(
+async def test_task_of_a_handler_neither_ends_nor_blocks_the_program(
     lane: Connection, address: str, queue: str, tmp_path: Path
 ) -> None:
     async with program(LEAVING, address, queue, folder=tmp_path) as working:
@@ -331,7 +331,7 @@ async def test_handler_s_own_task_cannot_end_the_program_and_none_can_keep_it(
     assert again.attempt == 1
 
 
-async def test_handler_that_swallows_its_cancellation_does_not_keep_the_worker(
+async def test_handler_that_ignores_cancellation_does_not_block_the_worker(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(

@@ -1,4 +1,4 @@
-"""What a worker keeps to when handlers, messages and settings go to the limits, on both transports."""
+"""Limits of handlers, messages and settings, on both transports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_handler_may_allow_more_attempts_than_its_queue(
     assert dead.attempt == 5
 
 
-async def test_parts_of_a_batch_that_fail_are_tried_again_whatever_errors_are_worth_it(
+async def test_failed_parts_of_a_batch_are_always_retried(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -77,7 +77,7 @@ async def test_any_reason_can_be_kept(
     assert len(dead.error) <= 2000
 
 
-async def test_thread_that_hangs_does_not_take_the_place_of_others(
+async def test_hanging_thread_does_not_use_up_concurrency(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -97,7 +97,7 @@ async def test_thread_that_hangs_does_not_take_the_place_of_others(
     end.set()
 
 
-async def test_message_with_a_short_lock_of_its_own_is_held(
+async def test_short_lease_of_a_message_is_extended(
     lane: Connection, address: str, queue: str
 ) -> None:
     """The queue's lock lasts half a minute: without notice, the guard would look too late."""
@@ -116,7 +116,7 @@ async def test_message_with_a_short_lock_of_its_own_is_held(
     assert attempts == [1]
 
 
-async def test_locks_are_extended_in_time_after_their_queue_s_lease_was_lowered(
+async def test_leases_are_extended_in_time_after_the_queue_lowered_its_lease(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address, worker=WorkerSettings())
@@ -141,7 +141,7 @@ async def test_locks_are_extended_in_time_after_their_queue_s_lease_was_lowered(
     assert attempts == [1]
 
 
-async def test_message_with_a_short_lock_is_not_kept_waiting(
+async def test_message_with_a_short_lease_is_handled_at_once(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -165,7 +165,7 @@ async def test_message_with_a_short_lock_is_not_kept_waiting(
         worker.shutdown(release=True)
 
 
-async def test_hanging_handlers_hold_no_more_than_they_run(
+async def test_hanging_handlers_lease_no_more_messages_than_they_run(
     lane: Connection, address: str, queue: str
 ) -> None:
     """What was taken ahead and cannot be begun goes to others before its lock ends."""
@@ -185,7 +185,7 @@ async def test_hanging_handlers_hold_no_more_than_they_run(
 
 
 @pytest.mark.parametrize("n", [6, 12], ids=["taken at once", "taken meanwhile"])
-async def test_handler_that_blocks_the_loop_for_longer_than_the_locks_spends_no_attempts(
+async def test_blocking_the_loop_beyond_the_lease_counts_no_attempts(
     lane: Connection, address: str, queue: str, n: int
 ) -> None:
     """What waits for it, is taken meanwhile, or is on its way back is held as long as it blocks."""
@@ -204,7 +204,7 @@ async def test_handler_that_blocks_the_loop_for_longer_than_the_locks_spends_no_
     assert sorted(handled) == [(number, 1) for number in range(n)]
 
 
-async def test_handler_that_blocks_the_loop_spends_no_attempts_of_other_queues(
+async def test_blocking_the_loop_counts_no_attempts_of_other_queues(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -252,7 +252,7 @@ async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, addres
         ({"name": ["clean"]}, "its name is .*: give a text"),
     ],
 )
-def test_schedule_without_sense_is_refused(options: dict[str, Any], words: str) -> None:
+def test_invalid_schedule_is_refused(options: dict[str, Any], words: str) -> None:
     app = make_app("postgresql://nowhere/x")
     with pytest.raises(InvalidSetting, match=f"schedule .*{words}"):
         app.schedule(**{"name": "clean", "expression": "0 3 * * *", "queue": "jobs"} | options)
@@ -281,7 +281,7 @@ def test_app_with_nothing_to_do_makes_no_worker() -> None:
     app.worker()
 
 
-def test_middleware_is_something_to_call() -> None:
+def test_middleware_must_be_callable() -> None:
     with pytest.raises(InvalidSetting, match="a middleware is 5"):
         make_app("postgresql://nowhere/x").middleware(5)  # type: ignore[arg-type]
 
@@ -312,7 +312,7 @@ async def test_app_runs_in_the_main_thread_only() -> None:
         {"partition": 5},
     ],
 )
-def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(options: dict[str, Any]) -> None:
     app = make_app("postgresql://nowhere/x")
 
     async def handle(_: Message) -> None:
@@ -322,7 +322,7 @@ def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
         app.handler("jobs", **options)(handle)
 
 
-def test_handler_is_a_function() -> None:
+def test_handler_must_be_a_function() -> None:
     with pytest.raises(InvalidSetting, match="handler 5 is no function"):
         make_app("postgresql://nowhere/x").handler("jobs")(5)  # type: ignore[type-var]
 
@@ -345,13 +345,13 @@ class Yielder:
     [yield_on_the_loop, yield_in_a_thread, functools.partial(yield_in_a_thread), Yielder()],
     ids=range(4),
 )
-def test_generator_is_no_handler(function: Any) -> None:
+def test_generator_handler_is_refused(function: Any) -> None:
     with pytest.raises(InvalidSetting, match="has a yield in it"):
         make_app("postgresql://nowhere/x").handler("jobs")(function)
 
 
 @pytest.mark.parametrize("executor", ["proces", "", 5])
-def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
+def test_unknown_executor_is_refused(executor: Any) -> None:
     with pytest.raises(
         InvalidSetting, match=r"executor is .*: choose one of loop, thread, process"
     ):
@@ -376,23 +376,23 @@ def test_executor_that_there_is_not_is_refused(executor: Any) -> None:
         {"on": (int,)},
     ],
 )
-def test_policies_without_sense_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_policies_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         Retry(**options)
 
 
 @pytest.mark.parametrize("delay", [timedelta.max, timedelta(days=365_251), -SECOND, 5])
-def test_snooze_that_no_clock_can_hold_is_refused(delay: Any) -> None:
+def test_snooze_beyond_the_last_date_is_refused(delay: Any) -> None:
     with pytest.raises(InvalidSetting):
         Snooze(delay)
 
 
-def test_waits_stay_within_what_the_database_takes() -> None:
+def test_retry_delays_stay_within_the_range_of_the_database() -> None:
     retry = Retry(backoff=timedelta.max, limit=timedelta.max, jitter=1)
     assert max(retry.wait(40) for _ in range(50)) <= LONGEST_TIME
 
 
-def test_waits_grow_up_to_the_limit() -> None:
+def test_retry_delays_grow_up_to_the_limit() -> None:
     retry = Retry(backoff=SECOND, factor=3, limit=SECOND * 20, jitter=0)
     assert [retry.wait(n) for n in (1, 2, 3, 4, 5, 5000)] == [
         SECOND,
@@ -419,7 +419,7 @@ def test_waits_grow_up_to_the_limit() -> None:
         {"timeout": None},
     ],
 )
-def test_worker_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_worker_settings_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         WorkerSettings(**options)
 

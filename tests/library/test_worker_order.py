@@ -1,4 +1,4 @@
-"""Workers of ordered queues: a lane's messages one after the other, whatever becomes of each."""
+"""Workers of ordered queues handle the messages of a partition one after the other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_messages_of_a_partition_are_handled_one_after_the_other(
         assert mine == list(range(start, start + 10))
 
 
-async def test_partitions_are_handled_beside_each_other(
+async def test_partitions_are_handled_concurrently(
     lane: Connection, address: str, line: str
 ) -> None:
     app = make_app(address)
@@ -82,7 +82,7 @@ async def test_partitions_are_handled_beside_each_other(
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize("error", [ValueError("x"), Snooze(NOW), Snooze(SECOND / 20)], ids=range(3))
-async def test_what_does_not_succeed_comes_again_before_what_is_behind_it(
+async def test_failed_message_is_handled_again_before_those_behind_it(
     lane: Connection, address: str, line: str, *, concurrency: int, error: Exception
 ) -> None:
     app = make_app(address)
@@ -102,7 +102,7 @@ async def test_what_does_not_succeed_comes_again_before_what_is_behind_it(
     assert watch.most == 1
 
 
-async def test_what_is_behind_a_dead_message_goes_on(
+async def test_partition_continues_behind_a_dead_letter(
     lane: Connection, address: str, line: str
 ) -> None:
     app = make_app(address)
@@ -143,7 +143,7 @@ async def test_batches_are_of_one_partition_in_order(
     assert [n for n in flat if n >= 10] == list(range(10, 20))
 
 
-async def test_batch_that_fails_in_part_is_done_up_to_there(
+async def test_batch_is_acked_up_to_its_first_failure(
     lane: Connection, address: str, line: str
 ) -> None:
     app = make_app(address)
@@ -162,7 +162,7 @@ async def test_batch_that_fails_in_part_is_done_up_to_there(
     assert [number for batch in batches[1:] for number in batch] == [1, 2, 3, 4, 5]
 
 
-async def test_what_is_behind_a_given_up_message_comes_after_it(
+async def test_stopped_worker_returns_messages_in_order(
     lane: Connection, address: str, line: str
 ) -> None:
     app = make_app(address)
@@ -182,7 +182,7 @@ async def test_what_is_behind_a_given_up_message_comes_after_it(
     assert [message.attempt for message in again] == [1] * 5
 
 
-async def test_drain_finishes_one_message_of_a_lane_and_gives_back_the_rest(
+async def test_drain_finishes_one_message_of_a_partition_and_releases_the_rest(
     lane: Connection, address: str, line: str
 ) -> None:
     app = make_app(address)

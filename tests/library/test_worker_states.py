@@ -17,7 +17,7 @@ from laneway import WorkerSettings
 from laneway.domain.errors import WorkerBusy
 from laneway.domain.workers import WorkerState
 from tests.library.conftest import QUIET
-from tests.library.relay import Relay
+from tests.library.proxy import Proxy
 from tests.library.workers import QUICK, in_state, look, make_app, running, settled, until
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ select exists (select from pg_stat_activity where datname = current_database()
 """
 
 
-async def test_suspended_worker_takes_nothing_until_resumed(
+async def test_suspended_worker_claims_nothing_until_resumed(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -51,7 +51,7 @@ async def test_suspended_worker_takes_nothing_until_resumed(
         assert worker.state is WorkerState.POLLING
 
 
-async def test_shutdown_from_outside_drains(lane: Connection, address: str, queue: str) -> None:
+async def test_shutdown_by_an_admin_drains(lane: Connection, address: str, queue: str) -> None:
     app = make_app(address)
 
     @app.handler(queue)
@@ -67,7 +67,7 @@ async def test_shutdown_from_outside_drains(lane: Connection, address: str, queu
     assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
 
 
-async def test_drain_finishes_what_is_in_hand_and_gives_back_the_rest(
+async def test_drain_finishes_running_handlers_and_releases_the_rest(
     lane: Connection, address: str, queue: str
 ) -> None:
     app = make_app(address)
@@ -91,7 +91,7 @@ async def test_drain_finishes_what_is_in_hand_and_gives_back_the_rest(
     assert {message.attempt for message in rest} == {1}
 
 
-async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, queue: str) -> None:
+async def test_drain_times_out(lane: Connection, address: str, queue: str) -> None:
     app = make_app(
         address, worker=WorkerSettings(heartbeat=QUICK.heartbeat, drain=timedelta(seconds=0.3))
     )
@@ -119,7 +119,7 @@ async def test_drain_that_is_too_slow_gives_up(lane: Connection, address: str, q
 
 
 @pytest.mark.parametrize("told", [1, 2])
-async def test_worker_that_still_starts_can_be_stopped(
+async def test_starting_worker_can_be_stopped(
     address: str, queue: str, place: Place, told: int
 ) -> None:
     """Nobody can register while the table is locked, nor say goodbye."""
@@ -150,7 +150,7 @@ async def test_worker_that_still_starts_can_be_stopped(
     ("way", "told"),
     [("gone", 1), ("gone", 2), ("silent", 1), ("silent", 2), ("silent", 3)],
 )
-async def test_stop_does_not_wait_for_a_database_that_is_away(
+async def test_stop_does_not_wait_for_an_unreachable_database(
     lane: Connection,
     address: str,
     queue: str,
@@ -163,9 +163,9 @@ async def test_stop_does_not_wait_for_a_database_that_is_away(
     monkeypatch.setattr("laneway.worker.worker.GRACE", SECOND * (1 if told < 3 else 600))
     drain = timedelta(seconds=0.3) if told == 1 else SECOND * 600
     settings = WorkerSettings(heartbeat=QUICK.heartbeat, drain=drain)
-    async with Relay(address) as relay:
+    async with Proxy(address) as proxy:
         patient = replace(QUIET, shutdown=SECOND * 600)
-        app = laneway.App(relay.address, settings=patient, worker=settings)
+        app = laneway.App(proxy.address, settings=patient, worker=settings)
         begun = asyncio.Event()
 
         @app.handler(queue, concurrency=1, prefetch=5, lock_time=SECOND * 600)
@@ -177,7 +177,7 @@ async def test_stop_does_not_wait_for_a_database_that_is_away(
         worker = app.worker()
         task = asyncio.create_task(worker.run())
         await begun.wait()
-        await relay.cut(silently=way == "silent")
+        await proxy.cut(silently=way == "silent")
         worker.stop()
         for _ in range(told - 1):
             # Not before it drains, and not before it leaves.

@@ -1,4 +1,4 @@
-"""Workflows with branches: each keeps its own steps, and is left alone by what ends another."""
+"""Branches of a workflow keep their own steps."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Again:
 
 
 @together
-async def test_branches_have_their_own_steps_when_the_run_goes_on(
+async def test_branches_keep_their_own_steps_when_the_run_resumes(
     lane: Connection, address: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -147,9 +147,7 @@ async def test_steps_are_named_by_the_branch_that_made_them(lane: Connection, ad
     }
 
 
-async def test_tasks_that_are_not_always_made_leave_branches_their_names(
-    lane: Connection, address: str
-) -> None:
+async def test_optional_tasks_do_not_rename_branches(lane: Connection, address: str) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
     again = Again()
 
@@ -267,7 +265,7 @@ async def kept(run: laneway.Run, n: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["gather", "watchdog", "wait"])
-async def test_long_timer_holds_no_step_back_that_comes_after_something_else(
+async def test_long_timer_delays_no_step_of_another_branch(
     lane: Connection, address: str, how: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -310,7 +308,7 @@ async def test_long_timer_holds_no_step_back_that_comes_after_something_else(
 
 
 @pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_wait])
-async def test_run_is_put_off_at_once_where_all_branches_wait_for_timers(
+async def test_run_is_suspended_when_every_branch_waits_for_a_timer(
     lane: Connection, address: str, queue: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
@@ -329,7 +327,7 @@ async def test_run_is_put_off_at_once_where_all_branches_wait_for_timers(
         await run.cancel()
 
 
-async def test_branch_that_waits_for_something_else_keeps_a_run_for_seconds_only(
+async def test_branch_that_waits_for_something_else_delays_suspension_for_seconds_only(
     lane: Connection, address: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("laneway.worker.progress.PATIENCE", 0.3)
@@ -352,7 +350,7 @@ async def test_branch_that_waits_for_something_else_keeps_a_run_for_seconds_only
 
 
 @pytest.mark.parametrize("how", ["task", "group", "second timer"])
-async def test_branches_left_behind_end_without_a_complaint(
+async def test_abandoned_branches_end_without_a_warning(
     lane: Connection, address: str, queue: str, how: str
 ) -> None:
     app, name, complaints = make_app(address), f"flow-{uuid4().hex[:8]}", []
@@ -424,7 +422,7 @@ app.run()
 """
 
 
-async def test_killed_worker_s_branches_go_on_with_their_own_steps(
+async def test_branches_of_a_killed_worker_resume_with_their_own_steps(
     place: Place, tmp_path: Path
 ) -> None:
     name, log = f"flow-{uuid4().hex[:8]}", tmp_path / "log"

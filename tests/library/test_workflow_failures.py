@@ -1,4 +1,4 @@
-"""Workflows whose steps fail, are cancelled or are tried again: what is kept, and what the run sees."""
+"""Workflow steps that fail, are cancelled or are retried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONG = timedelta(seconds=30)
 
 
-async def test_handled_failure_of_a_step_is_met_again_when_the_run_goes_on(
+async def test_handled_step_failure_is_raised_again_when_the_run_resumes(
     lane: Connection, address: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -110,7 +110,7 @@ async def test_failure_that_json_cannot_keep_is_not_kept(lane: Connection, addre
         assert await (await lane.start(name)).result(LONG) == 2
 
 
-async def test_run_whose_step_is_cancelled_while_it_is_stored_goes_by_what_is_kept(
+async def test_run_resumes_from_the_stored_result_of_a_cancelled_step(
     lane: Connection, address: str
 ) -> None:
     """Whether it is kept and what its workflow sees agree, however close the cancellation comes."""
@@ -149,7 +149,7 @@ async def test_run_whose_step_is_cancelled_while_it_is_stored_goes_by_what_is_ke
     assert seen == ["cancelled"]
 
 
-async def test_run_ends_while_a_step_of_it_waits_for_another_try(
+async def test_run_may_end_while_one_of_its_steps_waits_for_a_retry(
     lane: Connection, address: str
 ) -> None:
     app, tries, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -173,9 +173,7 @@ async def test_run_ends_while_a_step_of_it_waits_for_another_try(
     assert tries == [1]
 
 
-async def test_message_that_stands_for_no_run_is_dead_at_once(
-    lane: Connection, address: str
-) -> None:
+async def test_message_without_a_run_is_dead_lettered(lane: Connection, address: str) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
     queue = f"flows-{uuid4().hex[:8]}"
 
@@ -189,7 +187,9 @@ async def test_message_that_stands_for_no_run_is_dead_at_once(
     assert "stands for no run" in (dead.error or "")
 
 
-async def test_run_that_failed_in_a_group_says_of_what(lane: Connection, address: str) -> None:
+async def test_run_that_failed_in_a_task_group_names_the_cause(
+    lane: Connection, address: str
+) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
     @step
@@ -206,7 +206,7 @@ async def test_run_that_failed_in_a_group_says_of_what(lane: Connection, address
             await (await lane.start(name)).result(LONG)
 
 
-async def test_step_that_snoozes_in_a_group_puts_its_run_off(
+async def test_step_that_snoozes_in_a_task_group_suspends_its_run(
     lane: Connection, address: str
 ) -> None:
     app, tries, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"

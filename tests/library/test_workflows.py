@@ -1,4 +1,4 @@
-"""Workflows: steps finished once, whatever happens to the workers."""
+"""Workflows: each step completes once, whatever happens to the workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from laneway.domain.runs import RunStatus
 from laneway.library.runs import Run
 from laneway.worker.middlewares import Metrics, trace
 from tests.library.conftest import QUIET
-from tests.library.relay import Relay
+from tests.library.proxy import Proxy
 from tests.library.workers import look, make_app, program, running, settled, until
 from tests.postgres import execute
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 LONG = timedelta(seconds=30)
 
 
-async def test_result_of_a_run(lane: Connection, address: str) -> None:
+async def test_run_returns_its_result(lane: Connection, address: str) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
 
     @step
@@ -78,9 +78,7 @@ async def test_result_of_a_run(lane: Connection, address: str) -> None:
     assert (info.name, info.input, info.steps) == (name, "[10,[1,2,3]]", 3)
 
 
-async def test_what_json_does_not_have_is_told_and_not_changed(
-    lane: Connection, address: str
-) -> None:
+async def test_value_that_is_not_json_is_refused_unchanged(lane: Connection, address: str) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
     @step
@@ -101,7 +99,7 @@ async def test_what_json_does_not_have_is_told_and_not_changed(
                 await (await lane.start(name, kind)).result(LONG)
 
 
-async def test_wait_that_is_no_time_fails_the_run_in_plain_words(
+async def test_invalid_sleep_fails_the_run_with_a_clear_message(
     lane: Connection, address: str
 ) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
@@ -151,7 +149,7 @@ async def test_transient_errors_are_retried_by_policy_and_others_fail_the_run(
         assert (tries.count("fine"), tries.count("broken")) == (2, 2)
 
 
-async def test_paused_run_stops_at_its_next_step_and_goes_on(
+async def test_paused_run_stops_at_its_next_step_and_resumes(
     lane: Connection, address: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -238,7 +236,7 @@ async def test_run_paused_and_resumed_in_its_sleep_is_driven_by_one(
         await run.cancel()
 
 
-async def test_run_whose_sleep_ended_while_it_was_paused_goes_on_when_resumed(
+async def test_run_whose_sleep_ended_during_a_pause_continues_when_resumed(
     lane: Connection, address: str, queue: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -295,7 +293,7 @@ async def test_cancelled_run_ends_at_its_next_step(lane: Connection, address: st
     assert log == [1]
 
 
-async def test_timer_holds_no_worker_and_does_not_begin_anew(
+async def test_timer_occupies_no_worker_and_does_not_restart(
     lane: Connection, address: str
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -399,7 +397,7 @@ async def test_timer_is_no_error_to_the_function_around_it(lane: Connection, add
     assert log == [1]
 
 
-async def test_run_wakes_for_the_first_of_its_timers(lane: Connection, address: str) -> None:
+async def test_run_resumes_at_its_earliest_timer(lane: Connection, address: str) -> None:
     app, name, reached = make_app(address), f"flow-{uuid4().hex[:8]}", asyncio.Event()
 
     @step
@@ -455,9 +453,7 @@ async def test_run_ends_when_no_step_of_it_is_left(lane: Connection, address: st
     assert log == ["slow"]
 
 
-async def test_error_of_ours_that_leaves_a_workflow_fails_its_run(
-    lane: Connection, address: str
-) -> None:
+async def test_laneway_error_fails_the_run(lane: Connection, address: str) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
     @app.workflow(name=name)
@@ -503,7 +499,7 @@ def close() -> None:
     ("fail", "reason"),
     [(leave, "SystemExit: 3"), (cancel, "CancelledError"), (close, "GeneratorExit")],
 )
-async def test_step_that_leaves_fails_its_run_and_not_the_worker(
+async def test_step_that_exits_fails_its_run_and_not_the_worker(
     lane: Connection, address: str, fail: Callable[[], None], reason: str
 ) -> None:
     app, tries, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
@@ -528,7 +524,7 @@ async def test_step_that_leaves_fails_its_run_and_not_the_worker(
         assert await run.result(LONG) == "done"
 
 
-async def test_run_does_not_die_with_its_workers_however_few_attempts_its_queue_allows(
+async def test_run_survives_killed_workers_whatever_the_queue_allows(
     lane: Connection, address: str, queue: str
 ) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
@@ -554,7 +550,7 @@ async def test_run_does_not_die_with_its_workers_however_few_attempts_its_queue_
         assert await run.result(LONG) == "done"
 
 
-async def test_start_without_a_queue_says_who_makes_it(lane: Connection) -> None:
+async def test_start_without_a_queue_explains_how_to_create_it(lane: Connection) -> None:
     with pytest.raises(QueueNotFound, match='worker that has workflow "flow" makes it, start one'):
         await lane.start("flow", queue="nowhere at all")
 
@@ -616,38 +612,36 @@ class Watched:
         return info
 
 
-async def test_wait_for_a_result_outlives_a_database_that_goes_away(
+async def test_wait_for_a_result_survives_a_database_outage(
     lane: Connection, address: str, queue: str
 ) -> None:
     run = await lane.start("flow", queue=queue)
-    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
+    async with Proxy(address) as proxy, laneway.connect(proxy.address, settings=QUIET) as other:
         watched = Watched(other.backend)
         waiting = asyncio.create_task(
             Run(cast("Backend", watched), run.run_id).result(timedelta(days=2))
         )
         async with asyncio.timeout(LONG.total_seconds()):
             await watched.seen.wait()
-            await relay.cut()
+            await proxy.cut()
             await watched.refused.wait()
             await run.cancel()
-            await relay.mend()
+            await proxy.mend()
             with pytest.raises(RunCancelled):
                 await waiting
 
 
-async def test_wait_for_a_result_ends_in_time_where_nobody_answers(
-    lane: Connection, address: str, queue: str
-) -> None:
+async def test_wait_for_a_result_times_out(lane: Connection, address: str, queue: str) -> None:
     run = await lane.start("flow", queue=queue)
-    async with Relay(address) as relay, laneway.connect(relay.address, settings=QUIET) as other:
-        await relay.cut()
+    async with Proxy(address) as proxy, laneway.connect(proxy.address, settings=QUIET) as other:
+        await proxy.cut()
         with pytest.raises(TimeoutError, match=run.run_id):
             await other.run(run.run_id).result(timedelta(milliseconds=500))
         with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
             await other.run(run.run_id).result(timedelta(0))
 
 
-async def test_only_timers_have_time_to_go(lane: Connection, address: str) -> None:
+async def test_only_timers_have_remaining_time(lane: Connection, address: str) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
     @step
@@ -741,7 +735,7 @@ async def test_old_runs_are_purged_with_their_steps(lane: Connection, address: s
         await run.status()
 
 
-async def test_however_many_old_runs_are_purged(lane: Connection, place: Place) -> None:
+async def test_any_number_of_old_runs_is_purged(lane: Connection, place: Place) -> None:
     await execute(
         place.dsn,
         "insert into laneway.workflow (run_id, name, queue_id, status, input, finished_at)"

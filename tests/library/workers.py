@@ -1,4 +1,4 @@
-"""Workers in the test's own loop, and as programs that can be killed; what to wait for of them."""
+"""Workers in the test's own loop and as programs, and states to wait for."""
 
 from __future__ import annotations
 

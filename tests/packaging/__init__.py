@@ -1,3 +1,3 @@
-"""What a release ships."""
+"""Contents of a release."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wheel, installed as a user installs it: with its runtime dependencies and nothing else."""
+"""The wheel, installed with its runtime dependencies only."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The protocols, spoken to a server that runs as a person runs it."""
+"""The protocols, spoken to a running server."""
 
 from __future__ import annotations

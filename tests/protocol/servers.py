@@ -1,4 +1,4 @@
-"""A server as a person runs it: the `laneway serve` command in a process of its own."""
+"""The `laneway serve` command in a process of its own."""
 
 from __future__ import annotations
 

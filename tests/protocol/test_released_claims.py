@@ -12,7 +12,7 @@ import pytest
 from laneway.domain.messages import Nack, OutgoingMessage
 from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from laneway.engine import Broker
-from tests.protocol.moments import wait_for_gauge
+from tests.protocol.blocking import wait_for_gauge
 from tests.protocol.rest.calls import add, take
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import connect

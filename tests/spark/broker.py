@@ -1,4 +1,4 @@
-"""What the tests do to the broker meanwhile, one statement at a time."""
+"""Changes to the broker, one statement at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Spark for all these tests, beside the one PostgreSQL that all tests share."""
+"""One Spark session for all these tests."""
 
 from __future__ import annotations
 

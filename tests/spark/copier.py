@@ -1,4 +1,4 @@
-"""Copies the queue "in" to the queue "out" by a stream; also a program, to be killed."""
+"""Copy the queue "in" to the queue "out" by a stream; also a program that a test kills."""
 
 from __future__ import annotations
 

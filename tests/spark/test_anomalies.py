@@ -1,4 +1,4 @@
-"""Findings: what was put into the past is found, and a quiet past has none."""
+"""Rules find the anomalies put into a history, and none in an ordinary one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.lake.pipelines.anomalies import find_anomalies
 from laneway.lake.pipelines.baseline import find_unusual
-from tests.spark.history import History
+from tests.spark.recorded_history import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def live_quietly(past: History, at: datetime) -> None:
     past.settle(at + timedelta(seconds=4), "acked", "default", one)
 
 
-def test_every_rule_finds_what_was_put_there(spark: SparkSession) -> None:
+def test_every_rule_finds_its_anomaly(spark: SparkSession) -> None:
     past = History()
     for hour in range(20):
         live_quietly(past, NOON - timedelta(hours=hour + 1))
@@ -86,7 +86,7 @@ def test_every_rule_finds_what_was_put_there(spark: SparkSession) -> None:
     assert found["dlq_movement"].description == "moved to the dead letters after 3 attempts"
 
 
-def test_what_is_alike_is_one_finding(spark: SparkSession) -> None:
+def test_similar_events_are_one_anomaly(spark: SparkSession) -> None:
     past = History()
     for number in range(5):
         one = past.push(after(number), "mail")
@@ -96,7 +96,7 @@ def test_what_is_alike_is_one_finding(spark: SparkSession) -> None:
     assert (row.at, row.until) == (after(0.1), after(3.4))
 
 
-def test_a_quiet_week_is_silent(spark: SparkSession) -> None:
+def test_ordinary_week_has_no_anomalies(spark: SparkSession) -> None:
     past = History()
     for hour in range(7 * 24):
         live_quietly(past, NOON + timedelta(hours=hour))

@@ -1,4 +1,4 @@
-"""`laneway lake` in this process, with the Spark of the other tests: what people are told."""
+"""`laneway lake` in this process, with the Spark session of the other tests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def count(database: str, queue: str) -> int:
     return int(rows[0]["n"])
 
 
-def test_a_lake_is_replayed_asked_and_found_broken(
+def test_lake_commands_replay_query_and_report_corruption(
     spark: SparkSession, database: str, folder: Path, tmp_path: Path, call: Call
 ) -> None:
     for name in ("mail", "bills", "again"):
@@ -90,7 +90,10 @@ def test_a_lake_is_replayed_asked_and_found_broken(
         'laneway: the lake has no messages of queue "nosuch": it has bills, mail\n',
     )
     code, text = call("replay", "--queue", "mail", "--to", "nosuch", "--dry-run")
-    assert (code, text) == (3, 'laneway: queue "nosuch" does not exist: create it first\n')
+    assert (code, text) == (
+        3,
+        'laneway: queue "nosuch" not found. Create it with: laneway queue create nosuch\n',
+    )
     code, text = call("replay", "--queue", "mail", "--where", "nothing > 1")
     assert (code, text.count("\n"), "nothing" in text) == (1, 1, True)
 
@@ -108,7 +111,7 @@ def test_a_lake_is_replayed_asked_and_found_broken(
     ):
         code, text = call("sql", statement)
         assert (code, text.count("\n")) == (1, 1), text
-        assert text.startswith("laneway: the query cannot be answered: [")
+        assert text.startswith("laneway: the query failed: [")
 
     assert call("report", "--output", str(tmp_path / "x.html"))[0] == 0
     corrupt(folder)
@@ -122,7 +125,7 @@ def test_a_lake_is_replayed_asked_and_found_broken(
         error = text.splitlines()[-1]
         assert code == 1
         assert error.startswith(f"laneway: {corrupted}")
-        assert error.endswith(".parquet is corrupt: restore it")
+        assert error.endswith(".parquet is corrupt. Restore it")
     code, text = call("offload", "--older-than", "0m")
     *_, reason, last = text.splitlines()
     assert (code, last) == (1, "laneway: 1 of 1 segments could not be offloaded")
@@ -147,13 +150,13 @@ def corrupt(folder: Path) -> None:
         (("report", "--since", "999999d"), 2, "is too long"),
         (("report", "--output", "/nonexistent/x.html"), 2, "no file can be written as"),
         (("sql", "select 1", "--format", "xml"), 2, "xml"),
-        (("replay", "--queue", "a", "--run-id", "a/b"), 2, "without a slash"),
-        (("report",), 3, "there is no lake in"),
-        (("sql", "select 1"), 3, "there is no lake in"),
-        (("replay", "--queue", "a"), 3, "there is no lake in"),
+        (("replay", "--queue", "a", "--run-id", "a/b"), 2, "must not contain a slash"),
+        (("report",), 3, "no lake found in"),
+        (("sql", "select 1"), 3, "no lake found in"),
+        (("replay", "--queue", "a"), 3, "no lake found in"),
     ],
 )
-def test_a_call_that_cannot_be_done_is_refused_before_spark_starts(
+def test_invalid_call_is_refused_before_spark_starts(
     call: Call,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
@@ -166,9 +169,7 @@ def test_a_call_that_cannot_be_done_is_refused_before_spark_starts(
     assert message in " ".join(text.split())
 
 
-def test_a_master_that_is_none_is_said(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_master_is_reported(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Java says it: where Spark runs already, by another call that it refuses."""
     java = spark._jvm
     assert java is not None

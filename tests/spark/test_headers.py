@@ -1,4 +1,4 @@
-"""Headers are kept byte for byte: from the log through the lake and back, for every protocol's clients."""
+"""Headers are kept byte for byte, from the log through the lake and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silver and gold against the same computed in plain Python from what is known of the past."""
+"""Silver and gold compared with the same computed in plain Python."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark.sql import functions
 
 from laneway.lake.pipelines.gold import find_opening, make_consumers, make_traffic, sum_backlog
 from laneway.lake.pipelines.silver import make_silver
-from tests.spark.history import Fate, make_days
+from tests.spark.recorded_history import Fate, make_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.spark.history import History
+    from tests.spark.recorded_history import History
 
 GROUPS = {"mail": ("default", "audit"), "bills": ("default",)}
 
@@ -37,7 +37,7 @@ def traffic(spark: SparkSession, silver: DataFrame, past: History) -> DataFrame:
     return make_traffic(silver, events, open_nothing(spark)).cache()
 
 
-def test_silver_says_what_became_of_each_message(silver: DataFrame, past: History) -> None:
+def test_silver_has_the_outcome_of_each_message(silver: DataFrame, past: History) -> None:
     rows = {(row.lane, row.seq, row.group): row for row in silver.collect()}
     assert len(rows) == sum(len(GROUPS[message["queue"]]) for message in past.messages)
     for message, group in each_pair(past):
@@ -56,7 +56,7 @@ def test_silver_says_what_became_of_each_message(silver: DataFrame, past: Histor
         assert row.day == message["created_at"].date().isoformat()
 
 
-def test_purges_and_seeks_change_what_they_meet(spark: SparkSession) -> None:
+def test_purges_and_seeks_change_outcomes(spark: SparkSession) -> None:
     """Each meets what the ones before have left, and nothing that came or happened later."""
     past = make_days(seed=2)
     start = past.messages[0]["created_at"]
@@ -89,7 +89,7 @@ def test_purges_and_seeks_change_what_they_meet(spark: SparkSession) -> None:
     assert outcomes == {"acked", "dead", "queued", "removed", "skipped"}
 
 
-def test_traffic_is_what_went_through(traffic: DataFrame, past: History) -> None:
+def test_traffic_counts_messages(traffic: DataFrame, past: History) -> None:
     rows = {traffic_key(row): row for row in traffic.collect()}
     expected = count_traffic(past)
     assert rows.keys() == expected.keys()
@@ -100,7 +100,7 @@ def test_traffic_is_what_went_through(traffic: DataFrame, past: History) -> None
             assert found == (value if value is None else pytest.approx(value)), (key, name)
 
 
-def test_traffic_from_a_later_day_on_goes_on_with_the_backlog(
+def test_traffic_of_later_days_continues_the_backlog(
     spark: SparkSession, silver: DataFrame, traffic: DataFrame, past: History
 ) -> None:
     _, events = past.frames(spark)
@@ -136,7 +136,9 @@ def test_a_type_without_traffic_still_has_its_backlog(
             assert row.backlog == left, row
 
 
-def test_consumers_are_told_apart(spark: SparkSession, silver: DataFrame, past: History) -> None:
+def test_consumers_are_counted_separately(
+    spark: SparkSession, silver: DataFrame, past: History
+) -> None:
     _, events = past.frames(spark)
     rows = make_consumers(silver, events).collect()
     found = {(*traffic_key(row), row.consumer): row for row in rows}

@@ -1,4 +1,4 @@
-"""Writing: every row becomes one message, whatever fails on the way."""
+"""Writing: every row becomes one message, whatever fails."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_column_is_written(spark: SparkSession, database: str) -> None:
     assert count_staged(database) == 0
 
 
-def test_what_was_read_can_be_written(spark: SparkSession, database: str) -> None:
+def test_read_rows_can_be_written(spark: SparkSession, database: str) -> None:
     create_queue(database, "out")
     push(database, create_queue(database, "in"), [{"n": 1}, "text", None], partition="a")
     frame = spark.read.format("laneway").options(dsn=database, queue="in").load()
@@ -120,7 +120,7 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, database: str) -
     assert count_staged(database) == 0
 
 
-def test_a_named_run_is_published_once(spark: SparkSession, database: str) -> None:
+def test_named_write_is_published_once(spark: SparkSession, database: str) -> None:
     create_queue(database, "out")
     frame = spark.createDataFrame([("1",), ("2",)], "body string")
     write(frame, database, runId="monday")
@@ -147,7 +147,7 @@ def test_a_named_run_is_published_once(spark: SparkSession, database: str) -> No
         ("'1' as body, 'high' as priority", "the column priority cannot be string"),
     ],
 )
-def test_what_cannot_be_a_message_is_refused(
+def test_invalid_rows_are_refused(
     spark: SparkSession, database: str, columns: str, message: str
 ) -> None:
     with pytest.raises(PySparkException, match=message):
@@ -172,9 +172,7 @@ def test_what_cannot_be_a_message_is_refused(
         ({"key": [""]}, "its key is '': give 1 to 512"),
     ],
 )
-def test_a_row_that_cannot_be_a_message_is_named(
-    columns: dict[str, list[Any]], problem: str
-) -> None:
+def test_invalid_row_is_named(columns: dict[str, list[Any]], problem: str) -> None:
     (name,) = columns
     good = {"body": {"n": 1.0} if isinstance(columns.get("body", [""])[0], dict) else "1"}
     rows = {"body": ["1"] * 2} | {name: [good.get(name), *columns[name]]}
@@ -182,7 +180,9 @@ def test_a_row_that_cannot_be_a_message_is_named(
         convert(pa.RecordBatch.from_pydict(rows), attempt="a", first=10, task=3)
 
 
-def test_what_the_database_refuses_is_named(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_refused_by_the_database_is_named(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of what is no JSON, the row; of what the queue does not take, why; and a queue that has gone."""
     create_queue(database, "out", max_bytes=100)
     task = SimpleNamespace(partitionId=lambda: 3)
@@ -217,7 +217,7 @@ def test_numbers_keep_their_digits() -> None:
     assert (staged["priority"], staged["delay"]) == (7, 0.5)
 
 
-def test_only_the_attempts_that_count_are_published(database: str) -> None:
+def test_only_committed_task_attempts_are_published(database: str) -> None:
     create_queue(database, "out")
     for attempt, count in (("r/0/0/a", 3), ("r/0/0/b", 3), ("r/0/1/c", 2)):
         run(

@@ -1,4 +1,4 @@
-"""Batch reads: everything that is in the log, once, and only what was asked for."""
+"""Batch reads: everything in the log, once, and only what was asked for."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ def test_options_choose_what_the_database_reads(spark: SparkSession, database: s
     assert choose(endingOffsets=moment, priority="5-32767") == ["e", "f"]
 
 
-def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: str) -> None:
+def test_messages_that_left_the_log_are_reported_missing(
+    spark: SparkSession, database: str
+) -> None:
     queue = create_queue(database, "mail")
     push(database, queue, [1, 2, 3])
     lane = run(database, "select lane_id from laneway.lane")[0]["lane_id"]
@@ -173,8 +175,8 @@ def test_messages_that_left_the_log_are_missed(spark: SparkSession, database: st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"table": "nothing"}, "say messages or events"),
-        ({"startingOffset": "latest"}, "is startingOffsets meant"),
+        ({"table": "nothing"}, "Use messages or events"),
+        ({"startingOffset": "latest"}, "Did you mean startingOffsets"),
         ({"startingOffsets": "yesterday"}, "say earliest, latest"),
         ({"rowsPerPartition": "0"}, "set a number from 1 on"),
         ({"failOnDataLoss": "maybe"}, "set true or false"),

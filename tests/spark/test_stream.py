@@ -52,7 +52,7 @@ class Landing:
         return sorted(json.loads(row.body) for row in rows)
 
 
-def test_restart_gives_every_message_once(
+def test_restarted_stream_reads_every_message_once(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     """With new lanes, a rotation, and segments that are offloaded and dropped in between."""
@@ -90,7 +90,7 @@ def test_restart_gives_every_message_once(
     assert landing.bodies == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_micro_batches_are_limited_and_lag_is_told(
+def test_micro_batches_are_limited_and_report_lag(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     queue = create_queue(database, "mail")
@@ -103,7 +103,7 @@ def test_micro_batches_are_limited_and_lag_is_told(
     assert [measure_lag(progress) for progress in query.recentProgress] == [6, 2, 0]
 
 
-def test_a_stream_starts_where_it_is_told(
+def test_stream_starts_at_its_starting_offsets(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     queue = create_queue(database, "mail")

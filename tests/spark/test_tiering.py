@@ -1,4 +1,4 @@
-"""Offloading drops only what the lake has, replay pushes once, and the rest of what people see."""
+"""Offloading drops only what the lake has, and replay pushes once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from laneway.lake.queries import ask_lake
 from laneway.lake.report import make_report
 from laneway.lake.tables import open_lake
 from tests.spark.broker import create_queue, push, rotate, run, settle_events
-from tests.spark.test_lake import ack, claim
+from tests.spark.test_landing import ack, claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def test_offload_drops_what_the_lake_has(
         offload(spark, lake, database, older_than=NOW)
 
 
-def test_what_is_unsettled_or_not_compared_stays(
+def test_unsettled_or_unverified_segments_stay(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     mail = create_queue(database, "mail")
@@ -149,7 +149,7 @@ def test_a_segment_that_fails_does_not_stop_the_others(
     assert [row["body"] for row in left] == ["0", "2"]
 
 
-def test_the_log_waits_for_the_lake_where_it_is_told_to(
+def test_log_waits_for_the_lake_where_configured(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     mail = create_queue(database, "mail")
@@ -194,9 +194,7 @@ def test_replay_pushes_history_once(spark: SparkSession, database: str, tmp_path
         choose_history(lake, "mail", "nothing > 1")
 
 
-def test_the_lake_can_be_asked_and_reported(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
+def test_lake_is_queried_and_reported(spark: SparkSession, database: str, tmp_path: Path) -> None:
     mail = create_queue(database, "<mail>")
     push(database, mail, list(range(12)))
     ack(database, claim(database, "<mail>", 5, consumer="<ada>"))
@@ -248,7 +246,7 @@ class Page(HTMLParser):
         self.outside += [text for name, text in attrs if name in {"src", "href"} and text]
 
 
-def test_a_schema_that_is_missing_is_said(
+def test_missing_schema_is_reported(
     blank_database: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     lake = open_lake(spark, tmp_path / "lake")

@@ -1,4 +1,4 @@
-"""The SQL functions as the tests call them: one short coroutine each, and what they answer."""
+"""The SQL functions as coroutines, with typed results."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ async def extend(
     return [row["until"] for row in rows]
 
 
-async def lapse(session: Session, deliveries: Iterable[Delivery]) -> None:
+async def expire_leases(session: Session, deliveries: Iterable[Delivery]) -> None:
     """Let the claims' time be up, as if their leases had passed."""
     await session.execute(
         "update laneway.claim set until = clock_timestamp() - interval '1 second' "
@@ -256,7 +256,7 @@ async def expire(session: Session) -> int:
     return count
 
 
-async def hasten(session: Session, group: Queue | int) -> None:
+async def make_due(session: Session, group: Queue | int) -> None:
     """Let everything that a group waits for be due, as if the time had passed."""
     group_id = group if isinstance(group, int) else group.group_id
     await session.execute(

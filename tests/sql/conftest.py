@@ -1,4 +1,4 @@
-"""What every test of the SQL functions starts with."""
+"""Fixtures of every test of the SQL functions."""
 
 from __future__ import annotations
 

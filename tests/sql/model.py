@@ -1,4 +1,4 @@
-"""What a group of one queue must do, in memory and in the plainest way: the lifecycle is held against it."""
+"""An in-memory model of a group of one queue, which the lifecycle is compared with."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ class Model:
                 if each.state == "acknowledged":
                     each.state = None
 
-    def hasten(self) -> None:
+    def make_due(self) -> None:
         self.waiting.clear()
         for each in self.messages.values():
             each.postponed = False

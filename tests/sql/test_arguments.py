@@ -1,4 +1,4 @@
-"""Whatever a function is called with, it does its work or says in our own terms why not."""
+"""Any argument is accepted or refused with a documented error."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def values_for(name: str, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_bad_arguments_are_refused_in_our_own_terms(
+async def test_invalid_arguments_raise_documented_errors(
     session: Session, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, ordered=ordered)
@@ -222,7 +222,7 @@ async def test_bad_arguments_are_refused_in_our_own_terms(
         "count_messages(array[1], 'lost', p_priority => 1::smallint)",
     ],
 )
-async def test_what_cannot_be_is_refused_with_a_hint(session: Session, call: str) -> None:
+async def test_invalid_argument_is_refused_with_a_hint(session: Session, call: str) -> None:
     queue = await create_queue(session, "q")
     await push(session, queue, ["1"])
     with pytest.raises(asyncpg.PostgresError) as refused:
@@ -231,7 +231,7 @@ async def test_what_cannot_be_is_refused_with_a_hint(session: Session, call: str
     assert refused.value.hint
 
 
-async def test_range_of_time_may_reach_to_the_last_moment_there_is(session: Session) -> None:
+async def test_time_range_may_reach_to_infinity(session: Session) -> None:
     queue = await create_queue(session)
     await push(session, queue, ["1", "2"])
     ever = "'-infinity', '294276-12-31 23:59:59.999999+00'"

@@ -1,4 +1,4 @@
-"""Claiming from shared groups: order, shares, filters, leases."""
+"""Claims of shared groups: order, batches, filters, leases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_partitions_are_merged_by_age(session: Session, queue: Queue) -> N
     assert taken == [str(n) for n in range(60)]
 
 
-async def test_what_was_taken_out_of_a_lane_lets_nothing_overtake(
+async def test_message_removed_from_a_lane_does_not_change_the_order(
     session: Session, queue: Queue
 ) -> None:
     places = await push(session, queue, ["1", "2", "3"], partitions=["a"])
@@ -109,7 +109,8 @@ async def claim_in_the_end(session: Session, queue: Queue, want: int) -> list[De
             assert sqlstate(error) == "LW503"  # noqa: PT017 - told to call again
 
 
-async def test_no_message_is_handed_out_twice_at_once(
+@pytest.mark.invariant(4)
+async def test_concurrent_claims_return_no_message_twice(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     await push(session, queue, [str(n) for n in range(200)], partitions=list("ab" * 100))
@@ -127,7 +128,7 @@ async def test_claim_may_ask_for_a_partition(session: Session, queue: Queue) -> 
     assert await claim(session, queue, 10, partition="c") == []
 
 
-async def test_filter_finds_what_was_put_by(session: Session, queue: Queue) -> None:
+async def test_partition_filter_finds_nacked_messages(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     await nack(session, await claim(session, queue, 2))
     assert bodies(await claim(session, queue, 10, partition="b")) == ["2"]
@@ -159,7 +160,7 @@ async def test_failed_message_comes_before_the_rest_of_its_priority(
     assert bodies(await claim(session, queue, 2)) == ["1", "2"]
 
 
-async def test_delayed_messages_are_passed_by_however_many(session: Session, queue: Queue) -> None:
+async def test_any_number_of_delayed_messages_is_skipped(session: Session, queue: Queue) -> None:
     await push(session, queue, [str(n) for n in range(5000)], delays=[HOUR])
     await push(session, queue, ['"now"', '"then"'])
     assert bodies(await claim(session, queue, 1)) == ['"now"']
@@ -177,7 +178,7 @@ async def test_many_lanes_are_all_served(session: Session, queue: Queue) -> None
     assert sorted(taken) == sorted(names * 2)
 
 
-async def test_claim_goes_on_over_segments(session: Session, queue: Queue) -> None:
+async def test_claim_continues_over_segments(session: Session, queue: Queue) -> None:
     for n in range(6):
         await push(session, queue, [str(n)], partitions=["a"])
         if n % 2:
@@ -187,7 +188,7 @@ async def test_claim_goes_on_over_segments(session: Session, queue: Queue) -> No
     assert bodies(await claim(session, queue, 10)) == ["4", "5"]
 
 
-async def test_idle_lane_wakes_when_something_is_pushed(session: Session, queue: Queue) -> None:
+async def test_idle_lane_becomes_ready_after_a_push(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await ack(session, await claim(session, queue, 1))
     assert await sweep_idle(session) == 1
@@ -196,7 +197,7 @@ async def test_idle_lane_wakes_when_something_is_pushed(session: Session, queue:
     assert bodies(await claim(session, queue, 1)) == ["2"]
 
 
-async def test_lane_does_not_fall_asleep_under_a_push(
+async def test_lane_does_not_become_idle_during_a_push(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -208,7 +209,7 @@ async def test_lane_does_not_fall_asleep_under_a_push(
     assert bodies(await claim(session, queue, 1)) == ["2"]
 
 
-async def test_groups_do_not_disturb_one_another(session: Session, queue: Queue) -> None:
+async def test_groups_are_independent(session: Session, queue: Queue) -> None:
     other = await create_group(session, queue, "other")
     await push(session, queue, ["1", "2"])
     got = await claim(session, queue, 2)
@@ -218,7 +219,7 @@ async def test_groups_do_not_disturb_one_another(session: Session, queue: Queue)
     assert (await count(session, other)).dead == 0
 
 
-async def test_nothing_wanted_is_nothing_given(session: Session, queue: Queue) -> None:
+async def test_claim_of_zero_messages_returns_none(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     assert await claim(session, queue, 0) == []
 
@@ -235,7 +236,8 @@ async def test_too_much_for_one_waiter_is_refused(session: Session, queue: Queue
     assert sqlstate(error.value) == "LW422"
 
 
-async def test_event_says_who_got_what(session: Session, queue: Queue) -> None:
+@pytest.mark.invariant(14)
+async def test_claim_event_names_consumer_and_messages(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 2, 1, consumers=["ada", "bob"])
     rows = await session.fetch(
@@ -249,7 +251,7 @@ async def test_event_says_who_got_what(session: Session, queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-async def test_no_token_of_a_call_tells_of_another(session: Session, lanes: int) -> None:
+async def test_tokens_of_a_call_share_no_half(session: Session, lanes: int) -> None:
     queue = await create_queue(session, "guarded")
     await push(session, queue, ["1"] * 60, partitions=[str(n % lanes) for n in range(60)])
     tokens = {each.token for each in await claim(session, queue, *[1] * 60)}
@@ -260,7 +262,7 @@ async def test_no_token_of_a_call_tells_of_another(session: Session, lanes: int)
 
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_stopped_worker_is_not_handed_again_what_it_had(
+async def test_stopped_worker_is_not_redelivered_its_own_messages(
     session: Session, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, "jobs", ordered=ordered)
@@ -275,7 +277,7 @@ async def test_stopped_worker_is_not_handed_again_what_it_had(
 
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_stopped_worker_of_other_queues_is_handed_what_comes_again(
+async def test_stopped_worker_of_other_queues_receives_redelivered_messages(
     session: Session, *, ordered: bool
 ) -> None:
     jobs = await create_queue(session, "jobs")
@@ -323,7 +325,7 @@ async def test_worker_of_a_renamed_queue_is_reclaimed(session: Session) -> None:
     assert await claim(session, queue, 5, consumers=["worker"]) == []
 
 
-async def test_worker_stopped_during_its_claim_is_not_handed_again_what_it_had(
+async def test_worker_stopped_during_its_claim_is_not_redelivered_its_own_messages(
     session: Session, connect: Connect
 ) -> None:
     queue = await create_queue(session, "jobs")

@@ -1,4 +1,4 @@
-"""Following what happens: what it says and what it may cost."""
+"""Following events: their contents and their cost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_push_to_many_lanes_is_followed_as_one_unless_it_is_large(
     assert large == ([(places[-1].lane_id, 2)] if largest > 5000 else [])
 
 
-async def test_event_is_read_once_however_much_was_found_about_it(session: Session) -> None:
+async def test_event_with_several_anomalies_is_read_once(session: Session) -> None:
     queue = await create_queue(session)
     for _ in range(2):
         await push(session, queue, ["1"] * LANES, partitions=[f"lane {n}" for n in range(LANES)])

@@ -1,4 +1,4 @@
-"""Consumer groups: where they start, where they are put, and that they do not disturb one another."""
+"""Consumer groups: start, seek and independence."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ async def push_over_segments(session: Session, queue: Queue) -> list[Place]:
     return places
 
 
-async def test_group_may_start_at_all_that_is_kept(session: Session, queue: Queue) -> None:
+async def test_group_may_start_at_the_earliest_message(session: Session, queue: Queue) -> None:
     await push_over_segments(session, queue)
     group = await create_group(session, queue, "all")
     assert await count(session, group) == Counts(queued=4)
     assert bodies(await claim(session, group, 9)) == ["1", "2", "3", "4"]
 
 
-async def test_group_may_start_at_what_is_new(session: Session, queue: Queue) -> None:
+async def test_group_may_start_at_new_messages(session: Session, queue: Queue) -> None:
     await push_over_segments(session, queue)
     group = await create_group(session, queue, "new", start="new")
     assert await claim(session, group, 9) == []
@@ -77,7 +77,7 @@ async def test_group_may_start_at_what_is_new(session: Session, queue: Queue) ->
 
 
 @pytest.mark.parametrize("first", [0, 1, 2, 3])
-async def test_group_may_start_at_a_moment(session: Session, queue: Queue, first: int) -> None:
+async def test_group_may_start_at_a_time(session: Session, queue: Queue, first: int) -> None:
     places = await push_over_segments(session, queue)
     moment = await read_moment(session, places[first])
     group = await create_group(session, queue, "then", start="time", moment=moment)
@@ -93,7 +93,7 @@ async def test_group_may_start_before_and_after_everything(session: Session, que
     assert await claim(session, late, 9) == []
 
 
-async def test_groups_do_not_disturb_one_another(session: Session, queue: Queue) -> None:
+async def test_groups_are_independent(session: Session, queue: Queue) -> None:
     other = await create_group(session, queue, "other")
     places = await push(session, queue, ["1", "2", "3", "4"])
     got = await claim(session, queue, 2)
@@ -111,7 +111,9 @@ async def test_groups_do_not_disturb_one_another(session: Session, queue: Queue)
     assert await count(session, other) == Counts(acknowledged=4)
 
 
-async def test_token_of_one_group_is_nothing_to_another(session: Session, queue: Queue) -> None:
+async def test_token_of_one_group_settles_nothing_in_another(
+    session: Session, queue: Queue
+) -> None:
     other = await create_group(session, queue, "other")
     await push(session, queue, ["1"])
     mine = await claim(session, queue, 1)
@@ -133,7 +135,7 @@ async def test_seek_to_the_earliest_delivers_all_again(session: Session, queue: 
     assert [(each.body, each.attempt) for each in again] == [(b, 1) for b in "1234"]
 
 
-async def test_seek_to_the_latest_skips_what_waits(session: Session, queue: Queue) -> None:
+async def test_seek_to_the_latest_skips_ready_messages(session: Session, queue: Queue) -> None:
     await push_over_segments(session, queue)
     await seek(session, queue, "latest")
     assert await count(session, queue) == Counts(acknowledged=4)
@@ -142,7 +144,7 @@ async def test_seek_to_the_latest_skips_what_waits(session: Session, queue: Queu
 
 
 @pytest.mark.parametrize("first", [0, 1, 2, 3])
-async def test_seek_to_a_moment(session: Session, queue: Queue, first: int) -> None:
+async def test_seek_to_a_time(session: Session, queue: Queue, first: int) -> None:
     places = await push_over_segments(session, queue)
     await ack(session, await claim(session, queue, 4))
     await seek(session, queue, "time", moment=await read_moment(session, places[first]))
@@ -201,7 +203,7 @@ async def test_seek_before_all_seqs_is_to_the_earliest(session: Session, queue: 
     assert len(await claim(session, queue, 1)) == 1
 
 
-async def test_group_is_made_once_whoever_races(
+async def test_racing_sessions_create_a_group_once(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     sessions = [session, await connect(), await connect()]
@@ -227,7 +229,7 @@ async def test_deleted_group_leaves_nothing_behind(session: Session, queue: Queu
     assert await count(session, queue) == Counts(queued=5)
 
 
-async def test_own_group_of_a_queue_stays(session: Session, queue: Queue) -> None:
+async def test_own_group_of_a_queue_cannot_be_deleted(session: Session, queue: Queue) -> None:
     for name, state in (("default", "LW422"), ("nobody", "LW404")):
         with pytest.raises(asyncpg.PostgresError) as caught:
             await session.execute("select laneway.delete_group($1, $2)", queue.name, name)

@@ -1,4 +1,4 @@
-"""The lifecycle as a state machine: whatever is done in whatever order, the model says what must be."""
+"""The lifecycle as a state machine, compared with a model."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class Lifecycle(RuleBasedStateMachine):
             message.hold = Part(hold.token, hold.in_line)
 
     @rule(which=WHICH, pick=PICK, sweep=st.booleans())
-    def lapse(self, which: str, pick: int, *, sweep: bool) -> None:
+    def expire_leases(self, which: str, pick: int, *, sweep: bool) -> None:
         live = self._live(which)
         if not live:
             return
@@ -358,12 +358,12 @@ class Lifecycle(RuleBasedStateMachine):
                 self.run(calls.seek(self.session, queue, goal, seq=mark.seq))
                 model.seek(lambda m: m.seq >= mark.seq)
 
-    @rule(what=st.sampled_from(("expire", "hasten", "rotate", "retain", "sweep_idle")))
+    @rule(what=st.sampled_from(("expire", "make_due", "rotate", "retain", "sweep_idle")))
     def maintain(self, what: str) -> None:
         match what:
             case "expire":
                 self._expire()
-            case "hasten":
+            case "make_due":
                 self._hasten()
             case "rotate":
                 self.run(calls.rotate(self.session))
@@ -416,7 +416,7 @@ class Lifecycle(RuleBasedStateMachine):
                 )
             )
         for model in self.models.values():
-            model.hasten()
+            model.make_due()
 
     @invariant()
     def every_message_is_where_it_should_be(self) -> None:
@@ -488,6 +488,7 @@ def in_hand(message: Message, token: UUID) -> Delivery:
     )
 
 
+@pytest.mark.invariant(3, 4, 5, 6, 7, 11)
 @pytest.mark.timeout(900)
 def test_lifecycle_follows_the_model(database: str) -> None:
     run_state_machine_as_test(

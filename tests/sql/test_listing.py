@@ -1,4 +1,4 @@
-"""Lists of acknowledged messages say who acknowledged them, and look for it no farther than they must."""
+"""Lists of acked messages name their consumers, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sql.calls import (
     retain,
     rotate,
 )
-from tests.sql.test_upkeep import count_pages
+from tests.sql.test_maintenance_cost import count_pages
 
 if TYPE_CHECKING:
     from tests.sql.calls import Queue, Session
@@ -61,7 +61,7 @@ async def count_calls(session: Session, statement: str, group_id: int) -> tuple[
         ("count_messages(array[$1::int], 'acknowledged', p_min_attempts => 1)", LANES * EACH),
     ],
 )
-async def test_acknowledgement_is_looked_up_only_where_it_is_shown_or_decides(
+async def test_acknowledgement_is_looked_up_only_where_needed(
     session: Session, queue: Queue, call: str, lookups: int
 ) -> None:
     statement = f"select * from laneway.{call}"
@@ -85,7 +85,7 @@ async def test_acknowledged_messages_are_listed_as_the_view_shows_them(
     assert [tuple(row) for row in listed] == [tuple(row) for row in seen]
 
 
-async def test_count_stops_where_it_is_told(session: Session, queue: Queue) -> None:
+async def test_count_stops_at_its_limit(session: Session, queue: Queue) -> None:
     counted = await session.fetchval(
         "select laneway.count_messages(array[$1::int], 'acknowledged', p_from => '2020-01-01', p_most => 5)",
         queue.group_id,
@@ -159,7 +159,7 @@ async def test_parked_messages_are_found_by_time_as_the_view_shows_them(
             ]
 
 
-async def test_holders_are_asked_for_of_no_parked_message(session: Session) -> None:
+async def test_no_claim_is_looked_up_for_parked_messages(session: Session) -> None:
     """Who holds a message is the dearest question of a list of those that were acknowledged."""
     queue = await create_queue(session)
     await push(session, queue, ["1"] * FEW)

@@ -1,4 +1,4 @@
-"""Rows that point to nothing are found, in every table that points to something."""
+"""Rows with a missing parent are found in every table."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ OF_READER = {"progress", "claim", "parked", "gap", "retry", "revision", "dead_le
         ("insert into laneway.segment (segment) values (998)", {"segment"}),
     ],
 )
-async def test_what_was_taken_away_is_missed(
+async def test_missing_parents_are_found(
     session: Session, statement: str, tables: set[str]
 ) -> None:
     await fill(session)
@@ -82,7 +82,7 @@ async def test_what_was_taken_away_is_missed(
     assert set(await find_orphans(session)) == tables
 
 
-async def test_end_of_a_queue_leaves_no_orphans(session: Session) -> None:
+async def test_deleted_queue_leaves_no_orphans(session: Session) -> None:
     await fill(session)
     await session.execute("set session_replication_role = origin")
     await session.execute("select laneway.delete_queue('work', true)")

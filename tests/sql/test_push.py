@@ -1,4 +1,4 @@
-"""Pushing: what is written, where, and what is refused whole."""
+"""Pushes: what is written, where, and what is refused whole."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ async def count_rows(session: Session) -> tuple[int, ...]:
     return tuple(row)
 
 
+@pytest.mark.invariant(1)
 async def test_seqs_of_a_lane_are_dense(session: Session, queue: Queue) -> None:
     first = await push(session, queue, ["1", "2"])
     second = await push(session, queue, ["3"])
@@ -83,6 +84,7 @@ async def test_each_item_has_its_own_lane_and_settings(session: Session, queue: 
     assert [each.body for each in await claim(session, other, 10)] == ["2"]
 
 
+@pytest.mark.invariant(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -102,7 +104,7 @@ async def test_each_item_has_its_own_lane_and_settings(session: Session, queue: 
     ],
     ids=lambda body: body[:20],
 )
-async def test_body_comes_back_byte_for_byte(session: Session, queue: Queue, body: str) -> None:
+async def test_body_is_delivered_byte_for_byte(session: Session, queue: Queue, body: str) -> None:
     await push(session, queue, [body])
     assert [each.body for each in await claim(session, queue, 1)] == [body]
 
@@ -175,7 +177,7 @@ async def test_name_too_long_for_an_index_is_refused(
 
 @pytest.mark.parametrize("length", [timedelta.max, timedelta(days=365_251)])
 @pytest.mark.parametrize("name", ["leases", "delays"])
-async def test_time_that_no_clock_reaches_is_refused(
+async def test_time_beyond_the_last_date_is_refused(
     session: Session, queue: Queue, name: str, length: timedelta
 ) -> None:
     options: dict[str, Any] = {name: [None, length]}
@@ -185,18 +187,18 @@ async def test_time_that_no_clock_reaches_is_refused(
     assert await count_rows(session) == (0, 0, 0, 0)
 
 
-async def test_longest_times_are_taken(session: Session, queue: Queue) -> None:
+async def test_longest_times_are_accepted(session: Session, queue: Queue) -> None:
     long = timedelta(days=365_250)
     await push(session, queue, ["1", "2"], leases=[long, None], delays=[None, long])
     [one] = await claim(session, queue, 2)
     assert one.until - one.created_at > timedelta(days=365_000)
 
 
-async def test_nothing_to_push_is_nothing_pushed(session: Session, queue: Queue) -> None:
+async def test_empty_push_writes_nothing(session: Session, queue: Queue) -> None:
     assert await push(session, queue, []) == []
 
 
-async def test_delayed_message_comes_when_it_is_due(session: Session, queue: Queue) -> None:
+async def test_delayed_message_is_delivered_when_due(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], delays=[HOUR, None])
     assert [each.body for each in await claim(session, queue, 10)] == ["2"]
     assert await claim(session, queue, 10) == []
@@ -211,7 +213,8 @@ async def test_queue_may_delay_everything(session: Session) -> None:
     assert [each.body for each in await claim(session, queue, 10)] == ["2"]
 
 
-async def test_repeated_key_answers_the_first(session: Session, queue: Queue) -> None:
+@pytest.mark.invariant(10)
+async def test_repeated_dedup_key_returns_the_first_message(session: Session, queue: Queue) -> None:
     (first,) = await push(session, queue, ["1"], keys=["k"])
     again = await push(session, queue, ["2", "3"], keys=["k", "l"])
     assert (again[0].seq, again[0].duplicate) == (first.seq, True)
@@ -219,21 +222,23 @@ async def test_repeated_key_answers_the_first(session: Session, queue: Queue) ->
     assert [each.body for each in await claim(session, queue, 10)] == ["1", "3"]
 
 
-async def test_key_repeated_within_a_batch_is_pushed_once(session: Session, queue: Queue) -> None:
+async def test_dedup_key_repeated_within_a_batch_is_pushed_once(
+    session: Session, queue: Queue
+) -> None:
     places = await push(session, queue, ["1", "2", "3", "4"], keys=["k", "k", None, "k"])
     assert [each.duplicate for each in places] == [False, True, False, True]
     assert len({each.seq for each in places}) == 2
     assert [each.body for each in await claim(session, queue, 10)] == ["1", "3"]
 
 
-async def test_key_outlives_its_message(session: Session, queue: Queue) -> None:
+async def test_dedup_key_outlives_its_message(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"], keys=["k"])
     await ack(session, await claim(session, queue, 1))
     (again,) = await push(session, queue, ["2"], keys=["k"])
     assert again.duplicate
 
 
-async def test_key_may_be_used_again_after_its_window(session: Session, queue: Queue) -> None:
+async def test_dedup_key_may_be_used_again_after_its_window(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"], keys=["k"])
     await session.execute("update laneway.dedup_key set expires_at = clock_timestamp()")
     (again,) = await push(session, queue, ["2"], keys=["k"])
@@ -243,7 +248,7 @@ async def test_key_may_be_used_again_after_its_window(session: Session, queue: Q
     assert not (await push(session, queue, ["3"], keys=["k"]))[0].duplicate
 
 
-async def test_key_counts_for_the_queue_or_for_a_partition(session: Session) -> None:
+async def test_dedup_scope_is_the_queue_or_the_partition(session: Session) -> None:
     whole = await create_queue(session, "whole")
     parted = await create_queue(session, "parted", dedup_scope="partition")
     for queue, expected in ((whole, True), (parted, False)):
@@ -293,7 +298,7 @@ async def test_duplicates_among_several_lanes_leave_no_holes(
     ]
 
 
-async def test_key_being_taken_elsewhere_is_waited_for(
+async def test_dedup_key_in_an_open_transaction_is_waited_for(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     other, looker = await connect(), await connect()
@@ -309,6 +314,7 @@ async def test_key_being_taken_elsewhere_is_waited_for(
     assert [(each.seq, each.duplicate) for each in places] == [(1, True), (1, False)]
 
 
+@pytest.mark.invariant(10)
 async def test_racing_duplicates_give_one_message(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
@@ -324,7 +330,7 @@ async def test_racing_duplicates_give_one_message(
     assert (await count(session, queue)).queued == 2
 
 
-async def test_racing_pushes_make_a_new_lane_once(
+async def test_racing_pushes_create_a_lane_once(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     sessions = [await connect() for _ in range(6)]
@@ -371,6 +377,7 @@ async def test_ordered_queue_waits_for_an_open_transaction(
     assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
 
 
+@pytest.mark.invariant(14)
 async def test_event_is_written_once_per_call_and_queue(session: Session, queue: Queue) -> None:
     other = await create_queue(session, "other")
     await push(session, queue, ["1", "2", "3"])
@@ -392,7 +399,7 @@ async def test_event_is_written_once_per_call_and_queue(session: Session, queue:
     ]
 
 
-async def test_queue_may_go_without_events(session: Session) -> None:
+async def test_queue_may_record_no_events(session: Session) -> None:
     queue = await create_queue(session, record_events=False)
     await push(session, queue, ["1"])
     await push(session, queue, ["2", "3"], partitions=["a", "b"])
@@ -402,9 +409,7 @@ async def test_queue_may_go_without_events(session: Session) -> None:
     )
 
 
-async def test_messages_of_one_push_are_of_different_times_in_their_order(
-    session: Session, queue: Queue
-) -> None:
+async def test_messages_of_one_push_have_increasing_times(session: Session, queue: Queue) -> None:
     """So that a group which goes by age hands them out in that order, whatever lanes they are in."""
     bodies = [str(n) for n in range(500)]
     await push(session, queue, bodies, partitions=[f"p{n % 7}" for n in range(500)])

@@ -1,4 +1,4 @@
-"""Queues: making, changing, renaming and deleting them, with two people doing it at once."""
+"""Queues: create, update, rename and delete, also concurrently."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def update(session: Session, name: str, **settings: Any) -> None:
     await session.execute("select laneway.update_queue($1, $2)", name, json.dumps(settings))
 
 
-async def test_queue_has_its_defaults_and_a_group_of_its_own(session: Session) -> None:
+async def test_queue_is_created_with_defaults_and_its_own_group(session: Session) -> None:
     queue = await create_queue(session)
     row = await session.fetchrow("select * from laneway.queues where queue_id = $1", queue.queue_id)
     assert row is not None
@@ -65,7 +65,7 @@ async def test_own_group_of_an_ordered_queue_is_ordered(session: Session) -> Non
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_changed_settings_hold_for_every_group_at_once(
+async def test_changed_settings_apply_to_every_group_at_once(
     session: Session, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, ordered=ordered)
@@ -125,7 +125,7 @@ async def test_shared_group_of_an_ordered_queue_claims_as_its_queue_says(session
     }
 
 
-async def test_groups_get_their_queues_lease_to_the_letter(session: Session) -> None:
+async def test_groups_use_the_exact_lease_of_their_queue(session: Session) -> None:
     queue = await create_queue(session, lease="1 month")
     await update(session, queue.name, lease="30 days")  # which compares as equal
     leases = await session.fetchrow(
@@ -170,7 +170,7 @@ async def test_taken_name_is_refused(session: Session, connect: Connect) -> None
         *({name: length} for name in INTERVALS for length in ("infinity", "365251 days")),
     ],
 )
-async def test_bad_setting_is_refused_and_nothing_made(
+async def test_invalid_setting_is_refused_and_creates_nothing(
     session: Session, settings: dict[str, object]
 ) -> None:
     with pytest.raises(asyncpg.PostgresError) as caught:
@@ -183,7 +183,7 @@ async def test_bad_setting_is_refused_and_nothing_made(
     assert sqlstate(caught.value) == "LW422"
 
 
-async def test_longest_settings_stop_nothing(session: Session) -> None:
+async def test_longest_settings_work(session: Session) -> None:
     queue = await create_queue(
         session, **dict.fromkeys(set(INTERVALS) - {"delay", "retention_step"}, "365250 days")
     )
@@ -326,7 +326,7 @@ async def test_expired_keys_are_swept(session: Session) -> None:
     assert await session.fetchval("select key from laneway.dedup_key") == "b"
 
 
-async def test_sweep_of_keys_goes_on_where_it_stopped_and_begins_again(session: Session) -> None:
+async def test_sweep_of_dedup_keys_continues_where_it_stopped(session: Session) -> None:
     queue = await create_queue(session)
     await push(session, queue, ["1"] * 2000, keys=[str(n) for n in range(2000)])
     await session.execute("update laneway.queue set dedup_window = '1 microsecond'")

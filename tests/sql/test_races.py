@@ -1,4 +1,4 @@
-"""Two sessions at once: whoever comes second sees what the first did, and nothing is done twice."""
+"""Two sessions at once: the second sees what the first did, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.sql.calls import (
     delete_between,
     edit,
     expire,
+    expire_leases,
     extend,
     find_orphans,
-    lapse,
     move,
     nack,
     purge,
@@ -112,7 +112,7 @@ async def test_message_claimed_just_now_is_not_edited(
 
 
 @pytest.mark.parametrize("target", ["acknowledged", "deleted", "dead"])
-async def test_claim_steps_over_a_message_ahead_that_is_being_taken_out(
+async def test_claim_skips_a_message_that_is_being_removed(
     session: Session, other: Session, connect: Connect, queue: Queue, target: str
 ) -> None:
     places = await push(session, queue, ["1", "2", "3"])
@@ -124,7 +124,7 @@ async def test_claim_steps_over_a_message_ahead_that_is_being_taken_out(
     assert [each.body for each in await claiming] == ["1", "3"]
 
 
-async def test_claim_sees_an_edit_that_was_under_way(
+async def test_claim_sees_a_concurrent_edit(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     places = await push(session, queue, ["1", "2", "3"])
@@ -169,7 +169,7 @@ async def test_dead_letter_replayed_just_now_is_not_edited(
     assert [each.body for each in await claim(session, queue, 1)] == ["1"]
 
 
-async def test_two_replays_share_the_dead_letters(
+async def test_concurrent_redrives_share_the_dead_letters(
     session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -180,7 +180,7 @@ async def test_two_replays_share_the_dead_letters(
     assert await count(session, queue) == Counts(queued=3)
 
 
-async def test_seek_takes_back_what_is_being_claimed(
+async def test_seek_resets_messages_that_are_being_claimed(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     await park_one(session, queue)
@@ -194,7 +194,7 @@ async def test_seek_takes_back_what_is_being_claimed(
     assert await ack(session, mine) == [0]
 
 
-async def test_seek_takes_back_what_is_being_given_back(
+async def test_seek_resets_messages_that_are_being_returned(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -213,7 +213,7 @@ async def test_seek_takes_back_what_is_being_given_back(
 @pytest.mark.parametrize("aside", [False, True])
 @pytest.mark.parametrize("fate", ["nack", "dead", "expire", "ack"])
 @pytest.mark.parametrize("whole", [False, True])
-async def test_deletion_takes_what_is_being_settled(
+async def test_deletion_removes_messages_that_are_being_settled(
     session: Session,
     other: Session,
     connect: Connect,
@@ -232,7 +232,7 @@ async def test_deletion_takes_what_is_being_settled(
     transaction = session.transaction()
     await transaction.start()
     if fate == "expire":
-        await lapse(session, mine)
+        await expire_leases(session, mine)
         assert await expire(session) == 1
     elif fate == "ack":
         assert await ack(session, mine) == []
@@ -247,7 +247,7 @@ async def test_deletion_takes_what_is_being_settled(
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_deletion_takes_what_is_being_claimed(
+async def test_deletion_removes_messages_that_are_being_claimed(
     session: Session, other: Session, connect: Connect, queue: Queue, *, whole: bool
 ) -> None:
     await park_one(session, queue)
@@ -288,7 +288,7 @@ async def test_expiry_wins_over_an_ack_that_comes_second(
     # The ack has read its claims as live; only then are they ended.
     await session.execute("select from laneway.claim for update")
     acking = await start_and_block(await connect(), other, ack_spans(other, runs))
-    await lapse(session, mine)
+    await expire_leases(session, mine)
     assert await expire(session) == 2
     await transaction.commit()
     assert [each[0] for each in await acking] == list(range(len(runs)))
@@ -304,7 +304,7 @@ async def test_nack_loses_against_an_expiry_that_was_first(
     mine = await claim(session, queue, 1)
     transaction = session.transaction()
     await transaction.start()
-    await lapse(session, mine)
+    await expire_leases(session, mine)
     assert await expire(session) == 1
     nacking = await start_and_block(await connect(), other, nack(other, mine, dead=True))
     await transaction.commit()
@@ -335,6 +335,7 @@ async def test_ack_of_a_whole_claim_that_is_being_split_settles_all_of_it(
     assert await count(session, other_queue) == Counts(acknowledged=1)
 
 
+@pytest.mark.invariant(13)
 async def test_acks_of_the_same_claims_in_opposite_order_do_not_block_each_other(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
@@ -368,7 +369,7 @@ async def test_two_acks_of_one_claim_settle_it_once(
     assert acked == 2
 
 
-async def test_release_and_nack_of_one_message_give_it_back_once(
+async def test_racing_release_and_nack_return_a_message_once(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -382,7 +383,8 @@ async def test_release_and_nack_of_one_message_give_it_back_once(
     assert [each.attempt for each in await claim(session, queue, 2)] == [1]
 
 
-async def test_late_commit_in_an_ordered_queue_holds_up_the_next_push(
+@pytest.mark.invariant(1)
+async def test_late_commit_in_an_ordered_queue_blocks_the_next_push(
     session: Session, other: Session, connect: Connect
 ) -> None:
     queue = await create_queue(session, ordered=True)
@@ -396,7 +398,8 @@ async def test_late_commit_in_an_ordered_queue_holds_up_the_next_push(
     assert [each.body for each in await claim(session, queue, 5)] == ["0", "1", "2"]
 
 
-async def test_late_commit_in_a_shared_queue_is_not_stepped_over(
+@pytest.mark.invariant(1)
+async def test_late_commit_in_a_shared_queue_is_not_skipped(
     session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["0"])
@@ -410,6 +413,7 @@ async def test_late_commit_in_a_shared_queue_is_not_stepped_over(
     assert [each.body for each in await claim(other, queue, 5)] == ["1"]
 
 
+@pytest.mark.invariant(1)
 async def test_push_that_is_rolled_back_leaves_no_hole(
     session: Session, other: Session, queue: Queue
 ) -> None:
@@ -424,7 +428,7 @@ async def test_push_that_is_rolled_back_leaves_no_hole(
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_group_made_while_a_lane_is_being_made_reads_that_lane(
+async def test_group_created_during_the_creation_of_a_lane_reads_it(
     session: Session, other: Session, connect: Connect, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, "q", ordered=ordered)
@@ -440,7 +444,7 @@ async def test_group_made_while_a_lane_is_being_made_reads_that_lane(
     assert await find_orphans(session) == {}
 
 
-async def test_lane_made_while_a_group_is_being_made_has_its_reader(
+async def test_lane_created_during_the_creation_of_a_group_has_a_reader(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     transaction = session.transaction()
@@ -493,7 +497,7 @@ async def test_queue_deleted_under_an_open_push_leaves_nothing_behind(
 
 @pytest.mark.parametrize("keys", [None, ["a"]], ids=["plain", "keyed"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_push_that_waited_for_the_deletion_of_its_queue_is_told(
+async def test_push_that_waited_for_the_deletion_of_its_queue_is_refused(
     session: Session, other: Session, connect: Connect, *, ordered: bool, keys: list[str] | None
 ) -> None:
     queue = await create_queue(session, ordered=ordered)
@@ -552,7 +556,7 @@ async def test_run_resumed_while_its_queue_is_deleted_stays_ended(
     assert await session.fetchval("select status from laneway.workflow") == "failed"
 
 
-async def test_push_during_the_idle_sweep_wakes_the_reader(
+async def test_push_during_the_idle_sweep_keeps_the_reader_ready(
     session: Session, other: Session, connect: Connect
 ) -> None:
     queue = await create_queue(session, ordered=True)
@@ -567,7 +571,7 @@ async def test_push_during_the_idle_sweep_wakes_the_reader(
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
-async def test_reader_of_a_lane_being_pushed_to_does_not_rest(
+async def test_reader_of_a_lane_with_an_open_push_does_not_become_idle(
     session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -578,7 +582,7 @@ async def test_reader_of_a_lane_being_pushed_to_does_not_rest(
     assert [each.body for each in await claim(session, queue, 1)] == ["2"]
 
 
-async def test_purge_leaves_what_is_being_pushed(
+async def test_purge_keeps_messages_that_are_being_pushed(
     session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -591,7 +595,7 @@ async def test_purge_leaves_what_is_being_pushed(
     assert [each.body for each in await claim(other, queue, 10)] == ["2"]
 
 
-async def test_place_at_the_end_misses_no_push_under_way(
+async def test_position_at_the_end_misses_no_open_push(
     session: Session, other: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -604,9 +608,7 @@ async def test_place_at_the_end_misses_no_push_under_way(
     assert [each.body for each in await claim(other, queue, 10)] == ["2"]
 
 
-async def test_claims_with_nothing_to_give_do_not_block_each_other_for_good(
-    session: Session, other: Session, queue: Queue
-) -> None:
+async def test_empty_claims_do_not_deadlock(session: Session, other: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], priorities=[0, 5])
     await ack(session, await claim(session, queue, 2))
 
@@ -623,7 +625,7 @@ async def test_claims_with_nothing_to_give_do_not_block_each_other_for_good(
     await asyncio.gather(claim_often(session), claim_often(other))
 
 
-async def test_group_made_during_a_change_has_what_was_changed(
+async def test_group_created_during_an_update_has_the_new_settings(
     session: Session, other: Session, queue: Queue
 ) -> None:
     async with session.transaction():
@@ -639,7 +641,7 @@ async def test_group_made_during_a_change_has_what_was_changed(
     assert tuple(row or ()) == (2 * HOUR, False)
 
 
-async def test_group_being_made_holds_up_no_change_of_its_queue(
+async def test_creation_of_a_group_blocks_no_update_of_its_queue(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     third = await connect()
@@ -659,7 +661,7 @@ async def test_group_being_made_holds_up_no_change_of_its_queue(
     assert late.until - await other.fetchval("select clock_timestamp()") > HOUR
 
 
-async def test_seek_beside_a_replay_hands_each_message_out_once(
+async def test_seek_during_a_redrive_delivers_each_message_once(
     session: Session, other: Session, connect: Connect, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2", "3"])
@@ -676,14 +678,14 @@ async def test_seek_beside_a_replay_hands_each_message_out_once(
 
 
 @pytest.mark.parametrize("way", ["replay", "claim", "nack", "expire", "archive"])
-async def test_queue_deleted_while_its_messages_change_places_leaves_nothing_behind(
+async def test_queue_deleted_while_its_messages_move_leaves_no_rows(
     session: Session, other: Session, connect: Connect, queue: Queue, way: str
 ) -> None:
     await push(session, queue, ["1"], max_attempts=[2])
     await nack(session, await claim(session, queue, 1), dead=way == "replay")
     claimed = await claim(session, queue, 1) if way in {"nack", "expire", "archive"} else []
     if way == "expire":
-        await lapse(session, claimed)
+        await expire_leases(session, claimed)
     transaction = session.transaction()
     await transaction.start()
     match way:
@@ -707,7 +709,7 @@ async def test_queue_deleted_while_its_messages_change_places_leaves_nothing_beh
     assert await find_orphans(session) == {}
 
 
-async def test_guards_are_those_at_the_time_of_writing(
+async def test_queue_options_are_checked_when_the_push_is_written(
     session: Session, other: Session, connect: Connect
 ) -> None:
     """A push that waited goes by the queue as it has become meanwhile."""
@@ -779,9 +781,10 @@ TAKING = {
 }
 
 
+@pytest.mark.invariant(13)
 @pytest.mark.parametrize("taking", TAKING)
 @pytest.mark.parametrize("settling", [ack, nack])
-async def test_taking_from_holders_and_settling_wait_for_each_other_in_one_order(
+async def test_reclaim_and_settle_lock_in_the_same_order(
     session: Session,
     other: Session,
     connect: Connect,

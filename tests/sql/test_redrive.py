@@ -1,4 +1,4 @@
-"""Dead letters that go to another queue, tasks that move them back, and what is kept beside queues."""
+"""Dead-letter queues, move tasks, and what is stored with queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ async def pair(request: pytest.FixtureRequest, session: Session) -> Pair:
     return Pair(await create_queue(session, ordered=request.param, **settings), dead)
 
 
-async def bury(session: Session, queue: Queue, bodies: list[str], **columns: Any) -> None:
+async def push_dead_letters(
+    session: Session, queue: Queue, bodies: list[str], **columns: Any
+) -> None:
     await push(session, queue, bodies, **columns)
     while taken := await claim(session, queue, 100):
         await nack(session, taken, dead=True)
@@ -97,7 +99,7 @@ async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pa
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["nacked", "expired"])
-async def test_what_dies_together_keeps_its_order(
+async def test_messages_dead_lettered_together_keep_their_order(
     session: Session, pair: Pair, *, expired: bool
 ) -> None:
     texts = [str(n) for n in range(5)]
@@ -119,14 +121,14 @@ async def test_what_dies_together_keeps_its_order(
     assert moved == texts
 
 
-async def test_what_was_received_too_often_goes_back_where_its_target_is_missing(
+async def test_message_received_too_often_is_returned_where_its_dead_letter_queue_is_missing(
     session: Session, pair: Pair
 ) -> None:
     await session.execute(
         "select laneway.update_queue('work', $1)",
         json.dumps({"max_attempts": 2, "dead_letter_queue": "nowhere", "max_receives": 1}),
     )
-    await bury(session, pair.source, ['"by hand"'])
+    await push_dead_letters(session, pair.source, ['"by hand"'])
     await push(session, pair.source, ["1"])
     for _ in range(2):
         taken = await claim(session, pair.source, 1)
@@ -142,7 +144,7 @@ async def test_what_was_received_too_often_goes_back_where_its_target_is_missing
 
 
 async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> None:
-    await bury(session, pair.source, ["1"])
+    await push_dead_letters(session, pair.source, ["1"])
     await redrive(session)
     first = json.loads((await claim(session, pair.dead, 1))[0].headers or "")["moved"]
     await session.execute(
@@ -160,19 +162,21 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     assert second == {**first, "source": "second", "received": 3}
 
 
-async def test_queue_without_a_target_keeps_its_dead(session: Session) -> None:
+async def test_queue_without_a_dead_letter_queue_keeps_its_dead_letters(session: Session) -> None:
     plain = await create_queue(session, "plain")
     astray = await create_queue(session, "astray", dead_letter_queue="none")
     for queue in (plain, astray):
-        await bury(session, queue, ["1"])
+        await push_dead_letters(session, queue, ["1"])
     assert await redrive(session) == {}
     assert [(await count(session, queue)).dead for queue in (plain, astray)] == [1, 1]
 
 
-async def test_two_that_redrive_at_once_move_each_letter_once(
+async def test_concurrent_redrives_move_each_message_once(
     session: Session, pair: Pair, connect: Connect
 ) -> None:
-    await bury(session, pair.source, [str(n) for n in range(30)], partitions=list("abc") * 10)
+    await push_dead_letters(
+        session, pair.source, [str(n) for n in range(30)], partitions=list("abc") * 10
+    )
     sessions = [await connect() for _ in range(3)]
     found = await asyncio.gather(*(redrive(each, limit=20) for each in sessions))
     await redrive(session)
@@ -184,8 +188,8 @@ async def test_two_that_redrive_at_once_move_each_letter_once(
     assert sum(sum(each.values()) for each in found) <= 30
 
 
-async def test_move_takes_messages_back_to_their_source(session: Session, pair: Pair) -> None:
-    await bury(session, pair.source, ["1", "2", "3"], partitions=["a", "b", "a"])
+async def test_move_task_returns_messages_to_their_source(session: Session, pair: Pair) -> None:
+    await push_dead_letters(session, pair.source, ["1", "2", "3"], partitions=["a", "b", "a"])
     await redrive(session)
     await session.execute("select laneway.start_move('dead', null, null)")
     assert await session.fetchval("select laneway.start_move('dead', null, null)") is None
@@ -205,7 +209,7 @@ async def test_move_takes_messages_back_to_their_source(session: Session, pair: 
     assert await session.fetchval(cancel, task["task_id"], pair.dead.queue_id) is None
 
 
-async def test_move_that_knows_no_source_fails_and_changes_nothing(
+async def test_move_task_without_a_source_fails_and_changes_nothing(
     session: Session, pair: Pair
 ) -> None:
     await push(session, pair.dead, ["1"])
@@ -216,7 +220,7 @@ async def test_move_that_knows_no_source_fails_and_changes_nothing(
     assert [each.body for each in await claim(session, pair.dead, 1)] == ["1"]
 
 
-async def test_move_leaves_what_somebody_holds(session: Session, pair: Pair) -> None:
+async def test_move_task_skips_messages_in_flight(session: Session, pair: Pair) -> None:
     await push(session, pair.dead, ["1", "2"], partitions=["a", "b"])
     held = await claim(session, pair.dead, 1, leases=[HOUR])
     await session.execute("select laneway.start_move('dead', 'work', null)")
@@ -295,7 +299,7 @@ async def test_attempts_and_deletions_are_remembered_for_a_while(session: Sessio
     assert await session.fetchval("select laneway.sweep_redrive()") == 1
 
 
-async def test_what_is_delayed_and_in_flight_is_counted(session: Session) -> None:
+async def test_delayed_and_in_flight_messages_are_counted(session: Session) -> None:
     queue = await create_queue(session)
     await push(session, queue, ["1", "2", "3"], delays=[None, HOUR, None])
     group = queue.group_id

@@ -1,4 +1,4 @@
-"""Rotation and retention: what is still needed is kept, what is not goes."""
+"""Rotation and retention: what is still needed is kept, and the rest is dropped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.sql.calls import (
     create_queue,
     edit,
     find_orphans,
-    hasten,
     keep_nothing,
+    make_due,
     move,
     nack,
     push,
@@ -41,7 +41,7 @@ async def queue(session: Session) -> Queue:
     return await create_queue(session)
 
 
-async def test_first_pair_is_made_with_the_next_one_ahead(session: Session) -> None:
+async def test_first_segment_is_created_with_the_next_one(session: Session) -> None:
     rows = await session.fetch("select segment, opened_at is not null as open from laneway.segment")
     assert {row["segment"]: row["open"] for row in rows} == {2: True, 4: False}
 
@@ -67,6 +67,7 @@ async def test_rotation_waits_for_age_or_size(session: Session, queue: Queue) ->
     assert await session.fetchval("select laneway.rotate()") == 6
 
 
+@pytest.mark.invariant(9)
 async def test_settled_segment_is_dropped_after_its_retention(
     session: Session, queue: Queue
 ) -> None:
@@ -87,6 +88,7 @@ async def test_settled_segment_is_dropped_after_its_retention(
     assert await count(session, queue) == Counts(queued=1)
 
 
+@pytest.mark.invariant(9)
 async def test_undelivered_message_keeps_its_segment(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await rotate(session)
@@ -106,6 +108,7 @@ async def test_message_undelivered_to_one_group_keeps_its_segment(
     assert await retain(session) == [2]
 
 
+@pytest.mark.invariant(9)
 async def test_claimed_message_keeps_its_segment(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1)
@@ -115,7 +118,7 @@ async def test_claimed_message_keeps_its_segment(session: Session, queue: Queue)
     assert await retain(session) == [2]
 
 
-async def test_lanes_go_from_their_old_end_only(session: Session, queue: Queue) -> None:
+async def test_segments_are_dropped_oldest_first(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"])
     await rotate(session)
     await push(session, queue, ["3"])
@@ -128,7 +131,9 @@ async def test_lanes_go_from_their_old_end_only(session: Session, queue: Queue) 
     assert await retain(session) == [2, 4]
 
 
-async def test_lane_that_is_behind_does_not_keep_the_others(session: Session, queue: Queue) -> None:
+async def test_lagging_lane_does_not_keep_the_segments_of_others(
+    session: Session, queue: Queue
+) -> None:
     other = await create_queue(session, "other")
     await push(session, queue, ["1"])
     await rotate(session)
@@ -139,9 +144,7 @@ async def test_lane_that_is_behind_does_not_keep_the_others(session: Session, qu
     assert await count(session, queue) == Counts(queued=1)
 
 
-async def test_reader_that_stepped_over_a_dropped_segment_reads_on(
-    session: Session, queue: Queue
-) -> None:
+async def test_reader_continues_behind_a_dropped_segment(session: Session, queue: Queue) -> None:
     places = await push(session, queue, ["1", "2"])
     await rotate(session)
     places += await push(session, queue, ["3", "4"])
@@ -151,7 +154,8 @@ async def test_reader_that_stepped_over_a_dropped_segment_reads_on(
     assert [each.body for each in await claim(session, queue, 5)] == ["4"]
 
 
-async def test_parked_message_outlives_its_segment(session: Session, queue: Queue) -> None:
+@pytest.mark.invariant(9)
+async def test_parked_message_is_kept_beyond_its_segment(session: Session, queue: Queue) -> None:
     await push(
         session, queue, ['{"a":"\\u0000"}'], headers=['{"h": 1}'], max_attempts=[9], leases=[HOUR]
     )
@@ -159,7 +163,7 @@ async def test_parked_message_outlives_its_segment(session: Session, queue: Queu
     await rotate(session)
     assert await retain(session) == [2]
     assert await count(session, queue) == Counts(queued=1)
-    await hasten(session, queue)
+    await make_due(session, queue)
     [again] = await claim(session, queue, 1)
     assert (again.body, again.headers, again.max_attempts, again.lease, again.attempt) == (
         '{"a":"\\u0000"}',
@@ -175,12 +179,12 @@ async def test_parked_message_outlives_its_segment(session: Session, queue: Queu
     assert await count(session, queue) == Counts()
 
 
-async def test_delayed_message_outlives_its_segment(session: Session, queue: Queue) -> None:
+async def test_delayed_message_is_kept_beyond_its_segment(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"], delays=[HOUR])
     assert await claim(session, queue, 1) == []
     await rotate(session)
     assert await retain(session) == [2]
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.body for each in await claim(session, queue, 1)] == ["1"]
 
 
@@ -291,7 +295,7 @@ async def test_queue_that_keeps_longer_than_the_policy_keeps_its_segments(
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_message_nobody_took_in_time_expires(session: Session, *, ordered: bool) -> None:
+async def test_unclaimed_message_expires(session: Session, *, ordered: bool) -> None:
     queue = await create_queue(session, message_ttl="1 hour", ordered=ordered)
     await push(session, queue, ["1", "2", "3"])
     held = await claim(session, queue, 1)
@@ -317,7 +321,7 @@ async def test_waiting_retry_expires_like_the_rest(session: Session) -> None:
     assert await count(session, queue) == Counts()
 
 
-async def test_open_read_keeps_retention_waiting_not_failing(
+async def test_open_read_delays_retention_without_failing_it(
     session: Session, queue: Queue, connect: Connect
 ) -> None:
     await push(session, queue, ["1"])

@@ -1,4 +1,4 @@
-"""Settling: ack, nack, release, extend and expiry in shared groups, and what late tokens may not do."""
+"""Ack, nack, release, extend and expiry in shared groups; expired tokens settle nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.sql.calls import (
     count_reads,
     create_queue,
     expire,
+    expire_leases,
     extend,
-    hasten,
-    lapse,
+    make_due,
     move,
     nack,
     push,
@@ -43,7 +43,7 @@ async def queue(session: Session) -> Queue:
     return await create_queue(session, max_attempts=3)
 
 
-async def hand_out(session: Session, queue: Queue, number: int) -> list[Delivery]:
+async def push_and_claim(session: Session, queue: Queue, number: int) -> list[Delivery]:
     await push(session, queue, [str(n + 1) for n in range(number)])
     got = await claim(session, queue, number)
     assert len(got) == number
@@ -55,16 +55,16 @@ async def read_clock(session: Session) -> datetime:
     return now
 
 
-async def test_acked_message_does_not_come_again(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
+async def test_acked_message_is_not_redelivered(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 2)
     assert await ack(session, got) == []
     assert await claim(session, queue, 5) == []
     assert await count(session, queue) == Counts(acknowledged=2)
     assert await session.fetchval("select count(*) from laneway.claim") == 0
 
 
-async def test_whole_run_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 5)
+async def test_span_is_acked_by_its_ends(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 5)
     assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 5)]) == []
     assert await count(session, queue) == Counts(acknowledged=5)
 
@@ -79,10 +79,10 @@ async def test_several_claims_are_acked_in_one_call(session: Session, queue: Que
     assert await count(session, queue) == Counts(acknowledged=4)
 
 
-async def test_partial_acks_in_any_order_settle_the_rest_later(
+async def test_partial_acks_in_any_order_leave_the_rest_in_flight(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 5)
+    got = await push_and_claim(session, queue, 5)
     assert await ack(session, [got[3], got[1]]) == []
     assert await count(session, queue) == Counts(processing=3, acknowledged=2)
     assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 5)]) == [
@@ -92,15 +92,15 @@ async def test_partial_acks_in_any_order_settle_the_rest_later(
     assert await count(session, queue) == Counts(acknowledged=5)
 
 
-async def test_second_ack_is_told_that_nothing_is_held(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
+async def test_second_ack_reports_a_lost_lease(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 2)
     assert await ack(session, got[:1]) == []
     assert await ack(session, got[:1]) == [0]
     assert await ack(session, got) == [0]
     assert await ack(session, got) == [0, 1]
 
 
-async def test_run_named_twice_in_one_call_is_settled_once(session: Session, queue: Queue) -> None:
+async def test_span_named_twice_in_one_call_is_settled_once(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
     assert await ack(session, [first, second, first]) == []
@@ -111,17 +111,17 @@ async def test_run_named_twice_in_one_call_is_settled_once(session: Session, que
     assert acked == 2
 
 
-async def test_overlapping_runs_in_one_call_settle_what_they_cover(
+async def test_overlapping_spans_in_one_call_settle_their_union(
     session: Session, queue: Queue
 ) -> None:
-    [one, *_] = await hand_out(session, queue, 5)
+    [one, *_] = await push_and_claim(session, queue, 5)
     runs = [(one.token, one.lane_id, 1, 3), (one.token, one.lane_id, 2, 4)]
     assert await ack_spans(session, runs) == []
     assert await count(session, queue) == Counts(processing=1, acknowledged=4)
 
 
-async def test_ack_of_nothing_is_nothing(session: Session, queue: Queue) -> None:
-    await hand_out(session, queue, 1)
+async def test_empty_ack_does_nothing(session: Session, queue: Queue) -> None:
+    await push_and_claim(session, queue, 1)
     assert await ack(session, []) == []
     assert await nack(session, []) == []
     assert await release(session, []) == []
@@ -145,7 +145,7 @@ async def test_ack_of_nothing_is_nothing(session: Session, queue: Queue) -> None
 async def test_arrays_that_do_not_fit_are_refused(
     session: Session, queue: Queue, function: str, arguments: str
 ) -> None:
-    [held] = await hand_out(session, queue, 1)
+    [held] = await push_and_claim(session, queue, 1)
     with pytest.raises(asyncpg.PostgresError) as caught:
         # Both are named somewhere, so that PostgreSQL knows their types.
         await session.fetch(
@@ -161,7 +161,7 @@ async def test_arrays_that_do_not_fit_are_refused(
 @pytest.mark.parametrize("last", [0, 2**63 - 1])
 @pytest.mark.parametrize("lanes", [["", ""], ["", "b"]], ids=["one", "two"])
 @pytest.mark.parametrize("holders", [1, 2])
-async def test_run_that_cannot_be_is_refused_beside_others(
+async def test_invalid_span_is_refused_beside_others(
     session: Session, queue: Queue, lanes: list[str], last: int, holders: int, *, shared: bool
 ) -> None:
     await push(session, queue, ["1", "2"], partitions=lanes)
@@ -179,8 +179,9 @@ async def test_run_that_cannot_be_is_refused_beside_others(
     assert await count(session, queue) == Counts(processing=2)
 
 
+@pytest.mark.invariant(6)
 async def test_wrong_token_settles_nothing(session: Session, queue: Queue) -> None:
-    [one] = await hand_out(session, queue, 1)
+    [one] = await push_and_claim(session, queue, 1)
     assert await ack_spans(session, [(uuid4(), one.lane_id, 1, 1)]) == [(0, 1, 1)]
     assert await count(session, queue) == Counts(processing=1)
 
@@ -195,14 +196,15 @@ async def test_token_settles_only_in_its_own_lane(session: Session, queue: Queue
 async def test_good_claims_are_settled_beside_a_bad_one(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     first, second = await claim(session, queue, 1, 1)
-    await lapse(session, [first])
+    await expire_leases(session, [first])
     assert await ack(session, [first, second]) == [0]
     assert await count(session, queue) == Counts(processing=1, acknowledged=1)
 
 
-async def test_late_token_does_nothing(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
-    await lapse(session, got)
+@pytest.mark.invariant(6)
+async def test_expired_token_settles_nothing(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 2)
+    await expire_leases(session, got)
     assert await ack(session, got) == [0, 1]
     assert await nack(session, got, dead=True) == ["lost", "lost"]
     assert await release(session, got) == [0, 1]
@@ -212,9 +214,9 @@ async def test_late_token_does_nothing(session: Session, queue: Queue) -> None:
 
 
 async def test_expired_lock_returns_to_queue(session: Session, queue: Queue) -> None:
-    late = await hand_out(session, queue, 2)
+    late = await push_and_claim(session, queue, 2)
     assert await expire(session) == 0
-    await lapse(session, late)
+    await expire_leases(session, late)
     assert await expire(session) == 2
     assert await count(session, queue) == Counts(queued=2)
     again = await claim(session, queue, 2)
@@ -225,19 +227,19 @@ async def test_expired_lock_returns_to_queue(session: Session, queue: Queue) -> 
     assert {row["reason"] for row in errors} == {"Timeout - requeued"}
 
 
-async def test_only_unsettled_messages_of_a_lapsed_claim_return(
+async def test_only_unsettled_messages_of_an_expired_claim_return(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 3)
+    got = await push_and_claim(session, queue, 3)
     await ack(session, [got[1]])
-    await lapse(session, got)
+    await expire_leases(session, got)
     assert await expire(session) == 2
     assert [each.body for each in await claim(session, queue, 3)] == ["1", "3"]
 
 
-async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> None:
+async def test_expired_claims_end_in_batches(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
-    await lapse(session, await claim(session, queue, 1, 1, 1))
+    await expire_leases(session, await claim(session, queue, 1, 1, 1))
     rows = await session.fetch("select * from laneway.expire(2)")
     assert [(row["queue_id"], row["group_id"], row["messages"]) for row in rows] == [
         (queue.queue_id, queue.group_id, 1)
@@ -245,26 +247,30 @@ async def test_lapsed_claims_end_in_batches(session: Session, queue: Queue) -> N
     assert await count(session, queue) == Counts(queued=2, processing=1)
 
 
-async def test_expiry_looks_only_at_what_ended_since(session: Session, queue: Queue) -> None:
-    await lapse(session, await hand_out(session, queue, 1))
+async def test_expiry_reads_only_claims_that_ended_since_the_last_round(
+    session: Session, queue: Queue
+) -> None:
+    await expire_leases(session, await push_and_claim(session, queue, 1))
     now = await read_clock(session)
     assert await session.fetch("select * from laneway.expire(10, $1)", now) == []
     assert len(await session.fetch("select * from laneway.expire(10, $1)", now - MINUTE)) == 1
 
 
-async def test_message_out_of_time_too_often_is_dead(session: Session) -> None:
+async def test_message_whose_lease_expired_too_often_is_dead_lettered(session: Session) -> None:
     queue = await create_queue(session, max_attempts=2)
     await push(session, queue, ["1"])
     for _ in range(2):
-        await lapse(session, await claim(session, queue, 1, consumers=["worker"]))
+        await expire_leases(session, await claim(session, queue, 1, consumers=["worker"]))
         await expire(session)
     assert await count(session, queue) == Counts(dead=1)
     row = await session.fetchrow("select reason, attempt, consumer from laneway.dead_letter")
     assert tuple(row or ()) == ("Timeout after max attempts", 2, "worker")
 
 
-async def test_nacked_message_comes_again_with_its_reason(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
+async def test_nacked_message_is_redelivered_with_its_reason(
+    session: Session, queue: Queue
+) -> None:
+    got = await push_and_claim(session, queue, 2)
     assert await nack(session, got[:1], reason="no luck") == ["requeued"]
     assert await count(session, queue) == Counts(queued=1, processing=1)
     shown = await session.fetchrow(
@@ -275,14 +281,16 @@ async def test_nacked_message_comes_again_with_its_reason(session: Session, queu
     assert (again.body, again.attempt, again.token == got[0].token) == ("1", 2, False)
 
 
-async def test_nacked_messages_come_again_in_their_order(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 5)
+async def test_nacked_messages_are_redelivered_in_their_order(
+    session: Session, queue: Queue
+) -> None:
+    got = await push_and_claim(session, queue, 5)
     await nack(session, [got[2], got[0], got[4]])
     assert [each.body for each in await claim(session, queue, 5)] == ["1", "3", "5"]
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_message_comes_again_beyond_its_attempts_where_the_nack_says_so(
+async def test_nack_may_retry_a_message_beyond_its_attempts(
     session: Session, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, max_attempts=3, ordered=ordered)
@@ -295,10 +303,10 @@ async def test_message_comes_again_beyond_its_attempts_where_the_nack_says_so(
     assert await nack(session, [got], reason="no") == ["dead"]
 
 
-async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
+async def test_each_item_of_a_nack_has_its_own_reason_delay_and_outcome(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 3)
+    got = await push_and_claim(session, queue, 3)
     rows = await session.fetch(
         "select * from laneway.nack_many($1, $2, $3, $4, $5, $6) order by idx",
         [each.token for each in got],
@@ -314,12 +322,12 @@ async def test_each_item_of_a_nack_has_its_own_reason_delay_and_fate(
     assert await session.fetchval("select reason from laneway.dead_letter") == "never"
 
 
-async def test_nacked_message_waits_for_its_delay(session: Session, queue: Queue) -> None:
-    await nack(session, await hand_out(session, queue, 1), delay=HOUR)
+async def test_nacked_message_is_delayed(session: Session, queue: Queue) -> None:
+    await nack(session, await push_and_claim(session, queue, 1), delay=HOUR)
     assert await claim(session, queue, 1) == []
     due = await session.fetchval("select laneway.next_due($1)", queue.group_id)
     assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
@@ -337,26 +345,29 @@ async def test_backoff_grows_up_to_its_limit(session: Session) -> None:
         await nack(session, await claim(session, queue, 1))
         due = await session.fetchval("select available_at from laneway.parked")
         waits.append(round((due - await read_clock(session)) / MINUTE))
-        await hasten(session, queue)
+        await make_due(session, queue)
     assert waits == [1, 3, 9, 20]
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e99, 1e300])
-async def test_backoff_grows_up_to_its_limit_however_fast(session: Session, factor: float) -> None:
+async def test_backoff_with_a_large_factor_stops_at_its_limit(
+    session: Session, factor: float
+) -> None:
     queue = await create_queue(
         session, max_attempts=None, backoff="1 second", backoff_factor=factor
     )
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1))
     for attempt in (1, 2, 3, 60, 1000):
-        await hasten(session, queue)
+        await make_due(session, queue)
         await session.execute("update laneway.parked set attempt = $1", attempt)
         assert await nack(session, await claim(session, queue, 1)) == ["requeued"]
         due = await session.fetchval("select available_at from laneway.parked")
         assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
 
 
-async def test_message_out_of_attempts_is_dead_with_its_reason(
+@pytest.mark.invariant(7)
+async def test_message_out_of_attempts_is_dead_lettered_with_its_reason(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"], headers=['{"h": [1]}'], keys=["k"])
@@ -372,7 +383,7 @@ async def test_message_out_of_attempts_is_dead_with_its_reason(
 
 @pytest.mark.parametrize("reason", [None, ""])
 @pytest.mark.parametrize("ordered", [False, True], ids=["shared", "ordered"])
-async def test_dead_letter_says_so_where_nobody_gave_a_reason(
+async def test_dead_letter_without_a_reason_has_a_default_reason(
     session: Session, reason: str | None, *, ordered: bool
 ) -> None:
     queue = await create_queue(session, "unsaid", ordered=ordered)
@@ -394,7 +405,7 @@ async def test_dead_letter_says_so_where_nobody_gave_a_reason(
     assert [row["reason"] for row in told] == [row["reason"] for row in letters][:2]
 
 
-async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
+async def test_message_moved_to_the_dead_letters_keeps_its_last_error(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1"])
@@ -404,7 +415,7 @@ async def test_message_moved_to_the_dead_letters_keeps_why_it_failed(
     assert await session.fetchval("select reason from laneway.dead_letter") == "broken"
 
 
-async def test_messages_own_attempts_count_before_the_queues(
+async def test_max_attempts_of_a_message_override_those_of_the_queue(
     session: Session, queue: Queue
 ) -> None:
     await push(session, queue, ["1", "2"], max_attempts=[1, None])
@@ -420,7 +431,7 @@ async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
         assert await nack(session, [one]) == ["requeued"]
 
 
-async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) -> None:
+async def test_attempts_are_counted_up_to_the_maximum(session: Session) -> None:
     queue = await create_queue(session, max_attempts=None)
     [place, _] = await push(session, queue, ["1", "2"])
     await nack(session, await claim(session, queue, 1))
@@ -434,15 +445,16 @@ async def test_attempts_are_counted_up_to_the_most_that_fit(session: Session) ->
     assert await session.fetchval("select attempt from laneway.claim") == 32767
 
 
-async def test_nack_may_make_a_message_dead_at_once(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
+async def test_nack_may_dead_letter_a_message_at_once(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 2)
     assert await nack(session, got[:1], dead=True, reason="hopeless") == ["dead"]
     assert await count(session, queue) == Counts(processing=1, dead=1)
     assert await nack(session, got[:1]) == ["lost"]
 
 
-async def test_released_message_has_not_spent_its_attempt(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 3)
+@pytest.mark.invariant(7)
+async def test_released_message_counts_no_attempt(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 3)
     assert await release(session, got[:2]) == []
     again = await claim(session, queue, 3)
     assert [(each.body, each.attempt) for each in again] == [("1", 1), ("2", 1)]
@@ -454,17 +466,17 @@ async def test_released_message_has_not_spent_its_attempt(session: Session, queu
     assert [each.attempt for each in await claim(session, queue, 1)] == [2]
 
 
-async def test_released_message_may_wait(session: Session, queue: Queue) -> None:
-    assert await release(session, await hand_out(session, queue, 1), delay=HOUR) == []
+async def test_released_message_may_be_delayed(session: Session, queue: Queue) -> None:
+    assert await release(session, await push_and_claim(session, queue, 1), delay=HOUR) == []
     assert await claim(session, queue, 1) == []
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert [each.attempt for each in await claim(session, queue, 1)] == [1]
 
 
 async def test_extend_of_one_message_splits_the_claim_and_keeps_the_token(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 3)
+    got = await push_and_claim(session, queue, 3)
     [until] = await extend(session, [got[1]], HOUR)
     assert until is not None
     assert timedelta(minutes=59) < until - await read_clock(session) <= HOUR
@@ -481,18 +493,18 @@ async def test_extend_of_one_message_splits_the_claim_and_keeps_the_token(
     assert await count(session, queue) == Counts(queued=2, acknowledged=1)
 
 
-async def test_parts_of_a_split_claim_are_acked_by_one_run(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 3)
+async def test_parts_of_a_split_claim_are_acked_by_one_span(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 3)
     await extend(session, [got[1]], HOUR)
     await extend(session, [got[2]], MINUTE)
     assert await ack_spans(session, [(got[0].token, got[0].lane_id, 1, 3)]) == []
     assert await count(session, queue) == Counts(acknowledged=3)
 
 
-async def test_parts_of_a_split_claim_are_given_back_by_one_call(
+async def test_parts_of_a_split_claim_are_released_by_one_call(
     session: Session, queue: Queue
 ) -> None:
-    got = await hand_out(session, queue, 4)
+    got = await push_and_claim(session, queue, 4)
     await extend(session, [got[1]], HOUR)
     assert await nack(session, [got[0], got[1]]) == ["requeued", "requeued"]
     assert await release(session, got[2:]) == []
@@ -500,14 +512,14 @@ async def test_parts_of_a_split_claim_are_given_back_by_one_call(
 
 
 async def test_extend_of_a_whole_claim(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 3)
+    got = await push_and_claim(session, queue, 3)
     [until] = await extend(session, got[:1], HOUR, whole=True)
     rows = await session.fetch("select part, until from laneway.claim")
     assert [tuple(row) for row in rows] == [(0, until)]
 
 
-async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 2)
+async def test_extend_by_zero_ends_the_lease_at_once(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 2)
     await extend(session, got[:1], timedelta(0))
     assert await expire(session) == 1
     assert await ack(session, got) == [0]
@@ -515,7 +527,7 @@ async def test_extend_by_nothing_ends_the_lock_at_once(session: Session, queue: 
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_time_that_no_clock_reaches_is_refused(session: Session, *, ordered: bool) -> None:
+async def test_time_beyond_the_last_date_is_refused(session: Session, *, ordered: bool) -> None:
     queue = await create_queue(session, ordered=ordered)
     await push(session, queue, ["1", "2"], partitions=["a", "b"])
     [held] = await claim(session, queue, 1)
@@ -533,8 +545,8 @@ async def test_time_that_no_clock_reaches_is_refused(session: Session, *, ordere
     assert await count(session, queue) == Counts(queued=1, processing=1)
 
 
-async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Queue) -> None:
-    got = await hand_out(session, queue, 3)
+async def test_current_lease_of_a_message_is_found(session: Session, queue: Queue) -> None:
+    got = await push_and_claim(session, queue, 3)
     await ack(session, got[:1])
     rows = await session.fetch(
         "select * from laneway.find_lease_tokens($1, $2, $3)",
@@ -546,9 +558,7 @@ async def test_holder_of_a_message_can_be_asked_for(session: Session, queue: Que
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_message_that_comes_again_tells_why_it_failed(
-    session: Session, *, ordered: bool
-) -> None:
+async def test_redelivered_message_has_its_last_error(session: Session, *, ordered: bool) -> None:
     queue = await create_queue(session, "told", ordered=ordered)
     await push(session, queue, ["1", "2"])
     first = await claim(session, queue, 2)
@@ -567,7 +577,7 @@ async def test_message_that_comes_again_tells_why_it_failed(
     assert [each.error for each in await claim(session, queue, 2)] == ["no luck"] * 2
 
 
-async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
+async def test_acks_do_not_scan_rows_that_open_snapshots_keep(
     session: Session, connect: Connect, queue: Queue
 ) -> None:
     pinning = await connect()
@@ -583,13 +593,13 @@ async def test_acks_do_not_walk_over_what_others_keep_from_being_removed(
             assert await count_reads(session, "claim_pkey") - before <= 20
 
 
-async def test_claim_that_cannot_end_stops_no_other(session: Session) -> None:
+async def test_claim_that_cannot_expire_blocks_no_other(session: Session) -> None:
     stuck, well = await create_queue(session, "stuck"), await create_queue(session, "well")
     warnings: list[str] = []
     session.add_log_listener(lambda _, message: warnings.append(str(message)))
     for each in (stuck, well):
         await push(session, each, ["1"])
-        await lapse(session, await claim(session, each, 1))
+        await expire_leases(session, await claim(session, each, 1))
     await session.execute(
         "alter table laneway.parked add constraint none_of_the_stuck check (reader_id <> "
         f"{await session.fetchval('select reader_id from laneway.reader where group_id = $1', stuck.group_id)})"

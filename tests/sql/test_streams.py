@@ -1,4 +1,4 @@
-"""Streams in SQL: leases over lanes, settling by key, transactions, windows, what is tended."""
+"""Streams in SQL: leases over lanes, settlement by key, transactions, windows, maintenance."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def settle(session: Session, *items: tuple[Any, ...]) -> list[str]:
     return [row["outcome"] for row in rows]
 
 
-async def test_a_sweep_adds_lanes_under_one_lease(connect: Connect) -> None:
+async def test_wider_claim_adds_lanes_under_one_lease(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -104,7 +104,7 @@ async def test_a_sweep_adds_lanes_under_one_lease(connect: Connect) -> None:
     assert outcomes == ["completed"] * sum(len(row["bodies"]) for row in (first, *rows))
 
 
-async def test_the_whole_bundle_of_a_lease_fails_with_one_of_it(connect: Connect) -> None:
+async def test_one_lost_message_fails_the_whole_settlement_of_its_lease(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -125,7 +125,7 @@ async def test_the_whole_bundle_of_a_lease_fails_with_one_of_it(connect: Connect
     assert await settle(session, (one["lane_id"], "9", lease, "ack")) == ["unresolved"]
 
 
-async def test_two_who_settle_the_same_settle_it_once(connect: Connect) -> None:
+async def test_racing_settlements_settle_a_message_once(connect: Connect) -> None:
     session, other = await connect(), await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -136,7 +136,7 @@ async def test_two_who_settle_the_same_settle_it_once(connect: Connect) -> None:
     assert sorted(outcomes) == [["completed"] * 20, ["noop"] * 20]
 
 
-async def test_with_a_message_that_dies_goes_back_what_is_behind_it(connect: Connect) -> None:
+async def test_dead_letter_returns_the_messages_behind_it(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -149,7 +149,7 @@ async def test_with_a_message_that_dies_goes_back_what_is_behind_it(connect: Con
     assert rest["attempts"] in (None, [None, None])
 
 
-async def test_of_two_messages_with_one_key_a_lease_settles_the_one_it_holds(
+async def test_lease_settles_its_own_message_of_two_with_one_dedup_key(
     connect: Connect,
 ) -> None:
     session = await connect()
@@ -204,9 +204,7 @@ async def list_tokens(session: Session, group: int, *wants: int) -> dict[int, se
 
 
 @pytest.mark.parametrize("special", ["", "failed", "rotated", "both"])
-async def test_what_a_waiter_gets_of_several_lanes_is_one_claim_of_its_own(
-    connect: Connect, special: str
-) -> None:
+async def test_waiter_gets_one_claim_of_several_lanes(connect: Connect, special: str) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await make_shared(session, queue)
@@ -234,7 +232,7 @@ async def test_what_a_waiter_gets_of_several_lanes_is_one_claim_of_its_own(
     assert max(row["parts"] for row in held) > 1
 
 
-async def test_a_sweep_of_a_shared_group_adds_a_claim_of_any_lanes(connect: Connect) -> None:
+async def test_wider_claim_of_a_shared_group_adds_any_lanes(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await make_shared(session, queue)
@@ -270,7 +268,7 @@ async def test_a_sweep_of_a_shared_group_adds_a_claim_of_any_lanes(connect: Conn
     assert await session.fetchval("select count(*) from laneway.claim") == 0
 
 
-async def test_what_comes_again_is_known_by_its_address_when_its_segment_is_gone(
+async def test_redelivered_message_is_found_by_its_id_after_its_segment_is_dropped(
     connect: Connect,
 ) -> None:
     session = await connect()
@@ -361,7 +359,7 @@ async def transact_in(
 
 
 @pytest.mark.parametrize("other", ["hold", "delete"])
-async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
+async def test_transaction_locks_no_claim_while_it_waits_for_a_lane(
     connect: Connect, other: str
 ) -> None:
     """Else it and whoever has the lane and wants its readers would wait for each other."""
@@ -391,7 +389,7 @@ async def test_a_transaction_waits_for_a_lane_with_nothing_else_in_hand(
         assert caught.value.sqlstate == "LW404"
 
 
-async def test_a_transaction_makes_the_room_that_it_needs(connect: Connect) -> None:
+async def test_acks_of_a_transaction_make_room_for_its_pushes(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session, max_messages=2)
     group = await find_group(session, queue)
@@ -413,7 +411,7 @@ async def test_a_transaction_makes_the_room_that_it_needs(connect: Connect) -> N
     assert caught.value.sqlstate == "LW409"
 
 
-async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
+async def test_message_that_waited_too_long_is_dead_lettered_in_every_group(
     connect: Connect,
 ) -> None:
     session = await connect()
@@ -442,7 +440,7 @@ async def test_what_waited_too_long_dies_in_every_group_that_did_not_take_it(
     assert await session.fetch("select * from laneway.find_orphans()") == []
 
 
-async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: Connect) -> None:
+async def test_own_group_counts_from_its_first_claim(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session, dead_letter_after="50 ms", max_messages=2)
     own = await find_group(session, queue)
@@ -476,7 +474,7 @@ async def test_own_group_counts_beside_others_from_when_it_is_read_by(connect: C
     assert await session.fetchval(dead) == [(own, "1"), (own, "2"), (own, "3"), (named, "3")]
 
 
-async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connect) -> None:
+async def test_leased_partition_continues_in_order_behind_dead_letters(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session, dead_letter_after="50 ms")
     group = await find_group(session, queue)
@@ -493,7 +491,7 @@ async def test_a_held_partition_whose_rest_died_goes_on_in_order(connect: Connec
     assert seen == ["1", "4"]
 
 
-async def test_leases_that_hold_nothing_are_forgotten(connect: Connect) -> None:
+async def test_empty_leases_are_removed(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -515,7 +513,7 @@ async def test_leases_that_hold_nothing_are_forgotten(connect: Connect) -> None:
             await settle(session, (part["lane_id"], "x", row["lease"], "ack"))
 
 
-async def test_what_is_settled_leaves_with_the_log_and_what_is_not_stays(connect: Connect) -> None:
+async def test_settled_messages_leave_with_the_log(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)
     group = await find_group(session, queue)
@@ -535,7 +533,7 @@ async def test_what_is_settled_leaves_with_the_log_and_what_is_not_stays(connect
     assert [row["key"] for row in kept] == ["2"]
 
 
-async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Connect) -> None:
+async def test_deleted_messages_do_not_block_their_lane(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session, dead_letter_after="1 minute")
     group = await find_group(session, queue)
@@ -559,7 +557,7 @@ async def test_waiting_messages_that_were_deleted_hold_nothing_up(connect: Conne
     "setting", ["max_messages", "dead_letter_after", "rest_window", "keep_dead_letters"]
 )
 @pytest.mark.parametrize("value", ["abc", "NaN", "-1"])
-async def test_bad_settings_of_streams_are_refused(
+async def test_invalid_settings_of_streams_are_refused(
     connect: Connect, setting: str, value: str
 ) -> None:
     session = await connect()
@@ -568,7 +566,7 @@ async def test_bad_settings_of_streams_are_refused(
     assert caught.value.sqlstate == "LW422"
 
 
-async def test_a_stream_that_cannot_be_tended_stops_no_other(connect: Connect) -> None:
+async def test_failed_maintenance_of_a_stream_blocks_no_other(connect: Connect) -> None:
     session = await connect()
     warnings: list[str] = []
     session.add_log_listener(lambda _, message: warnings.append(str(message)))

@@ -1,4 +1,4 @@
-"""Unlogged queues: the same broker, and after a crash has emptied them nothing is broken."""
+"""Unlogged queues work like others, also after a crash emptied them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.sql.calls import (
     create_queue,
     edit,
     expire,
+    expire_leases,
     find_orphans,
-    hasten,
     keep_nothing,
-    lapse,
+    make_due,
     nack,
     push,
     retain,
@@ -79,14 +79,16 @@ async def test_unlogged_queue_works_like_any_other(session: Session, queue: Queu
     assert await count(session, queue) == Counts(acknowledged=1)
 
 
-async def test_one_push_may_go_to_both_kinds(session: Session, queue: Queue) -> None:
+async def test_one_push_may_go_to_logged_and_unlogged_queues(
+    session: Session, queue: Queue
+) -> None:
     durable = await create_queue(session)
     places = await push(session, [queue, durable, queue], ["1", "2", "3"])
     assert [each.segment % 2 for each in places] == [1, 0, 1]
     assert [each.body for each in await claim(session, queue, 5)] == ["1", "3"]
 
 
-async def test_seqs_go_on_after_a_crash(session: Session, queue: Queue) -> None:
+async def test_sequence_numbers_continue_after_a_crash(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     await ack(session, await claim(session, queue, 2))
     await crash(session)
@@ -99,13 +101,13 @@ async def test_seqs_go_on_after_a_crash(session: Session, queue: Queue) -> None:
     assert await claim(session, queue, 5) == []
 
 
-async def test_locks_of_lost_messages_do_no_harm(session: Session, queue: Queue) -> None:
+async def test_leases_of_lost_messages_are_ignored(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"], partitions=["a", "b", "c"])
     first, second, third = await claim(session, queue, 1, 1, 1)
     await crash(session)
     assert await ack(session, [first]) == []
     assert await nack(session, [second]) in (["requeued"], ["lost"])
-    await lapse(session, [third])
+    await expire_leases(session, [third])
     await expire(session)
     assert await claim(session, queue, 5) == []
     await push(session, queue, ["4", "5", "6"], partitions=["a", "b", "c"])
@@ -113,17 +115,17 @@ async def test_locks_of_lost_messages_do_no_harm(session: Session, queue: Queue)
     assert await find_orphans(session) == {}
 
 
-async def test_retries_of_lost_messages_do_no_harm(session: Session, queue: Queue) -> None:
+async def test_retries_of_lost_messages_are_ignored(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1), delay=HOUR)
     await crash(session)
-    await hasten(session, queue)
+    await make_due(session, queue)
     assert await claim(session, queue, 5) == []
     await push(session, queue, ["2"])
     assert [each.body for each in await claim(session, queue, 5)] == ["2"]
 
 
-async def test_new_message_does_not_take_the_place_of_a_lost_one_ahead(session: Session) -> None:
+async def test_new_message_does_not_replace_a_lost_one(session: Session) -> None:
     queue = await create_queue(session, kind="unlogged")
     places = await push(session, queue, ["1", "2", "3"])
     await edit(session, queue, places[2], "queued", body=9)
@@ -133,7 +135,7 @@ async def test_new_message_does_not_take_the_place_of_a_lost_one_ahead(session: 
     assert [each.body for each in got] == ["9", "4", "5", "6"]
 
 
-async def test_slow_group_reads_on_after_a_crash(session: Session) -> None:
+async def test_lagging_group_continues_after_a_crash(session: Session) -> None:
     queue = await create_queue(session, kind="unlogged")
     slow = await create_group(session, queue, "slow")
     await push(session, queue, ["1", "2", "3"])

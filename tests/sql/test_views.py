@@ -1,4 +1,4 @@
-"""What people look at: messages with their states, history, queues, lag, and by address."""
+"""Views: messages with their states, history, queues and lag."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.sql.calls import (
     claim,
     create_group,
     create_queue,
+    expire_leases,
     extend,
-    lapse,
     move,
     nack,
     push,
@@ -50,7 +50,7 @@ async def test_messages_show_their_state(session: Session, queue: Queue) -> None
     ]
 
 
-async def test_acknowledged_message_shows_when_and_by_whom(session: Session, queue: Queue) -> None:
+async def test_acked_message_shows_time_and_consumer(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1"])
     got = await claim(session, queue, 1, consumers=["worker"])
     await ack(session, got)
@@ -81,12 +81,12 @@ async def test_messages_are_found_by_address(session: Session, queue: Queue) -> 
     assert [row["payload"] for row in rows] == ["3", "2"]
 
 
-async def test_history_tells_what_happened_in_order(session: Session, queue: Queue) -> None:
+async def test_history_lists_events_in_order(session: Session, queue: Queue) -> None:
     [place, *_] = await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3, consumers=["first"])
     await nack(session, got[:1], reason="no")
     again = await claim(session, queue, 1, consumers=["second"])
-    await lapse(session, again)
+    await expire_leases(session, again)
     await session.execute("select laneway.expire()")
     last = await claim(session, queue, 1, consumers=["third"])
     await ack(session, last)
@@ -106,7 +106,9 @@ async def test_history_tells_what_happened_in_order(session: Session, queue: Que
     ]
 
 
-async def test_history_knows_a_push_to_several_partitions(session: Session, queue: Queue) -> None:
+async def test_history_includes_a_push_to_several_partitions(
+    session: Session, queue: Queue
+) -> None:
     parts = ["a", "b", "a"]
     actions = "select action, messages from laneway.message_history($1, $2)"
     places = [
@@ -126,7 +128,9 @@ async def test_history_knows_a_push_to_several_partitions(session: Session, queu
         assert [row["action"] for row in rest] == ["claimed", "acked"]
 
 
-async def test_history_knows_a_claim_of_several_partitions(session: Session, queue: Queue) -> None:
+async def test_history_includes_a_claim_of_several_partitions(
+    session: Session, queue: Queue
+) -> None:
     await push(session, queue, ["1"] * 6, partitions=["a", "b", "c"] * 2)
     await claim(session, queue, 6, consumers=["first"])
     rows = await session.fetch("select part_lane from laneway.event where action = 'claimed'")
@@ -138,7 +142,7 @@ async def test_history_knows_a_claim_of_several_partitions(session: Session, que
         assert [tuple(row) for row in rows] == [("claimed", "first", held["token"])]
 
 
-async def test_history_knows_every_claim_of_several_partitions(
+async def test_history_includes_every_claim_of_several_partitions(
     session: Session, queue: Queue
 ) -> None:
     places = await push(session, queue, ["1"] * 6, partitions=["a", "b", "c"] * 2)
@@ -198,9 +202,7 @@ async def test_lag_is_what_the_group_has_not_settled(session: Session, queue: Qu
     assert [tuple(row) for row in rows] == [("default", 1, True), ("new", 3, True)]
 
 
-async def test_ready_groups_are_those_with_something_to_give(
-    session: Session, queue: Queue
-) -> None:
+async def test_ready_groups_are_those_with_ready_messages(session: Session, queue: Queue) -> None:
     idle = await create_group(session, queue, "idle", start="new")
     groups = [queue.group_id, idle, 99]
 

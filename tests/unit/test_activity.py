@@ -1,4 +1,4 @@
-"""What detectors find, what is kept of it, and what those who watch are told: all without a database."""
+"""Detectors, stored anomalies and live updates, without a database."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ CASES: list[tuple[str, Severity, Event, Event | None]] = [
 
 
 @pytest.mark.parametrize(("name", "severity", "remarkable", "_"), CASES)
-def test_remarkable_is_found(name: str, severity: Severity, remarkable: Event, _: object) -> None:
+def test_anomalies_are_found(name: str, severity: Severity, remarkable: Event, _: object) -> None:
     [anomaly] = [each for each in examine(remarkable) if each.type == name]
     assert anomaly.severity == severity
     assert anomaly.description
@@ -157,7 +157,7 @@ def test_remarkable_is_found(name: str, severity: Severity, remarkable: Event, _
 @pytest.mark.parametrize(
     ("name", "ordinary"), [(name, ordinary) for name, _, _, ordinary in CASES if ordinary]
 )
-def test_ordinary_is_not_found(name: str, ordinary: Event) -> None:
+def test_ordinary_events_are_no_anomalies(name: str, ordinary: Event) -> None:
     assert [each for each in examine(ordinary) if each.type == name] == []
 
 
@@ -182,7 +182,7 @@ def test_thresholds_are_settings(settings: dict[str, Any], happened: Event) -> N
     assert len(examine(happened, **settings)) == 1
 
 
-def test_finding_says_which_messages_it_is_about() -> None:
+def test_anomaly_names_its_messages() -> None:
     young, old = NOW - MS, NOW - timedelta(hours=1)
     whole = event(Kind.CLAIMED, last_seq=12, first_created=young, last_created=young)
     part = event(Kind.CLAIMED, last_seq=12, first_created=old, last_created=young)
@@ -195,19 +195,19 @@ def test_finding_says_which_messages_it_is_about() -> None:
     ]
 
 
-def test_burst_is_told_once_and_again_after_a_pause() -> None:
+def test_burst_is_reported_once_and_again_after_a_pause() -> None:
     takes = [event(Kind.CLAIMED, at=NOW + n * MS, last_seq=19) for n in range(8)]
     later = [take._replace(at=take.at + timedelta(minutes=1)) for take in takes]
     anomalies = examine(*takes, *later)
     assert [(each.type, each.actual) for each in anomalies] == [("burst_dequeue", 50)] * 2
 
 
-def test_burst_counts_each_consumer_alone() -> None:
+def test_burst_is_counted_per_consumer() -> None:
     takes = [event(Kind.CLAIMED, last_seq=34, consumer=name) for name in ("a", "b", "a")]
     assert [anomaly.consumer for anomaly in examine(*takes)] == ["a"]
 
 
-def test_what_one_call_did_counts_together() -> None:
+def test_events_of_one_call_count_together() -> None:
     together = [event(Kind.DELETED_MANY, event_id=n, first_seq=n, last_seq=n) for n in range(10)]
     apart = [each._replace(xid=n) for n, each in enumerate(together)]
     elsewhere = [each._replace(queue_id=n) for n, each in enumerate(together)]
@@ -216,7 +216,7 @@ def test_what_one_call_did_counts_together() -> None:
     assert examine(*elsewhere) == []
 
 
-def test_takers_are_added_up() -> None:
+def test_consumers_of_a_claim_are_added_up() -> None:
     takes = [
         event(Kind.CLAIMED, last_seq=12),
         event(Kind.CLAIMED, at=NOW + SECOND),
@@ -230,7 +230,7 @@ def test_takers_are_added_up() -> None:
     ]
 
 
-def test_what_is_always_so_is_kept_in_bounds() -> None:
+def test_stored_anomalies_per_minute_are_limited() -> None:
     clock = [0.0]
     settings = ActivitySettings(kept_per_minute=3)
     examiner = Examiner(make_registry(), settings, clock=lambda: clock[0])
@@ -259,14 +259,14 @@ def make_detector(**changes: Any) -> Detector:
     return Detector(**given | changes)
 
 
-def test_custom_detector_is_asked_at_its_occasions() -> None:
+def test_custom_detector_gets_its_events() -> None:
     registry = Registry([make_detector()])
     examiner = Examiner(registry, SETTINGS)
     happened = [event(Kind.PUSHED, priority=9), event(Kind.CLAIMED, priority=9)]
     assert [each.type for each in examiner.examine(happened)[0]] == ["high_priority_flood"]
 
 
-def test_detector_can_be_switched() -> None:
+def test_detector_can_be_disabled() -> None:
     registry = make_registry()
     registry.register(make_detector(enabled_by_default=False))
     assert not registry.is_enabled("high_priority_flood")
@@ -278,7 +278,7 @@ def test_detector_can_be_switched() -> None:
     assert len(registry.get_detectors()) == 13
 
 
-def test_unknown_and_doubled_detectors_are_refused() -> None:
+def test_unknown_and_duplicate_detectors_are_refused() -> None:
     registry = make_registry()
     with pytest.raises(InvalidSetting, match="choose one of flash_message, "):
         registry.set_enabled("flash", enabled=True)
@@ -286,7 +286,7 @@ def test_unknown_and_doubled_detectors_are_refused() -> None:
         registry.register(make_detector(name="flash_message"))
 
 
-def test_detector_that_fails_does_not_silence_the_others(
+def test_failing_detector_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(_: Context) -> None:
@@ -354,7 +354,7 @@ def test_event_becomes_an_update(kind: Kind, detail: str | None, change: str, st
     assert not update.force_refresh
 
 
-def test_neighbours_of_one_sort_become_one_update() -> None:
+def test_adjacent_equal_events_become_one_update() -> None:
     updates = summarize(
         [
             event(Kind.PUSHED, last_seq=11),
@@ -371,7 +371,7 @@ def test_neighbours_of_one_sort_become_one_update() -> None:
     assert list(map(str, updates[0].ids)) == ids(10, 11, 12)
 
 
-def test_more_than_can_be_named_asks_for_a_refresh() -> None:
+def test_too_many_messages_become_a_refresh() -> None:
     first = event(Kind.PUSHED, first_seq=1, last_seq=MOST_IDS)
     [named] = summarize([first])
     one_more = event(Kind.PUSHED, first_seq=MOST_IDS + 1, last_seq=MOST_IDS + 1)
@@ -389,16 +389,16 @@ def test_too_many_updates_are_shortened() -> None:
     ]
 
 
-def test_purge_is_told_with_its_count() -> None:
+def test_purge_is_reported_with_its_count() -> None:
     purged = event(Kind.PURGED, lane=None, first_seq=None, last_seq=None, detail='{"count": 7}')
     assert summarize([purged]) == [refresh(Change.DELETE, "jobs", NOW, 7)]
 
 
-def test_other_groups_are_not_told_of() -> None:
+def test_other_groups_cause_no_updates() -> None:
     assert summarize([event(Kind.ACKED, group="audit"), event(Kind.QUEUE_CREATED)]) == []
 
 
-async def test_slow_client_is_told_only_to_refresh() -> None:
+async def test_slow_client_gets_only_a_refresh() -> None:
     subscription = Subscription(limit=3, limit_bytes=1000, show=show_all)
     updates = [refresh(Change.ENQUEUE, "jobs", NOW, n) for n in range(5)]
     for update in updates:

@@ -1,4 +1,4 @@
-"""Branches of runs: what their tasks are called, on every loop, and who else is left alone."""
+"""Branches of runs: names of their tasks, on every event loop."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def keys_below(path: str) -> list[str]:
         (uvloop.new_event_loop, None),
     ],
 )
-def test_branches_are_called_by_the_order_in_which_they_are_made(
+def test_branches_are_named_in_order_of_creation(
     make_loop: Callable[[], asyncio.AbstractEventLoop], factory: Any
 ) -> None:
     async def flow() -> None:
@@ -93,7 +93,7 @@ def test_branches_are_called_by_the_order_in_which_they_are_made(
         loop.close()
 
 
-async def test_tasks_that_share_a_context_are_told_apart() -> None:
+async def test_tasks_that_share_a_context_have_different_names() -> None:
     with within_run(PROGRESS, label_of):
         context, gate = contextvars.copy_context(), asyncio.Event()
         tasks = [
@@ -104,7 +104,7 @@ async def test_tasks_that_share_a_context_are_told_apart() -> None:
         assert [await task for task in tasks] == [keys_below(f"branch#{n}/") for n in (1, 2, 3)]
 
 
-async def test_runs_beside_each_other_and_other_tasks_are_told_apart() -> None:
+async def test_concurrent_runs_and_other_tasks_have_different_names() -> None:
     loop = asyncio.get_running_loop()
 
     async def run() -> list[str | None]:
@@ -118,7 +118,7 @@ async def test_runs_beside_each_other_and_other_tasks_are_told_apart() -> None:
     assert loop.get_task_factory() is None
 
 
-async def test_factory_set_while_a_run_is_under_way_is_left() -> None:
+async def test_task_factory_set_during_a_run_is_kept() -> None:
     loop = asyncio.get_running_loop()
     with within_run(PROGRESS, label_of):
         below: Any = loop.get_task_factory()

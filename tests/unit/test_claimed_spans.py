@@ -1,4 +1,4 @@
-"""Messages that are handed out or settled together say and mean what each would by itself."""
+"""Messages encoded or settled together equal those encoded or settled singly."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def columns_of(count: int) -> st.SearchStrategy[ClaimedSpan]:
 
 
 @given(st.integers(1, 4).flatmap(columns_of), leases, st.sampled_from([None, "c\u00e4"]))
-def test_messages_written_together_are_those_written_apart(
+def test_batch_is_encoded_like_single_messages(
     handout: ClaimedSpan, lease: timedelta | None, consumer: str | None
 ) -> None:
     written = WRITER.write([handout], Taker(QUEUE, consumer, lease))
@@ -113,7 +113,7 @@ def test_times_are_unix_seconds_to_the_millisecond(times: list[datetime]) -> Non
         assert abs(float(text) - moment.timestamp()) < 0.000_501
 
 
-def test_handouts_of_several_lanes_come_in_their_order() -> None:
+def test_deliveries_of_several_lanes_are_in_order() -> None:
     handouts = [
         make_handout(lane=1, positions=[0, 3]),
         make_handout(lane=2, positions=[1, 2]),
@@ -132,7 +132,7 @@ def test_handouts_of_several_lanes_come_in_their_order() -> None:
     )
 
 
-def test_acks_in_good_order_are_runs() -> None:
+def test_ordered_acks_are_encoded_as_spans() -> None:
     other = UUID(int=8)
     acks = [Ack(f"2-3-{seq}", str(TOKEN)) for seq in (9, 10, 11)]
     acks += [Ack(f"2-4-{seq}", str(TOKEN)) for seq in (1, 2)]
@@ -152,7 +152,7 @@ def test_acks_in_good_order_are_runs() -> None:
         [Ack(f"2-3-{LARGEST_SEQ}", str(TOKEN)), Ack(f"2-3-{LARGEST_SEQ + 1}", str(TOKEN))],
     ],
 )
-def test_other_acks_are_looked_at_one_by_one(acks: list[Ack]) -> None:
+def test_other_acks_are_encoded_one_by_one(acks: list[Ack]) -> None:
     assert read_spans(acks) is None
 
 

@@ -35,7 +35,7 @@ def test_next_time(expression: str, after: str, due: str) -> None:
     assert Cron(expression).next_after(at(after)) == at(due)
 
 
-def test_every_time_of_a_day_comes_once() -> None:
+def test_every_time_of_a_day_fires_once() -> None:
     cron, now, seen = Cron("*/7 */5 * * *"), at("2026-05-05 00:00:00") - timedelta(seconds=1), []
     while (now := cron.next_after(now)) < at("2026-05-06 00:00:00"):
         seen.append(now)
@@ -74,9 +74,7 @@ def test_clock_changes_neither_double_nor_drop_a_day() -> None:
         ("15 * * * *", 5),
     ],
 )
-def test_an_hour_that_comes_twice_has_its_times_twice_where_every_hour_does(
-    expression: str, times: int
-) -> None:
+def test_repeated_hour_fires_twice_for_hourly_schedules(expression: str, times: int) -> None:
     """Also for one that begins to look in the middle of it."""
     cron = Cron(expression, "Europe/Berlin")
     now, seen = at("2026-10-24 21:59:59"), []
@@ -109,7 +107,7 @@ def test_clock_change_costs_a_schedule_of_every_second_no_time(
 
 
 @pytest.mark.parametrize("change", ["2026-10-25 01:00:00", "2026-03-29 01:00:00"])
-def test_every_second_around_a_clock_change_comes_once(change: str) -> None:
+def test_every_second_around_a_clock_change_fires_once(change: str) -> None:
     cron, moment = Cron("* * * * * *", "Europe/Berlin"), at(change) - timedelta(seconds=30)
     for _ in range(60):
         due = cron.next_after(moment)
@@ -117,7 +115,7 @@ def test_every_second_around_a_clock_change_comes_once(change: str) -> None:
         moment = due
 
 
-def test_times_that_are_jumped_over_fire_once_at_the_jump() -> None:
+def test_skipped_times_fire_once_at_the_clock_change() -> None:
     cron = Cron("*/20 * * * *", "Europe/Berlin")
     now, seen = at("2026-03-29 00:30:00"), []
     for _ in range(3):
@@ -140,12 +138,12 @@ def test_times_that_are_jumped_over_fire_once_at_the_jump() -> None:
         "* * * * * * *",
     ],
 )
-def test_nonsense_is_refused(expression: str) -> None:
+def test_invalid_schedule_is_refused(expression: str) -> None:
     with pytest.raises(InvalidSetting):
         Cron(expression)
 
 
-def test_day_that_never_comes_is_refused() -> None:
+def test_impossible_day_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="never comes"):
         Cron("0 0 31 2 *").next_after(at("2026-01-01 00:00:00"))
 

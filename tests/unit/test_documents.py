@@ -1,4 +1,4 @@
-"""What a person can set, call or depend on is documented."""
+"""Every setting, command and dependency is documented."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_variable_is_documented() -> None:
     assert [name for name in variables if f"`{name}`" not in text] == []
 
 
-def test_every_dependency_says_why_it_is_there() -> None:
+def test_every_dependency_has_a_documented_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = set()
     extras = project["project"]["optional-dependencies"]
@@ -50,7 +50,7 @@ def test_every_linked_document_exists() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_no_document_holds_what_a_merge_left() -> None:
+def test_no_document_has_conflict_markers() -> None:
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     left = [
         each.name

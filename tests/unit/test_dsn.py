@@ -1,4 +1,4 @@
-"""No part of a password is shown, whatever is wrong with the URL that it is in."""
+"""Errors about a database URL show no part of its password."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("dsn", FAULTY)
-def test_fault_is_told_without_repeating_anything(dsn: str) -> None:
+def test_invalid_url_error_repeats_no_part_of_it(dsn: str) -> None:
     fault = find_fault(dsn)
     assert fault is not None
     for text in (fault, hide_password(dsn), name_place(dsn)):
@@ -54,12 +54,12 @@ def test_fault_is_told_without_repeating_anything(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("dsn", [dsn for dsn in FAULTY if "@heim" in dsn or "/heim" in dsn])
-def test_fault_of_a_password_says_how_to_write_it(dsn: str) -> None:
+def test_invalid_password_error_explains_escaping(dsn: str) -> None:
     assert "@ is %40" in str(find_fault(dsn))
 
 
 @pytest.mark.parametrize(("dsn", "place"), SOUND.items())
-def test_sound_url_is_taken_and_shown_without_its_password(dsn: str, place: str) -> None:
+def test_valid_url_is_shown_without_its_password(dsn: str, place: str) -> None:
     assert find_fault(dsn) is None
     assert "heim" not in hide_password(dsn)
     assert name_place(dsn) == place

@@ -1,4 +1,4 @@
-"""The environment becomes one database URL, or none for the embedded database."""
+"""The environment becomes one database URL, or none for the bundled database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from laneway.cli.environment import Environment, read_environment
 from laneway.cli.errors import EnvironmentInvalid
 
 
-def test_nothing_set_means_embedded() -> None:
+def test_no_variables_means_bundled_database() -> None:
     assert read_environment({"HOME": "/home/me"}) == Environment(None)
 
 
@@ -53,7 +53,7 @@ def test_parts_become_a_url(variables: dict[str, str], url: str) -> None:
         ("POSTGRES_SSL", "perhaps"),
     ],
 )
-def test_what_cannot_be_understood_is_named(variable: str, value: str) -> None:
+def test_invalid_variable_is_named(variable: str, value: str) -> None:
     with pytest.raises(EnvironmentInvalid, match=variable):
         read_environment({variable: value})
 

@@ -1,4 +1,4 @@
-"""The tree in the docstring is the tree there is."""
+"""The error tree in the docstring matches the classes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from laneway.domain.errors import (
 )
 
 
-def test_docstring_draws_the_whole_tree() -> None:
+def test_docstring_has_the_whole_error_tree() -> None:
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert drawn == [kind.__name__ for kind in walk(LanewayError)]
 
 
-def test_copy_keeps_what_the_error_says() -> None:
+def test_copied_error_keeps_its_message() -> None:
     error = Overloaded("full", retry_after=timedelta(seconds=3))
     copy = error.copy()
     assert copy is not error

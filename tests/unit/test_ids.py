@@ -1,4 +1,4 @@
-"""A message's id has two forms of the same bits."""
+"""A message id has two forms with the same bits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ids = st.builds(
 
 
 @given(ids)
-def test_both_forms_lead_back(message_id: MessageId) -> None:
+def test_both_forms_of_an_id_are_parsed(message_id: MessageId) -> None:
     assert MessageId.parse(str(message_id)) == message_id
     assert MessageId.from_uuid(message_id.uuid) == message_id
 
 
-def test_text_form_is_the_address() -> None:
+def test_text_form_has_segment_lane_and_seq() -> None:
     assert str(MessageId(2, 17, 4711)) == "2-17-4711"
     assert MessageId(2, 17, 4711).uuid == UUID("00000002-0000-0011-0000-000000001267")
 

@@ -1,4 +1,4 @@
-"""What ships as SQL files must be numbered, named and unambiguous."""
+"""Shipped SQL files are numbered and have unique names."""
 
 from __future__ import annotations
 

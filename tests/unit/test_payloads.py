@@ -1,4 +1,4 @@
-"""Payloads given on the command line or its standard input are refused before one is pushed."""
+"""Payloads on the command line or its standard input are checked before any is pushed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Give]:
     ids=range(11),
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_bad_line_is_named_by_its_number(
+async def test_invalid_line_is_named_by_its_number(
     give: Give, bad: bytes, words: str, *, stream: bool
 ) -> None:
     give(b"1\n\n2\n" + bad + b"\n3")
@@ -62,14 +62,14 @@ async def test_bad_line_is_named_by_its_number(
     assert batches == ([[1, 2]] if stream else [])
 
 
-async def test_input_is_read_to_its_end(give: Give) -> None:
+async def test_input_is_read_to_the_end(give: Give) -> None:
     for stream in (False, True):
         give(b'1\r\n  \n{"a": "\xc3\xa9"}\n[3]')
         _, items = await find_payloads("-", None, stream=stream)
         assert [batch async for batch in cut(items, 2)] == [[1, {"a": "é"}], [[3]]]
 
 
-async def test_large_input_is_pushed_as_it_is_read(
+async def test_large_input_is_pushed_while_it_is_read(
     give: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("laneway.cli.payloads._AHEAD", 10)

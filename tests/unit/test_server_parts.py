@@ -1,4 +1,4 @@
-"""The server's parts on their own: routes, decoding, errors, keys, compression, numbers."""
+"""Parts of the server: routes, decoding, errors, keys, compression, counters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
 from laneway.server.compression import takes_gzip
-from laneway.server.connections import Guard
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics
@@ -26,7 +25,6 @@ from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
 from laneway.server.router import Router, read_path
-from laneway.server.settings import Limits
 from laneway.server.shared_counters import Sheet
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
 
 
 @pytest.mark.parametrize("kind", sorted(list_errors(domain.LanewayError), key=str))
-def test_every_error_has_an_answer(kind: type[domain.LanewayError]) -> None:
+def test_every_error_has_a_response(kind: type[domain.LanewayError]) -> None:
     error = SAMPLES.get(kind) or kind("what happened")
     answer = explain(error)
     assert answer.status == find_status(kind)
@@ -107,7 +105,7 @@ def test_family_decides_the_status(kind: type[domain.LanewayError], status: int)
     assert find_status(kind) == status
 
 
-def test_wait_is_told_in_whole_seconds() -> None:
+def test_retry_after_is_in_whole_seconds() -> None:
     answer = explain(domain.Overloaded("full", retry_after=timedelta(milliseconds=1500)))
     assert dict(answer.headers)[b"retry-after"] == b"2"
 
@@ -125,12 +123,12 @@ def test_wait_is_told_in_whole_seconds() -> None:
         ("Expected `int`, got `str` - at `$[...].x`", "invalid_type", ["...", "x"]),
     ],
 )
-def test_issue_says_what_and_where(text: str, code: str, path: list[str | int]) -> None:
+def test_validation_issue_has_code_and_path(text: str, code: str, path: list[str | int]) -> None:
     issue = read_issue(text)
     assert (issue.code, list(issue.path)) == (code, path)
 
 
-def test_empty_body_stands_for_the_defaults_only_where_it_may() -> None:
+def test_empty_body_means_defaults_only_where_allowed() -> None:
     class Body(msgspec.Struct):
         reason: str | None = None
 
@@ -164,7 +162,7 @@ def surface(*operations: Operation[Any, Any]) -> Surface:
     return Surface(name="test", prefix="/api", operations=operations, explain=explain)
 
 
-def test_whole_paths_win_over_patterns() -> None:
+def test_exact_paths_win_over_patterns() -> None:
     router = Router(
         [
             surface(
@@ -189,20 +187,20 @@ def test_whole_paths_win_over_patterns() -> None:
     ("sent", "name"),
     [("a%2Fb", "a/b"), ("a%2fb", "a/b"), ("100%25", "100%"), ("%252F", "%2F"), ("%c3%A4", "ä")],
 )
-def test_names_in_a_path_are_decoded_once_they_are_told_apart(sent: str, name: str) -> None:
+def test_path_parameters_are_decoded_after_splitting(sent: str, name: str) -> None:
     router = Router([surface(operation("GET", "/queues/{name}/all", parameters=ByName))])
     found = router.find("GET", read_path(f"/api/%71ueues/{sent}/all"))
     assert found.path == {"name": name}
 
 
-def test_path_names_what_its_parameters_have() -> None:
+def test_path_parameters_match_their_struct() -> None:
     with pytest.raises(TypeError, match="needs parameters"):
         Router([surface(operation("GET", "/{name}"))])
     with pytest.raises(TypeError, match="lack"):
         Router([surface(operation("GET", "/{other}", parameters=ByName))])
 
 
-def test_every_body_has_an_example_that_fits() -> None:
+def test_every_body_has_a_valid_example() -> None:
     bodies = [item for item in SURFACE.operations if item.body and not isinstance(item.body, Media)]
     assert [item.path for item in bodies if item.example is None] == []
     for route in Router([SURFACE]).routes:
@@ -214,7 +212,7 @@ def test_every_tag_is_described() -> None:
     assert {item.tag for item in SURFACE.operations} == set(SURFACE.tags)
 
 
-def test_only_known_paths_are_open() -> None:
+def test_only_listed_paths_need_no_key() -> None:
     opened = {item.path for item in SURFACE.operations if item.role is None}
     assert {"/health", "/doc", "/docs", "/reference"} <= opened
     assert {path for path in opened if not path.startswith(("/health", "/doc", "/reference"))} <= {
@@ -235,7 +233,7 @@ def test_only_known_paths_are_open() -> None:
         (b"", False),
     ],
 )
-def test_compression_is_wanted_or_not(header: bytes, *, expected: bool) -> None:
+def test_accept_encoding_is_parsed(header: bytes, *, expected: bool) -> None:
     assert takes_gzip({b"accept-encoding": header}) is expected
 
 
@@ -264,7 +262,7 @@ def store() -> Store:
     return Store()
 
 
-async def test_everybody_is_let_in_until_there_is_a_key(store: Store) -> None:
+async def test_requests_need_no_key_until_one_exists(store: Store) -> None:
     keyring = Keyring(secret=None, load=store.load, age=timedelta(0))
     assert (await keyring.identify(None)).role is Role.ADMIN
     store.add("first", Role.READ, NOW)
@@ -272,7 +270,7 @@ async def test_everybody_is_let_in_until_there_is_a_key(store: Store) -> None:
         await keyring.identify(None)
 
 
-async def test_last_key_s_end_opens_no_door(store: Store) -> None:
+async def test_revoking_the_last_key_keeps_the_server_closed(store: Store) -> None:
     key = store.add("last", Role.READ, NOW).encode()
     store.keys[:] = [store.keys[0]._replace(revoked_at=NOW)]
     keyring = Keyring(secret=None, load=store.load, age=timedelta(0))
@@ -283,7 +281,7 @@ async def test_last_key_s_end_opens_no_door(store: Store) -> None:
     assert (await opened.identify(None)).role is Role.ADMIN
 
 
-async def test_known_key_is_not_looked_up_again_for_a_while(store: Store) -> None:
+async def test_known_key_is_cached(store: Store) -> None:
     key = store.add("first", Role.WRITE, NOW).encode()
     keyring = Keyring(secret=None, load=store.load, age=timedelta(hours=1))
     assert keyring.recall(key) is None
@@ -296,7 +294,7 @@ async def test_known_key_is_not_looked_up_again_for_a_while(store: Store) -> Non
     assert store.looks == 1
 
 
-async def test_keys_known_last_count_while_the_database_is_away(store: Store) -> None:
+async def test_cached_keys_are_valid_while_the_database_is_unreachable(store: Store) -> None:
     key = store.add("first", Role.WRITE, NOW).encode()
     keyring = Keyring(secret=None, load=store.load, age=timedelta(0))
     store.away = True
@@ -331,64 +329,6 @@ def sheet() -> Iterator[Sheet]:
         yield made
 
 
-class FakeConnection:
-    def __init__(self, **since: float) -> None:
-        self.headers_since = since.get("headers")
-        self.body_since = since.get("body")
-        self.unread_since = since.get("unread")
-        self.leaving_since = since.get("leaving")
-        self.silent_since = since.get("silent")
-        self.idle_since = since.get("idle")
-        self.turned_away = False
-        self.aborted = False
-        self.closed = False
-        self.transport = self
-
-    def turn_away(self) -> None:
-        self.turned_away = True
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_slow_clients_are_sent_away_and_others_left_alone() -> None:
-    limits = Limits(
-        headers_within=timedelta(seconds=10),
-        body_within=timedelta(seconds=60),
-        write_stall=timedelta(seconds=30),
-        keep_alive=timedelta(seconds=20),
-    )
-    slow = [
-        FakeConnection(headers=89),
-        FakeConnection(body=39),
-        FakeConnection(unread=69),
-        FakeConnection(leaving=69, silent=100),
-        FakeConnection(leaving=71, silent=94),
-        FakeConnection(idle=79),
-    ]
-    fine = [
-        FakeConnection(),
-        FakeConnection(headers=91),
-        FakeConnection(body=41),
-        FakeConnection(unread=71),
-        FakeConnection(leaving=71, silent=96),
-        FakeConnection(idle=81),
-    ]
-    Guard([*slow, *fine], limits).look(100)
-    assert [(each.turned_away, each.aborted, each.closed) for each in slow] == [
-        (True, False, False),
-        (True, False, False),
-        (False, True, False),
-        (False, True, False),
-        (False, True, False),
-        (False, False, True),
-    ]
-    assert not any(each.turned_away or each.aborted or each.closed for each in fine)
-
-
 def test_log_line_is_one_json_object() -> None:
     record = logging.LogRecord("laneway", logging.INFO, "", 0, 'said "%s"\nand more', ("it",), None)
     record.request_id = "r-1"
@@ -402,7 +342,7 @@ def test_log_line_is_one_json_object() -> None:
     assert "ValueError: broken" in msgspec.json.decode(JsonFormatter().format(record))["exception"]
 
 
-def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:
+def test_counters_of_all_workers_are_added_up(sheet: Sheet) -> None:
     router = Router([surface(operation("GET", "/x"))])
     both = [Metrics(sheet, worker) for worker in range(2)]
     measured = Measurements(*range(10, 26))
@@ -432,7 +372,7 @@ def test_numbers_of_all_workers_are_added_up(sheet: Sheet) -> None:
         assert line in text.splitlines(), line
 
 
-def test_counters_go_on_after_a_worker_was_started_again(sheet: Sheet) -> None:
+def test_counters_continue_after_a_worker_restart(sheet: Sheet) -> None:
     for _ in range(2):
         Metrics(sheet, 0).take_stock(0, Measurements(*([5] * 16)))
     text = Metrics(sheet, 1).render([]).decode()

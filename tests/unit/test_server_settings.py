@@ -1,4 +1,4 @@
-"""Settings come from flags, environment and file, in that order, and every one is documented."""
+"""Settings come from flags, environment and file, in that order, and each is documented."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_nearer_source_wins(file: Path) -> None:
+def test_flag_overrides_environment_overrides_file(file: Path) -> None:
     variables = {"PORT": "2", "QUEUE_NAME": "environment"}
     settings = read_settings({"port": 3}, variables, file)
     assert (settings["port"], settings.chosen["port"].source) == (3, "flag")
@@ -42,9 +42,7 @@ def test_nearer_source_wins(file: Path) -> None:
     assert (settings["workers"], settings.chosen["workers"].source) == (1, "default")
 
 
-def test_nothing_set_is_the_server_as_it_is_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_settings_mean_the_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     settings = read_settings({}, {})
     made = make_server_settings(settings)
@@ -152,7 +150,7 @@ def test_nearer_source_chooses_between_server_and_database(
         {"database_url": "mysql://database/x"},
     ],
 )
-def test_flags_that_cannot_be_are_refused(file: Path, flags: dict[str, str]) -> None:
+def test_invalid_flags_are_refused(file: Path, flags: dict[str, str]) -> None:
     settings = read_settings(flags, {}, file, wanted=CLIENT_SETTINGS)
     with pytest.raises(FlagInvalid, match="--"):
         find_place(settings)
@@ -161,7 +159,7 @@ def test_flags_that_cannot_be_are_refused(file: Path, flags: dict[str, str]) -> 
 @pytest.mark.parametrize(
     ("name", "value"), [("SERVER_URL", "foo"), ("DATABASE_URL", "mysql://database/x")]
 )
-def test_address_that_cannot_be_is_named_where_it_is(file: Path, name: str, value: str) -> None:
+def test_invalid_address_is_named_with_its_source(file: Path, name: str, value: str) -> None:
     settings = read_settings({}, {name: value}, file, wanted=CLIENT_SETTINGS)
     with pytest.raises(SettingInvalid, match=f"the environment variable {name}"):
         find_place(settings)
@@ -182,7 +180,7 @@ def test_address_that_cannot_be_is_named_where_it_is(file: Path, name: str, valu
         ({}, {"ACTIVITY_FLASH_MESSAGE_THRESHOLD_MS": "9" * 30}, "or less"),
     ],
 )
-def test_what_cannot_be_is_named(
+def test_invalid_setting_is_named(
     file: Path, flags: dict[str, str | int], variables: dict[str, str], words: str
 ) -> None:
     with pytest.raises(SettingInvalid) as raised:
@@ -201,13 +199,13 @@ def test_what_cannot_be_is_named(
         ("ALLOWED_ORIGINS", "null", "has 'null'"),
     ],
 )
-def test_names_that_cannot_be_are_refused(file: Path, name: str, value: str, words: str) -> None:
+def test_invalid_names_are_refused(file: Path, name: str, value: str, words: str) -> None:
     with pytest.raises(SettingInvalid, match=f"the environment variable {name}") as raised:
         make_server_settings(read_settings({}, {name: value}, file))
     assert words in str(raised.value)
 
 
-def test_lists_are_read_as_they_are_meant(file: Path) -> None:
+def test_lists_are_parsed(file: Path) -> None:
     variables = {"ALLOWED_HOSTS": " MQ.example,b ,", "ALLOWED_ORIGINS": "https://App.example/, *"}
     made = make_server_settings(read_settings({}, variables, file))
     assert made.allowed_hosts == ("mq.example", "b")
@@ -227,7 +225,9 @@ def test_lists_are_read_as_they_are_meant(file: Path) -> None:
         ("https://a.example", "https://a.example"),
     ],
 )
-def test_listed_origin_is_the_one_that_browsers_send(file: Path, listed: str, sent: str) -> None:
+def test_configured_origin_is_normalized_like_a_browser_origin(
+    file: Path, listed: str, sent: str
+) -> None:
     made = make_server_settings(read_settings({}, {"ALLOWED_ORIGINS": listed}, file))
     assert made.allowed_origins == (sent,)
     headers = {b"origin": sent.encode(), b"host": b"mq.example"}
@@ -243,7 +243,7 @@ def test_listed_origin_is_the_one_that_browsers_send(file: Path, listed: str, se
         ("port =", "cannot be read"),
     ],
 )
-def test_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(text)
     with pytest.raises(SettingInvalid, match=r"x\.toml") as raised:
@@ -303,5 +303,5 @@ def test_every_setting_is_documented() -> None:
         ("example.org", False),
     ],
 )
-def test_loopback_is_told_from_the_world(host: str, *, expected: bool) -> None:
+def test_loopback_addresses_are_recognized(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected

@@ -1,4 +1,4 @@
-"""The settings speak of what the database knows."""
+"""Queue settings match the columns of the database."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def test_settings_are_those_of_update_queue() -> None:
     )
 
 
-def test_everything_but_what_is_fixed_can_change() -> None:
+def test_every_setting_but_the_fixed_ones_can_change() -> None:
     names = {field.name for field in fields(QueueSettings)}
     assert set(QueueChanges.__annotations__) == names - {"kind", "ordered"}
 
 
-def test_durations_travel_as_intervals() -> None:
+def test_durations_are_sent_as_intervals() -> None:
     encoded = json.loads(encode_json(asdict(QueueSettings(delay=timedelta(milliseconds=1.5)))))
     assert encoded["lease"] == "30000000 microseconds"
     assert encoded["delay"] == "1500 microseconds"
     assert encoded["retention"] is None
 
 
-def test_what_is_no_setting_is_refused() -> None:
+def test_unknown_setting_is_refused() -> None:
     with pytest.raises(TypeError, match="no place in a setting"):
         encode_json({"options": {"a": object()}})

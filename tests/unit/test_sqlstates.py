@@ -1,4 +1,4 @@
-"""Every error of the database or the driver becomes one of ours."""
+"""Every database or driver error becomes one of ours."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_errors_by_what_the_caller_does_next(error: Exception, kind: type[Lanewa
     assert str(translated)
 
 
-def test_call_says_what_a_code_means_to_it() -> None:
+def test_call_may_override_the_error_of_a_code() -> None:
     error = asyncpg.PostgresError.new(
         {"C": "LW404", "M": "queue 7 does not exist", "H": "Make it."}
     )

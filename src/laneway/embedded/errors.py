@@ -36,7 +36,7 @@ class DataDirectoryInUse(EmbeddedError):
 
 class DataDirectoryUnusable(EmbeddedError):
     def __init__(self, directory: Path, reason: str) -> None:
-        super().__init__(f"the data directory {directory} cannot be used: {reason}")
+        super().__init__(f"the data directory {directory} is unusable: {reason}")
         self.directory = directory
 
 
@@ -59,4 +59,4 @@ class NoBinaries(EmbeddedError):
 
 class ServerFailed(EmbeddedError):
     def __init__(self, what: str, log: str) -> None:
-        super().__init__(f"{what}; its last words:\n{log}")
+        super().__init__(f"{what}; the end of its log:\n{log}")

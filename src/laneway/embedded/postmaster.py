@@ -46,7 +46,7 @@ def is_running(cluster: Path, postmaster: Postmaster) -> bool:
 def end_orphans(cluster: Path, *, patience: timedelta) -> None:
     """End processes that a killed program or postmaster left running on the cluster.
 
-    The caller holds the directory's lock, so no living program owns these processes.
+    The caller has the directory's lock, so no running program owns these processes.
     """
     orphans = _find_processes(cluster)
     pids = {process.pid for process in orphans}

@@ -156,7 +156,7 @@ def _draw_queue(
             marks[chart] = _mark(met)
         counts = {each: _fill(rows, each, axis) for each in ("enqueued", "acked", "retried")}
         parts.append(_draw_rates(f"Throughput{name}", counts, axis, marks["Throughput"]))
-        for chart, words in (("Wait", "s until taken"), ("Work", "s until settled")):
+        for chart, words in (("Wait", "s until claimed"), ("Work", "s until settled")):
             points = {p: _values(rows, f"{chart.lower()}_{p}") for p in ("p99", "p95", "p50")}
             parts.append(
                 draw_lines(f"{chart}{name}", points, unit=words, axis=axis, marks=marks[chart])

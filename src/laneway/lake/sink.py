@@ -1,6 +1,6 @@
 """Write rows as messages, exactly once: tasks stage rows and the driver publishes each epoch.
 
-A task that fails or runs twice stages under another name, which nobody publishes; publishing an
+A task that fails or runs twice stages under another name, which is never published; publishing an
 epoch again changes nothing. A run's name stands for one job to one queue.
 """
 

@@ -1,3 +1,3 @@
-"""The HTTP server: one ASGI application that speaks several protocols over one broker."""
+"""The HTTP server: one application that speaks several protocols over one broker."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
+"""The application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from uuid import uuid4
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.calls import Call, Request, read_key
 from laneway.server.compression import compress, takes_gzip
-from laneway.server.connections import WHOLE
 from laneway.server.errors import ClientGone, Forbidden
 from laneway.server.origins import Origins
 from laneway.server.responses import Answer
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from laneway.domain.keys import Role
-    from laneway.server.calls import Identity, Receive, Scope, Send
+    from laneway.server.calls import Identity
+    from laneway.server.http import Exchange
     from laneway.server.operations import Surface
     from laneway.server.responses import Stream
     from laneway.server.router import Route
@@ -57,8 +57,8 @@ class Application:
         self._id_prefix = uuid4().hex[:12].encode() + b"-"
         self._id_number = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+    async def __call__(self, exchange: Exchange) -> None:
+        request = Request(exchange)
         request.request_id = self._name_request(request.headers)
         self._service.busy += 1
         status = NO_ANSWER
@@ -66,9 +66,9 @@ class Application:
             answer = await self._answer(request)
             status = answer.status
             if isinstance(answer, Answer):
-                await self._send(request, answer, send)
+                await self._send(request, answer)
             else:
-                await self._send_stream(request, answer, send)
+                await self._send_stream(request, answer)
         except ClientGone:
             pass
         finally:
@@ -92,12 +92,11 @@ class Application:
 
     async def _answer(self, request: Request) -> Answer | Stream:
         """Return what the operation answers, or what went wrong in the words of its protocol."""
-        scope = request.scope
         try:
-            if scope["method"] == "OPTIONS":
+            if request.method == "OPTIONS":
                 self._admit(request, safe=False)
-                return self._answer_preflight(scope)
-            route, path = self._router.find(scope["method"], scope["path"], scope["query_string"])
+                return self._answer_preflight(request)
+            route, path = self._router.find(request.method, request.path, request.query)
             request.route = route
             self._admit(request, safe=route.safe)
             room = self._rooms[route.operation.kind]
@@ -110,8 +109,8 @@ class Application:
         except Exception as error:
             logger.exception(
                 "%s %s failed",
-                scope["method"],
-                scope["path"],
+                request.method,
+                request.path,
                 extra={"request_id": request.request_id.decode()},
             )
             return self._explain(InternalError(type(error).__name__), request)
@@ -119,8 +118,7 @@ class Application:
     def _admit(self, request: Request, *, safe: bool) -> None:
         """Refuse what a browser sends for a page that may not call."""
         keyless = not self._service.keyring.required
-        method = request.scope["method"]
-        self._origins.admit(method, request.headers, safe=safe, keyless=keyless)
+        self._origins.admit(request.method, request.headers, safe=safe, keyless=keyless)
 
     async def _prepare(
         self, request: Request, route: Route, path: Mapping[str, str]
@@ -130,7 +128,7 @@ class Application:
         identity = await self._identify(request, operation.role)
         parameters = body = None
         if route.parameters is not None:
-            parameters = route.parameters.decode(request.scope["query_string"], path)
+            parameters = route.parameters.decode(request.query, path)
         if route.body is not None:
             body = route.body.decode(await request.read(self._limits.body))
         call = Call(self._service, request, identity, parameters, body)
@@ -150,7 +148,7 @@ class Application:
             )
         return identity
 
-    async def _send(self, request: Request, answer: Answer, send: Send) -> None:
+    async def _send(self, request: Request, answer: Answer) -> None:
         route = request.route
         if (
             len(answer.body) >= self._limits.compress_from
@@ -169,26 +167,29 @@ class Application:
             head += _LINE % header
         if b"origin" in request.headers:
             head += _LINE % _EXPOSED
-        await send({"type": WHOLE, "status": answer.status, "head": head, "body": body})
+        await request.exchange.send(answer.status, head, body)
 
-    async def _send_stream(self, request: Request, stream: Stream, send: Send) -> None:
+    async def _send_stream(self, request: Request, stream: Stream) -> None:
         """Send until the stream ends, the client goes, or the server stops an endless one."""
+        exchange = request.exchange
 
         async def forward() -> None:
             async for chunk in stream.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await exchange.write(chunk)
 
-        start = [(b"content-type", stream.content_type), (b"x-request-id", request.request_id)]
-        start += [*self._write_cors(request), _EXPOSED, *stream.headers]
-        await send({"type": "http.response.start", "status": stream.status, "headers": start})
-        if request.scope["method"] == "HEAD":
+        headers = [(b"content-type", stream.content_type), (b"x-request-id", request.request_id)]
+        headers += [*self._write_cors(request), _EXPOSED, *stream.headers]
+        # The headers go out now: the first part of the body may come much later.
+        await exchange.start(stream.status, b"".join([_LINE % header for header in headers]))
+        if request.method == "HEAD":
             if isinstance(stream.chunks, AsyncGenerator):
                 await stream.chunks.aclose()
-            await send({"type": "http.response.body", "body": b""})
+            await exchange.end()
             return
-        # The head goes out now: the first of the body may be long in coming.
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        tasks = [asyncio.ensure_future(forward()), asyncio.ensure_future(request.watch())]
+        tasks = [
+            asyncio.ensure_future(forward()),
+            asyncio.ensure_future(exchange.wait_until_lost()),
+        ]
         if stream.endless:
             tasks.append(asyncio.ensure_future(_wait(self._service.stopping)))
         try:
@@ -201,18 +202,17 @@ class Application:
             await asyncio.gather(*tasks, return_exceptions=True)
             if isinstance(stream.chunks, AsyncGenerator):
                 await stream.chunks.aclose()
-        await send({"type": "http.response.body", "body": b""})
+        await exchange.end()
 
     def _write_cors(self, request: Request) -> tuple[tuple[bytes, bytes], ...]:
         keyless = not self._service.keyring.required
         return self._origins.write_headers(request.headers, keyless=keyless)
 
-    def _answer_preflight(self, scope: Scope) -> Answer:
-        wanted = b"Content-Type, X-API-KEY, X-Request-ID"
-        for name, value in scope["headers"]:
-            if name == b"access-control-request-headers":
-                wanted = value
-        methods = self._router.list_methods(scope["path"]) or ["GET", "POST", "PUT", "DELETE"]
+    def _answer_preflight(self, request: Request) -> Answer:
+        wanted = request.headers.get(
+            b"access-control-request-headers", b"Content-Type, X-API-KEY, X-Request-ID"
+        )
+        methods = self._router.list_methods(request.path) or ["GET", "POST", "PUT", "DELETE"]
         return Answer(
             204,
             headers=(
@@ -226,7 +226,7 @@ class Application:
         if isinstance(error, ClientGone):
             raise error
         route = request.route
-        path = request.scope["path"]
+        path = request.path
         surface = route.surface if route is not None else self._router.find_surface(path)
         if surface.tell is not None:
             answer = surface.tell(error, request)
@@ -234,7 +234,7 @@ class Application:
             answer = surface.explain(error)
         if answer.status == _SERVER_ERROR:
             extra = {"request_id": request.request_id.decode()}
-            logger.error("%s %s: %s", request.scope["method"], path, error, extra=extra)
+            logger.error("%s %s: %s", request.method, path, error, extra=extra)
         return answer
 
 
@@ -245,8 +245,8 @@ async def _wait(event: asyncio.Event) -> None:
 def _log_access(request: Request, status: int, seconds: float) -> None:
     access.debug(
         "%s %s",
-        request.scope["method"],
-        request.scope["path"],
+        request.method,
+        request.path,
         extra={
             "request_id": request.request_id.decode(),
             "status": status,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn
 
 from laneway.server.errors import BodyTooLarge, ClientGone, ServerBusy, Unauthenticated
 from laneway.server.long_polls import Reason, Wait
 from laneway.server.operations import B, P
+from laneway.server.router import read_path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+    from collections.abc import Coroutine, Mapping
     from typing import TypeVar
 
     from laneway.engine import Broker
+    from laneway.server.http import Exchange
     from laneway.server.operations import Role
     from laneway.server.request_limits import Room
     from laneway.server.router import Route
@@ -23,11 +25,6 @@ if TYPE_CHECKING:
     from laneway.server.settings import ServerSettings
 
     T = TypeVar("T")
-
-Scope: TypeAlias = "MutableMapping[str, Any]"
-Event: TypeAlias = "MutableMapping[str, Any]"
-Receive: TypeAlias = "Callable[[], Awaitable[Event]]"
-Send: TypeAlias = "Callable[[Event], Awaitable[None]]"
 
 
 class Identity:
@@ -59,26 +56,6 @@ class Caller(NamedTuple):
     access_key: str | None = None
 
 
-# The headers that the server itself looks at.
-_WANTED = frozenset(
-    {
-        b"x-api-key",
-        b"x-request-id",
-        b"content-length",
-        b"accept-encoding",
-        b"authorization",
-        b"host",
-        b"x-amz-target",
-        b"origin",
-        b"sec-fetch-site",
-        b"sec-fetch-mode",
-        b"sec-fetch-dest",
-        b"referer",
-        b"user-agent",
-    }
-)
-
-
 def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
     """Return the key a client sent, as X-API-KEY or as the bearer of a token."""
     key = headers.get(b"x-api-key")
@@ -88,38 +65,32 @@ def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
     return key
 
 
-# Where a scope has its connection.
-CONNECTION = "laneway.connection"
-
-
-class Connection(Protocol):
-    """What a request is answered on. on_lost: called once the client has gone."""
-
-    on_lost: Callable[[], None] | None
-
-    def is_gone(self) -> bool: ...
-
-
 class Request:
-    """A request as it came in, on its way to an operation."""
+    """A request as it came in, on its way to an operation.
+
+    path: decoded, but for slashes within its parts. headers: the last one of each name.
+    """
 
     __slots__ = (
         "began",
-        "connection",
+        "exchange",
         "headers",
-        "receive",
+        "method",
+        "path",
+        "query",
         "request_id",
         "room",
         "route",
-        "scope",
     )
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self.began = perf_counter()
-        self.scope = scope
-        self.connection: Connection = scope[CONNECTION]
-        self.receive = receive
-        self.headers = {name: value for name, value in scope["headers"] if name in _WANTED}
+        self.exchange = exchange
+        self.method = exchange.method
+        path = exchange.path
+        self.path = read_path(path) if "%" in path else path
+        self.query = exchange.query
+        self.headers = dict(exchange.headers)
         self.request_id = b""
         self.route: Route | None = None
         # Where it counts among those under way.
@@ -141,34 +112,22 @@ class Request:
         length = self.headers.get(b"content-length")
         if length is not None and int(length) > limit:
             raise BodyTooLarge(limit)
-        event = await self._receive_body()
-        body: bytes = event["body"]
-        if event["more_body"]:
+        exchange = self.exchange
+        body = await exchange.read()
+        if not exchange.received:
             parts = [body]
             size = len(body)
-            while event["more_body"] and size <= limit:
-                event = await self._receive_body()
-                parts.append(event["body"])
-                size += len(event["body"])
+            while size <= limit and (part := await exchange.read()):
+                parts.append(part)
+                size += len(part)
             body = b"".join(parts)
         if len(body) > limit:
             raise BodyTooLarge(limit)
         return body
 
-    async def _receive_body(self) -> Event:
-        event = await self.receive()
-        if event["type"] == "http.disconnect":
-            raise ClientGone("the client went away before its request was whole")
-        return event
-
-    async def watch(self) -> None:
-        """Return when the client has gone."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-
     def is_gone(self) -> bool:
         """Tell without waiting whether the client has gone."""
-        return self.connection.is_gone()
+        return self.exchange.is_gone()
 
 
 class Call(Generic[P, B]):
@@ -233,7 +192,7 @@ class Call(Generic[P, B]):
             work.close()
             raise
         wait = Wait()
-        self.request.connection.on_lost = wait.leave
+        self.request.exchange.on_lost = wait.leave
         self.service.waits[wait] = None
         try:
             with keyring.watch(caller, wait.revoke):
@@ -245,7 +204,7 @@ class Call(Generic[P, B]):
             return otherwise
         finally:
             wait.close()
-            self.request.connection.on_lost = None
+            self.request.exchange.on_lost = None
             del self.service.waits[wait]
             self.request.vacate()
             if place is not None:

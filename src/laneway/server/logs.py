@@ -52,7 +52,5 @@ def set_up_logs(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
-    # What uvicorn says of itself is of no use to whoever runs this server.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # Nor is what its clients send wrongly: they are told.
+    # What clients send wrongly is in their responses.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)

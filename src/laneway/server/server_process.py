@@ -6,12 +6,10 @@ import asyncio
 import gc
 import logging
 import signal
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
-
-import uvicorn
 
 from laneway.activity import Monitor
 from laneway.domain.errors import QueueExists, QueueNotFound, Retryable
@@ -21,7 +19,7 @@ from laneway.server import metrics_endpoint, queen
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.background_tasks import run_in_background
-from laneway.server.connections import Guard, limit_sizes
+from laneway.server.http import HttpServer
 from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
 from laneway.server.rest import SURFACE as REST
@@ -31,7 +29,7 @@ from laneway.server.tokens import Tokens
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from laneway.server.background_tasks import Job
     from laneway.server.operations import Surface
@@ -44,22 +42,6 @@ KEYS_AGE = timedelta(seconds=3)
 PUBLISH_PERIOD = timedelta(seconds=1)
 ENSURE_PERIOD = timedelta(seconds=1)
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's, with the signals left to us, and with word of when it is ready."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def serve(
@@ -96,34 +78,17 @@ async def serve(
         # Whether a key is required decides about every request, from the first one on.
         with suppress(Retryable):
             await service.keyring.refresh()
-        server = _Server(
-            uvicorn.Config(
-                Application(service, make_surfaces(settings)),
-                http=limit_sizes(settings.limits),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                backlog=2048,
-                timeout_graceful_shutdown=int(settings.shutdown.total_seconds()),
-            ),
-            ready,
-        )
-        guard = Guard(server.server_state.connections, settings.limits)
+        server = HttpServer(Application(service, make_surfaces(settings)), settings.limits)
 
         def stop() -> None:
-            if service.stopping.is_set():
-                server.force_exit = True
             service.stop()
-            server.should_exit = True
+            server.stop()
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
         jobs: dict[str, Job] = {
-            "connection time limits": guard.run,
+            "connection time limits": server.enforce_time_limits,
             "API key refresh": service.keyring.follow,
             "metrics": partial(_publish, service),
         }
@@ -131,7 +96,7 @@ async def serve(
             jobs["default queue"] = partial(_ensure_queue_later, broker, settings)
         async with run_in_background(jobs):
             _spare_collections()
-            await server.serve(sockets=list(listeners))
+            await server.serve(listeners, shutdown=settings.shutdown, ready=ready)
 
 
 def _spare_collections() -> None:

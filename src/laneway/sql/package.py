@@ -44,7 +44,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """One function or view, in a file of its own name; replaced whenever its text changes.
+    """One function or view, in a file with its name; replaced whenever its text changes.
 
     folder: the subject that a function belongs to, the name of its folder; empty for a view.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Record:
     """Migrations: (name, checksum) by version. Routines: (kind, checksum) by name.
 
-    bodies: what functions really do, where they say it as text; settings: what they set meanwhile.
+    bodies: the text of functions as PostgreSQL keeps it; settings: the `set` clauses of functions.
     """
 
     migrations: Mapping[int, tuple[str, str]]

@@ -1,4 +1,4 @@
-"""One server for the directory, in a database of its own: one with a key lets nobody in without."""
+"""A server with API keys, in a database of its own, for this directory."""
 
 from __future__ import annotations
 

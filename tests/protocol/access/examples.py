@@ -1,4 +1,4 @@
-"""For each operation a request that succeeds, about a queue of somebody else with all that is in it."""
+"""For each operation, a request that succeeds on another user's queue."""
 
 from __future__ import annotations
 

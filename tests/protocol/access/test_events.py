@@ -1,4 +1,4 @@
-"""Live updates, which never end: what each caller is told of them."""
+"""Live updates: which details each caller receives."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def listen(world: World, caller: str | None, target: Target) -> str:
     raise AssertionError(told)
 
 
-async def test_limited_key_is_told_of_its_own_queues_only(world: World) -> None:
+async def test_limited_key_gets_updates_of_its_own_queues_only(world: World) -> None:
     for caller in ("limited-read", "limited-write", "limited-admin"):
         target = await world.make()
         told = await listen(world, caller, target)
@@ -54,7 +54,7 @@ async def test_limited_key_is_told_of_its_own_queues_only(world: World) -> None:
     assert target.name in told
 
 
-async def test_without_a_key_nothing_but_that_something_happened_is_told(world: World) -> None:
+async def test_updates_without_a_key_have_no_details(world: World) -> None:
     target = await world.make()
     told = await listen(world, None, target)
     for secret in (target.name, target.marker, OWN):

@@ -1,4 +1,4 @@
-"""Every operation of every protocol, asked for by everybody: what its declaration says, happens."""
+"""Every operation, called with every kind of key, allows what it declares."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_operation_has_an_example() -> None:
     assert len(ACTIONS) == 23
 
 
-def test_only_what_tells_nothing_is_open_to_everybody() -> None:
+def test_only_harmless_operations_need_no_key() -> None:
     is_open = {name for name, declared in DECLARED.items() if declared.role is None}
     assert is_open == {
         "rest GET /health",
@@ -103,7 +103,7 @@ def test_only_what_tells_nothing_is_open_to_everybody() -> None:
     }
 
 
-def test_what_asks_nobody_for_a_queue_is_little() -> None:
+def test_few_operations_check_no_queue() -> None:
     kinds = {name: declared.kind for name, declared in DECLARED.items() if declared.role}
     assert {name for name, kind in kinds.items() if kind is Kind.NOTHING} == {
         "rest GET /queue/config",
@@ -115,7 +115,7 @@ def test_what_asks_nobody_for_a_queue_is_little() -> None:
     }
 
 
-def test_what_removes_or_hides_takes_an_admin() -> None:
+def test_operations_that_remove_or_hide_messages_need_an_admin() -> None:
     """By the words of the operations: whoever adds one has to decide."""
     words = re.compile(
         r"delete|clear|purge|rename|patch|update|seek|permission|tag|setqueue", re.IGNORECASE
@@ -129,7 +129,7 @@ def test_what_removes_or_hides_takes_an_admin() -> None:
 
 @in_session
 @pytest.mark.parametrize("name", NAMES)
-async def test_callers_get_what_is_declared(world: World, name: str) -> None:
+async def test_every_caller_is_answered_as_declared(world: World, name: str) -> None:
     declared, make = DECLARED[name], EXAMPLES[name]
     writes = declared.role in {Role.WRITE, Role.ADMIN}
     target = await world.make()
@@ -219,7 +219,7 @@ async def test_lists_do_not_count_other_queues(world: World, name: str) -> None:
 
 
 @in_session
-async def test_every_address_of_sqs_asks_who_calls(world: World) -> None:
+async def test_every_sqs_address_authenticates(world: World) -> None:
     target = await world.make()
     address = f"000000000000/{quote(target.name)}"
     attributes = {"Action": "GetQueueAttributes", "AttributeName.1": "QueueArn"}

@@ -1,4 +1,4 @@
-"""A server with keys of every kind, and queues full of what they may not touch."""
+"""A server with keys of every kind, and queues that some of them must not reach."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Clients that were not written for Laneway: Node's fetch, Python's requests, curl, Go's net/http."""
+"""Generic HTTP clients: Node's fetch, Python's requests, curl, Go's net/http."""
 
 from __future__ import annotations

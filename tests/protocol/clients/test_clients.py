@@ -1,4 +1,4 @@
-"""What one language adds, another takes: clients that know nothing but HTTP and JSON."""
+"""Clients in different languages exchange messages over plain HTTP and JSON."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_node_produces_and_go_consumes(
     await expect_settled(locked, answer["body"]["id"])
 
 
-async def test_node_lives_through_a_message_s_whole_life(locked: RunningServer, node: str) -> None:
+async def test_node_uses_every_operation_of_a_message(locked: RunningServer, node: str) -> None:
     told = await run_node(locked, node, "lifecycle.mjs")
     statuses = {step: answer["status"] for step, answer in told.items()}
     assert statuses == {
@@ -153,7 +153,7 @@ async def test_shell_adds_takes_and_acknowledges_with_curl(database: str) -> Non
         assert acked == {"message": "Message acknowledged"}
 
 
-async def test_client_without_the_key_is_told_so(locked: RunningServer, node: str) -> None:
+async def test_client_without_a_key_is_refused(locked: RunningServer, node: str) -> None:
     answer = await run_node(locked, node, "produce.mjs", key="")
     assert answer["status"] == 401
     assert answer["body"]["error"] == "Unauthorized"

@@ -1,4 +1,4 @@
-"""A Python worker as people write them: a loop around `requests`."""
+"""A Python worker: a loop around `requests`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of streams say to the client."""
+"""Calls of the streams client that several tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pop that is cancelled just after one of its claims was answered keeps nothing leased."""
+"""A cancelled pop releases what it claimed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def pop_any(broker: Broker, names: Sequence[str]) -> None:
         )
 
 
-async def test_pop_of_many_queues_releases_what_it_had_when_cancelled(database: str) -> None:
+async def test_cancelled_pop_of_many_queues_releases_its_claims(database: str) -> None:
     names = ("one", "other")
     async with Broker(database, QUIET) as broker, asyncio.timeout(60):
         for name in names:

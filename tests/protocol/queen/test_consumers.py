@@ -39,9 +39,7 @@ async def test_consumers_share_partitions_and_acknowledge(queen: Queen, name: st
     assert await pop(queen, name, group="g") == []
 
 
-async def test_a_handler_gets_single_messages_or_what_the_server_chose(
-    queen: Queen, name: str
-) -> None:
+async def test_handler_gets_single_messages_or_batches(queen: Queen, name: str) -> None:
     await push(queen, name, range(3))
     singles: list[Message] = []
 
@@ -63,7 +61,7 @@ async def test_a_handler_gets_single_messages_or_what_the_server_chose(
     assert result.messages == []
 
 
-async def test_a_handler_that_fails_gets_the_message_again(queen: Queen, name: str) -> None:
+async def test_failed_handler_gets_the_message_again(queen: Queen, name: str) -> None:
     await queen.queue(name).config({"retryLimit": 1, "retryDelay": 0}).create()
     await push(queen, name, ["fine", "bad", "after"])
     seen: list[str] = []
@@ -84,7 +82,7 @@ async def test_a_handler_that_fails_gets_the_message_again(queen: Queen, name: s
     ]
 
 
-async def test_callbacks_acknowledge_by_hand(queen: Queen, name: str) -> None:
+async def test_callbacks_acknowledge_explicitly(queen: Queen, name: str) -> None:
     await push(queen, name, [1, 2])
     failed: list[Any] = []
 
@@ -133,7 +131,7 @@ async def test_buffered_messages_arrive_in_order_and_all(queen: Queen, name: str
     assert data_of(await pop(queen, name, 100)) == list(range(25))
 
 
-async def test_a_pop_may_commit_as_it_delivers(queen: Queen, name: str) -> None:
+async def test_pop_may_acknowledge_on_delivery(queen: Queen, name: str) -> None:
     await push(queen, name, range(3))
     taken = await queen.queue(name).batch(2).wait(False).commit_on_delivery().pop()
     assert data_of(taken) == [0, 1]

@@ -1,4 +1,4 @@
-"""Queues that encrypt: what is stored, and what becomes of it where the key is not."""
+"""Encrypted queues: what is stored, and what happens without the key."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ async def test_without_the_right_key_messages_are_listed_without_their_payload(
     assert (shown["data"], shown["sealed"]) == ("secret", False)
 
 
-async def test_bytes_that_are_no_text_are_not_sealed(http: httpx.AsyncClient, name: str) -> None:
+async def test_bytes_that_are_not_text_are_not_encrypted(
+    http: httpx.AsyncClient, name: str
+) -> None:
     await http.post("/configure", json={"queue": name, "options": {"encryptionEnabled": True}})
     item = b'{"queue":"%b","payload":"\xff"}' % name.encode()
     for path, body in (

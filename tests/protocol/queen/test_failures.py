@@ -1,4 +1,4 @@
-"""What becomes of messages that fail: retries, dead letters, leases that ended."""
+"""Failed messages: retries, dead letters and expired leases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.protocol.conftest import Shared
 
 
-async def test_after_its_retries_a_message_is_a_dead_letter_and_its_partition_goes_on(
+async def test_message_out_of_retries_is_dead_lettered_and_its_partition_continues(
     queen: Queen, name: str
 ) -> None:
     await queen.queue(name).config({"retryLimit": 2, "retryDelay": 0}).create()
@@ -49,7 +49,7 @@ async def test_a_dead_letter_says_that_no_reason_was_given(
     assert "without a reason" in letter["errorMessage"]
 
 
-async def test_a_message_is_sent_to_the_dead_letters_at_once(queen: Queen, name: str) -> None:
+async def test_status_dlq_dead_letters_at_once(queen: Queen, name: str) -> None:
     await push(queen, name, ["a", "b"])
     messages = await pop(queen, name, 2, group="g")
     assert (await ack(queen, messages[0], "dlq", group="g", error="no use"))["dlq"]
@@ -62,7 +62,7 @@ async def test_a_message_is_sent_to_the_dead_letters_at_once(queen: Queen, name:
     assert await pop(queen, name, 2, group="g") == []
 
 
-async def test_dead_letters_are_handed_out_again_or_purged(
+async def test_dead_letters_are_retried_or_purged(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, range(3))
@@ -83,7 +83,7 @@ async def test_dead_letters_are_handed_out_again_or_purged(
     assert missing.status_code == 404
 
 
-async def test_what_the_group_has_passed_cannot_be_given_back(queen: Queen, name: str) -> None:
+async def test_completed_message_cannot_be_nacked(queen: Queen, name: str) -> None:
     await push(queen, name, range(2))
     messages = await pop(queen, name, 2)
     await ack(queen, messages[0])
@@ -108,7 +108,9 @@ async def test_an_unknown_message_is_unresolvable(
     assert (await ack(queen, message))["success"]
 
 
-async def test_a_foreign_lease_changes_nothing_of_its_whole_bundle(queen: Queen, name: str) -> None:
+async def test_lease_of_another_consumer_settles_nothing_in_its_request(
+    queen: Queen, name: str
+) -> None:
     await push(queen, name, range(2), partition="a")
     await push(queen, name, range(2), partition="b")
     mine = await pop(queen, name, 2, partition="a")
@@ -141,7 +143,7 @@ async def test_a_lease_that_lost_one_partition_settles_nothing_of_the_others(
     assert data_of(await pop(queen, name, 2, partition="a")) == [0, 1]
 
 
-async def test_what_another_process_gave_back_has_the_rest_of_its_bundle_refused(
+async def test_message_nacked_in_another_process_refuses_the_rest_of_its_request(
     queen: Queen, name: str, http: httpx.AsyncClient, shared: Shared
 ) -> None:
     await push(queen, name, range(4))
@@ -157,7 +159,7 @@ async def test_what_another_process_gave_back_has_the_rest_of_its_bundle_refused
     assert (await ack(queen, messages[:2]))["success"]
 
 
-async def test_many_bundles_at_once_harm_each_other_in_nothing(
+async def test_concurrent_acknowledgement_batches_are_independent(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     partitions = [f"p{n}" for n in range(6)]
@@ -234,7 +236,7 @@ async def test_a_failed_message_is_not_skipped_by_a_later_one_that_is_done(
         await ack(queen, again)
 
 
-async def test_an_acknowledgement_without_a_lease_moves_no_place(
+async def test_acknowledgement_without_a_lease_moves_no_position(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, range(3))
@@ -262,7 +264,7 @@ async def test_an_acknowledgement_without_a_lease_moves_no_place(
     assert data_of(await pop(queen, name)) == [2]
 
 
-async def test_a_delay_goes_before_every_retry(queen: Queen, name: str) -> None:
+async def test_retry_delay_applies_to_every_retry(queen: Queen, name: str) -> None:
     await queen.queue(name).config({"retryDelay": 60_000}).create()
     await push(queen, name, ["x"])
     await ack(queen, await pop(queen, name), False)

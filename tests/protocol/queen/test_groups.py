@@ -1,4 +1,4 @@
-"""Consumer groups: where they begin, how far they are, and how they are moved."""
+"""Consumer groups: start, position, lag and seek."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from queen import Queen
 
 
-async def test_each_group_reads_everything_at_its_own_place(queen: Queen, name: str) -> None:
+async def test_each_group_reads_every_message_at_its_own_position(queen: Queen, name: str) -> None:
     await push(queen, name, range(4))
     quick = await pop(queen, name, 4, group="quick")
     slow = await pop(queen, name, 1, group="slow")
@@ -48,7 +48,7 @@ async def test_a_group_named_default_is_one_like_any_other(
     assert (await ack(queen, own))["success"]
 
 
-async def test_names_with_slashes_are_meant_where_they_are_encoded(
+async def test_encoded_slashes_in_names_are_kept(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     queue, group, partition = f"{name}/partition/p", f"{name}/100%", "a/seek"
@@ -68,7 +68,7 @@ async def test_names_with_slashes_are_meant_where_they_are_encoded(
 
 
 @pytest.mark.parametrize("mode", ["new", "new-only"])
-async def test_a_group_may_begin_with_what_is_new(queen: Queen, name: str, mode: str) -> None:
+async def test_group_may_start_with_new_messages(queen: Queen, name: str, mode: str) -> None:
     await push(queen, name, ["old"])
     assert await pop(queen, name, group="late", mode=mode) == []
     await push(queen, name, ["new"])
@@ -77,7 +77,7 @@ async def test_a_group_may_begin_with_what_is_new(queen: Queen, name: str, mode:
     assert sorted(data_of(found)) == ["first", "new"]
 
 
-async def test_a_group_of_new_messages_may_wait_for_a_queue_that_is_yet_to_come(
+async def test_group_of_new_messages_may_wait_for_a_queue_created_later(
     queen: Queen, name: str
 ) -> None:
     waiting = asyncio.ensure_future(pop(queen, name, group="early", mode="new", wait=True))
@@ -86,7 +86,7 @@ async def test_a_group_of_new_messages_may_wait_for_a_queue_that_is_yet_to_come(
     assert data_of(await waiting) == ["hello"]
 
 
-async def test_a_group_may_begin_at_a_moment_and_remembers_it(queen: Queen, name: str) -> None:
+async def test_group_may_start_at_a_time_and_keeps_it(queen: Queen, name: str) -> None:
     await push(queen, name, ["before"])
     moment = datetime.now(UTC).isoformat()
     await push(queen, name, ["after"])
@@ -97,7 +97,7 @@ async def test_a_group_may_begin_at_a_moment_and_remembers_it(queen: Queen, name
     assert await pop(queen, name, group="since", mode="all") == []
 
 
-async def test_a_group_is_put_elsewhere(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+async def test_group_is_repositioned(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
     await push(queen, name, [1], partition="a")
     await push(queen, name, [1], partition="b")
     moment = datetime.now(UTC).isoformat()
@@ -118,7 +118,7 @@ async def test_a_group_is_put_elsewhere(queen: Queen, name: str, http: httpx.Asy
     assert (await http.post(nowhere, json={"toEnd": True})).status_code == 404
 
 
-async def test_lag_is_told_in_messages_and_in_time(
+async def test_lag_is_reported_in_messages_and_seconds(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, range(5))
@@ -189,7 +189,7 @@ async def test_own_group_of_a_queue_of_another_protocol_counts(
 
 
 @pytest.mark.parametrize("forget", [True, False])
-async def test_a_deleted_group_begins_anew_or_where_it_began(
+async def test_deleted_group_starts_anew_or_at_its_subscription(
     queen: Queen, name: str, *, forget: bool
 ) -> None:
     group = f"gone-{name}"
@@ -201,9 +201,7 @@ async def test_a_deleted_group_begins_anew_or_where_it_began(
     assert data_of(found) == (["old", "new"] if forget else ["new"])
 
 
-async def test_a_subscription_is_set_for_queues_read_and_yet_to_be_read(
-    queen: Queen, name: str
-) -> None:
+async def test_subscription_applies_to_current_and_later_queues(queen: Queen, name: str) -> None:
     group = f"set-{name}"
     await push(queen, name, ["old"])
     await push(queen, f"{name}-b", ["old"])
@@ -217,9 +215,7 @@ async def test_a_subscription_is_set_for_queues_read_and_yet_to_be_read(
     assert data_of(await pop(queen, f"{name}-b", group=group)) == ["new"]
 
 
-async def test_a_pop_that_meets_a_deletion_finds_nothing(
-    name: str, http: httpx.AsyncClient
-) -> None:
+async def test_pop_during_a_deletion_finds_nothing(name: str, http: httpx.AsyncClient) -> None:
     async def ask(group: str) -> int:
         place = f"/pop/queue/{name}?batch=50&partitions=5&consumerGroup={group}"
         return (await http.get(place)).status_code
@@ -257,7 +253,7 @@ async def test_one_queue_has_ordered_and_shared_groups(
 
 
 @pytest.mark.parametrize("moment", ["yesterday", "0001-01-01T00:00:00+14:00"])
-async def test_a_moment_that_is_none_is_refused(
+async def test_invalid_time_is_refused(
     queen: Queen, name: str, http: httpx.AsyncClient, moment: str
 ) -> None:
     await push(queen, name, ["1"])

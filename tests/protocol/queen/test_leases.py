@@ -1,4 +1,4 @@
-"""Leases: over several partitions, renewed, and left behind."""
+"""Leases: over several partitions, renewed and expired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.protocol.conftest import Shared
 
 
-async def test_one_lease_spans_partitions_within_one_budget(queen: Queen, name: str) -> None:
+async def test_lease_of_several_partitions_stays_within_its_batch(queen: Queen, name: str) -> None:
     for partition in "abcd":
         await push(queen, name, [f"{partition}{n}" for n in range(3)], partition=partition)
     messages = await queen.queue(name).batch(7).partitions(3).wait(False).pop()
@@ -107,7 +107,7 @@ async def test_a_renewed_lease_outlives_its_first_end(
     assert not unknown["success"]
 
 
-async def test_a_stalled_lease_moves_on_after_its_end(
+async def test_expired_lease_frees_its_partition(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await queen.queue(name).config({"retryDelay": 0}).create()
@@ -122,7 +122,7 @@ async def test_a_stalled_lease_moves_on_after_its_end(
     assert not (await ack(queen, stalled))["success"]
 
 
-async def test_another_process_knows_what_was_handed_out_here(
+async def test_lease_is_valid_in_another_process(
     queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:
     for partition in "ab":
@@ -146,7 +146,7 @@ async def test_another_process_knows_what_was_handed_out_here(
             assert data_of(await waiting) == ["from there"]
 
 
-async def test_what_a_client_does_not_wait_for_goes_back_unspent(
+async def test_message_of_a_disconnected_client_is_released(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await queen.queue(name).create()
@@ -161,7 +161,7 @@ async def test_what_a_client_does_not_wait_for_goes_back_unspent(
     assert (message["data"], message["retryCount"]) == ("kept", 0)
 
 
-async def test_waiting_costs_the_database_nothing(
+async def test_waiting_pops_cause_no_database_calls(
     queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:
     await queen.queue(name).create()

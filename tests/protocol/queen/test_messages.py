@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from queen import Queen
 
 
-async def test_what_was_pushed_is_popped_in_order_and_acknowledged(queen: Queen, name: str) -> None:
+async def test_pushed_messages_are_popped_in_order_and_acknowledged(
+    queen: Queen, name: str
+) -> None:
     payloads: list[Any] = [{"n": 1}, {"text": "ü\u0000"}, [1, 2], None, "plain", 3.5]
     pushed = await queen.queue(name).push([{"data": payload} for payload in payloads])
     assert [item["status"] for item in pushed] == ["queued"] * len(payloads)
@@ -34,7 +36,7 @@ async def test_partitions_appear_when_they_are_first_pushed_to(queen: Queen, nam
     assert [message["partition"] for message in of_any] == ["a"]
 
 
-async def test_a_lease_keeps_its_partition_from_others_until_all_is_acknowledged(
+async def test_lease_blocks_its_partition_until_every_message_is_acknowledged(
     queen: Queen, name: str
 ) -> None:
     await queen.queue(name).push([{"data": n} for n in range(4)])
@@ -47,9 +49,7 @@ async def test_a_lease_keeps_its_partition_from_others_until_all_is_acknowledged
     assert [message["data"] for message in rest] == [2, 3]
 
 
-async def test_a_failed_message_comes_again_with_what_came_after_it(
-    queen: Queen, name: str
-) -> None:
+async def test_failed_message_is_redelivered_with_those_behind_it(queen: Queen, name: str) -> None:
     await queen.queue(name).config({"retryDelay": 0}).create()
     await queen.queue(name).push([{"data": n} for n in range(3)])
     messages = await queen.queue(name).batch(3).wait(False).pop()
@@ -94,7 +94,7 @@ async def test_wrong_types_are_refused_and_nothing_happens(
 
 
 @pytest.mark.parametrize("own", [True, False])
-async def test_a_message_is_known_by_its_own_transaction_id_or_by_its_address(
+async def test_transaction_id_defaults_to_the_message_id(
     http: httpx.AsyncClient, name: str, *, own: bool
 ) -> None:
     item: dict[str, Any] = {"queue": name, "payload": {"n": 1}}

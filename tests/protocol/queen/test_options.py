@@ -104,7 +104,7 @@ async def test_options_that_are_not_named_keep_what_was_set_over_another_protoco
         await connection.close()
 
 
-async def test_option_named_with_the_value_it_has_changes_nothing(
+async def test_repeating_the_value_of_an_option_changes_nothing(
     name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:
     settings = {
@@ -134,7 +134,7 @@ async def test_option_named_with_the_value_it_has_changes_nothing(
         await connection.close()
 
 
-async def test_options_configured_at_the_same_time_all_count(
+async def test_concurrent_changes_of_options_all_apply(
     name: str, shared: Shared, http: httpx.AsyncClient
 ) -> None:
     wanted: dict[str, Any] = {
@@ -172,7 +172,7 @@ async def test_options_configured_at_the_same_time_all_count(
         {"windowBuffer": 1e12},
     ],
 )
-async def test_options_that_cannot_be_are_refused(
+async def test_invalid_options_are_refused(
     http: httpx.AsyncClient, name: str, options: dict[str, Any]
 ) -> None:
     answer = await http.post("/configure", json={"queue": name, "options": options})
@@ -181,7 +181,9 @@ async def test_options_that_cannot_be_are_refused(
     assert (await http.get(f"/resources/queues/{name}")).status_code == 404
 
 
-async def test_lease_time(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+async def test_lease_time_sets_the_lease_duration(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
     await configure(http, name, leaseTime=0.1, retryDelay=0)
     await push(queen, name, ["x"])
     assert await pop(queen, name)
@@ -189,13 +191,17 @@ async def test_lease_time(queen: Queen, name: str, http: httpx.AsyncClient) -> N
     assert again["retryCount"] == 1
 
 
-async def test_retry_limit_zero(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+async def test_retry_limit_of_zero_dead_letters_the_first_failure(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
     await configure(http, name, retryLimit=0)
     await push(queen, name, ["x"])
     assert (await ack(queen, (await pop(queen, name))[0], False))["dlq"]
 
 
-async def test_max_size(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+async def test_max_size_limits_unfinished_messages(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
     await configure(http, name, maxSize=3)
     items = [{"queue": name, "payload": n} for n in range(4)]
     results = (await http.post("/push", json={"items": items})).json()
@@ -254,7 +260,9 @@ async def test_a_transaction_into_a_full_queue_is_refused_as_transactions_are(
     assert "full" in body["error"]
 
 
-async def test_ttl(queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient) -> None:
+async def test_ttl_removes_unread_messages(
+    queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
     await configure(http, name, ttl=0.05)
     await push(queen, name, ["stale"])
     await asyncio.sleep(0.1)
@@ -267,7 +275,9 @@ async def test_ttl(queen: Queen, name: str, shared: Shared, http: httpx.AsyncCli
     assert data_of(await pop(queen, name)) == ["kept"]
 
 
-async def test_retention(queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient) -> None:
+async def test_retention_removes_old_messages(
+    queen: Queen, name: str, shared: Shared, http: httpx.AsyncClient
+) -> None:
     async def kept() -> list[Any]:
         await retain(shared)
         listed = await queen.admin.list_messages(queue=name)
@@ -286,7 +296,7 @@ async def test_retention(queen: Queen, name: str, shared: Shared, http: httpx.As
     assert await kept() == []
 
 
-async def test_priority_goes_before_in_a_namespace(
+async def test_queue_priority_orders_a_namespace(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     for suffix, priority in (("low", 1), ("high", 5), ("middle", 3)):
@@ -310,7 +320,7 @@ async def test_priority_goes_before_in_a_namespace(
     assert (await http.get("/pop")).status_code == 400
 
 
-async def test_a_namespace_is_waited_in_as_a_whole(queen: Queen, name: str) -> None:
+async def test_pop_waits_for_every_queue_of_a_namespace(queen: Queen, name: str) -> None:
     await push(queen, f"{name}.first", ["x"])
     await ack(queen, await pop(queen, f"{name}.first"))
     waiting = asyncio.ensure_future(
@@ -323,7 +333,9 @@ async def test_a_namespace_is_waited_in_as_a_whole(queen: Queen, name: str) -> N
         assert data_of(await waiting) == ["y"]
 
 
-async def test_delayed_processing(queen: Queen, name: str, http: httpx.AsyncClient) -> None:
+async def test_delayed_processing_hides_new_messages(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
     await configure(http, name, delayedProcessing=0.3)
     await push(queen, name, ["later"])
     assert await pop(queen, name) == []
@@ -354,7 +366,7 @@ async def test_window_buffer_hides_a_partition_until_it_is_quiet(
         assert data_of(await pop(queen, name, wait=True)) == ["by transaction"]
 
 
-async def test_window_buffer_hides_a_partition_from_whoever_comes_or_goes_back(
+async def test_window_buffer_hides_a_partition_from_new_and_repositioned_groups(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, ["before"])
@@ -368,7 +380,7 @@ async def test_window_buffer_hides_a_partition_from_whoever_comes_or_goes_back(
     assert await pop(queen, name, group="failing") == []
 
 
-async def test_a_group_made_in_a_window_gets_what_was_hidden(
+async def test_group_created_during_a_window_gets_the_hidden_messages(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await configure(http, name, windowBuffer=1)
@@ -377,7 +389,7 @@ async def test_a_group_made_in_a_window_gets_what_was_hidden(
         assert data_of(await pop(queen, name, group="new", wait=True)) == ["hidden"]
 
 
-async def test_max_wait_time_makes_dead_letters_of_what_waited_too_long(
+async def test_max_wait_time_dead_letters_messages_that_wait_too_long(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await configure(http, name, maxWaitTimeSeconds=0.2)
@@ -424,7 +436,7 @@ async def test_a_queue_may_retry_without_end(
         assert not (await ack(queen, message, False))["dlq"]
 
 
-async def test_a_transaction_id_counts_once_within_its_window_and_partition(
+async def test_transaction_id_is_unique_within_its_window_and_partition(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await configure(http, name, dedupWindowSeconds=0.3)

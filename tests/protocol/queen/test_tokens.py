@@ -1,4 +1,4 @@
-"""Signed tokens: who may do what, and whose messages are whose."""
+"""Signed tokens: roles, signatures and the producer that they name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def guarded(shared: Shared) -> AsyncIterator[Guarded]:
         yield Guarded(running.url, key)
 
 
-async def test_roles_say_what_a_token_may_do(guarded: Guarded, name: str) -> None:
+async def test_roles_limit_what_a_token_may_do(guarded: Guarded, name: str) -> None:
     push = {"items": [{"queue": name, "payload": 1}]}
     expected = {
         None: (401, 401, 401),
@@ -86,7 +86,7 @@ async def test_roles_say_what_a_token_may_do(guarded: Guarded, name: str) -> Non
         assert found == codes, role
 
 
-async def test_a_role_that_is_no_text_lets_a_token_only_read(guarded: Guarded, name: str) -> None:
+async def test_invalid_role_lets_a_token_only_read(guarded: Guarded, name: str) -> None:
     push = {"items": [{"queue": name, "payload": 1}]}
     role: Any
     for role in ({"name": "admin"}, [{"name": "admin"}], [["admin"]], 7):
@@ -138,7 +138,7 @@ async def test_claims_of_the_wrong_type_are_refused(guarded: Guarded) -> None:
             assert answer.status_code == status, (exp, answer.text)
 
 
-async def test_tokens_with_headers_of_no_sense_are_refused(guarded: Guarded) -> None:
+async def test_tokens_with_invalid_headers_are_refused(guarded: Guarded) -> None:
     good = sign().split(".")
     wrong = (b"[]", b"7", b"{}", b'{"alg":["HS256"]}', b'{"alg":7}', b"[" * 5000, bytes([255]))
     async with guarded.client(None) as client:
@@ -150,9 +150,7 @@ async def test_tokens_with_headers_of_no_sense_are_refused(guarded: Guarded) -> 
             assert answer.status_code == 401, (header[:20], answer.text)
 
 
-async def test_the_producer_is_whom_the_token_names_whatever_the_message_says(
-    guarded: Guarded, name: str
-) -> None:
+async def test_producer_is_the_subject_of_the_token(guarded: Guarded, name: str) -> None:
     token = sign(["read-only", "read-write"])
     async with open_client(guarded.url, bearer_token=token) as queen:
         await queen.queue(name).push([{"data": {"producerSub": "eve"}, "producerSub": "eve"}])
@@ -160,7 +158,7 @@ async def test_the_producer_is_whom_the_token_names_whatever_the_message_says(
     assert message["producerSub"] == "ada"
 
 
-async def test_tokens_that_are_not_ours_are_refused(guarded: Guarded) -> None:
+async def test_tokens_with_other_signatures_are_refused(guarded: Guarded) -> None:
     other = ed25519.Ed25519PrivateKey.generate()
     unsigned = jwt.encode({"sub": "eve", "role": "admin"}, "", algorithm="none")
     refused = {
@@ -189,7 +187,7 @@ def test_rsa_signatures_are_checked_too() -> None:
     assert (identity.subject, str(identity.role)) == ("ada", "admin")
 
 
-def test_a_token_found_good_is_forgotten_when_it_expires() -> None:
+def test_cached_token_is_refused_after_its_expiry() -> None:
     tokens = Tokens(TokenSettings(secret=SECRET))
     good, old = sign().encode(), sign(exp=time.time() - 5).encode()
     for token in (good, old):
@@ -199,7 +197,7 @@ def test_a_token_found_good_is_forgotten_when_it_expires() -> None:
     assert tokens.recall(old) is None
 
 
-def test_keys_that_cannot_be_used_are_refused_at_once() -> None:
+def test_unusable_keys_are_refused_at_start() -> None:
     for settings in (
         TokenSettings(secret="short"),  # noqa: S106 - of nobody
         TokenSettings(public_key="-----BEGIN nothing"),

@@ -1,4 +1,4 @@
-"""Transactions: acknowledgements and pushes that happen together or not at all."""
+"""Transactions: acknowledgements and pushes happen together or not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_an_acknowledgement_and_pushes_happen_together(queen: Queen, name:
     assert data_of(await pop(queen, f"{name}-next", partition="p")) == ["a", "b"]
 
 
-async def test_nothing_happens_when_a_lease_is_gone(queen: Queen, name: str) -> None:
+async def test_transaction_with_a_lost_lease_changes_nothing(queen: Queen, name: str) -> None:
     await push(queen, name, range(2))
     [first, second] = await pop(queen, name, 2)
     await ack(queen, [first, second])
@@ -42,7 +42,7 @@ async def test_nothing_happens_when_a_lease_is_gone(queen: Queen, name: str) -> 
     assert await pop(queen, f"{name}-next") == []
 
 
-async def test_nothing_happens_when_one_part_cannot(
+async def test_transaction_with_a_refused_part_changes_nothing(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await push(queen, name, range(2))
@@ -72,7 +72,7 @@ async def test_nothing_happens_when_one_part_cannot(
     assert (await ack(queen, messages))["success"]
 
 
-async def test_nothing_happens_under_a_lost_lease_though_another_completed_the_message(
+async def test_transaction_with_a_lost_lease_changes_nothing_even_if_another_consumer_completed_it(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await queen.queue(name).config({"leaseTime": 0.1, "retryDelay": 0}).create()
@@ -98,7 +98,7 @@ async def test_nothing_happens_under_a_lost_lease_though_another_completed_the_m
     assert data_of(await pop(queen, f"{name}-next")) == ["done"]
 
 
-async def test_a_duplicate_push_is_reported_and_ends_nothing(queen: Queen, name: str) -> None:
+async def test_duplicate_push_does_not_fail_a_transaction(queen: Queen, name: str) -> None:
     await push(queen, name, ["x"])
     [message] = await pop(queen, name)
     following = f"{name}-next"

@@ -1,4 +1,4 @@
-"""What the tests of the REST protocol do again and again."""
+"""Calls that several tests of the REST protocol share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers and workers on one queue, and what the server told each of them."""
+"""Producers and workers on one queue, and the responses each of them got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened, what was remarkable, and who takes messages, over HTTP."""
+"""Activity, anomalies and consumers, over HTTP."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def settle(api: httpx.AsyncClient, verb: str, message: dict[str, Any]) -> 
     assert answer.status_code == 200, answer.text
 
 
-async def test_log_tells_a_message_s_life(api: httpx.AsyncClient, queue: str) -> None:
+async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue: str) -> None:
     began = time.time()
     message_id = await add(api, queue, {"a": 1}, priority=4)
     await settle(api, "nack", await take(api, queue, consumerId="first"))
@@ -128,9 +128,7 @@ async def test_history_is_the_same_in_order(api: httpx.AsyncClient, queue: str) 
 
 
 @pytest.mark.parametrize("message_id", [NOBODY, "nonsense"])
-async def test_message_that_never_was_has_no_history(
-    api: httpx.AsyncClient, message_id: str
-) -> None:
+async def test_unknown_message_has_no_history(api: httpx.AsyncClient, message_id: str) -> None:
     shown = await show(api, f"/message/{message_id}")
     assert shown == {"message_id": message_id, "history": []}
     assert (await show(api, "", message_id=message_id))["logs"] == []
@@ -190,7 +188,7 @@ async def test_bad_filter_is_refused(
     assert issues(await api.get("/queue/activity", params=parameters)) == [issue]
 
 
-async def test_remarkable_is_found_after_the_fact(api: httpx.AsyncClient, queue: str) -> None:
+async def test_anomalies_are_listed(api: httpx.AsyncClient, queue: str) -> None:
     payload = "x" * 6000
     message_id = await add(api, queue, payload)
     found = await find_anomalies(api, queue)
@@ -225,7 +223,9 @@ async def test_remarkable_is_found_after_the_fact(api: httpx.AsyncClient, queue:
     assert typed["logs"] == []
 
 
-async def test_ack_with_a_wrong_token_is_a_stolen_lock(api: httpx.AsyncClient, queue: str) -> None:
+async def test_ack_with_a_wrong_token_is_a_lock_stolen_anomaly(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     message_id = await add(api, queue)
     await take(api, queue)
     answer = await api.post("/queue/ack", json={"id": message_id, "lock_token": STRANGER})
@@ -235,7 +235,7 @@ async def test_ack_with_a_wrong_token_is_a_stolen_lock(api: httpx.AsyncClient, q
     assert (entry["anomaly"]["type"], entry["message_id"]) == ("lock_stolen", message_id)
 
 
-async def test_failures_near_the_end_are_told_and_sorted(
+async def test_near_dead_letter_anomalies_are_listed_and_sorted(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     await add(api, queue, maxAttempts=2)
@@ -256,7 +256,7 @@ async def test_failures_near_the_end_are_told_and_sorted(
     assert [(log["dest_queue"], log["error_reason"]) for log in logs] == [("dead", "broken")]
 
 
-async def test_timeouts_are_told_apart(api: httpx.AsyncClient, queue: str) -> None:
+async def test_timeouts_have_their_own_reasons(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, maxAttempts=2)
     for _ in range(2):
         await take(api, queue, ackTimeout=0.001, timeout=30)
@@ -270,7 +270,7 @@ async def test_timeouts_are_told_apart(api: httpx.AsyncClient, queue: str) -> No
     assert {log["triggered_by"] for log in logs} == {"relay-actor"}
 
 
-async def test_work_by_hand_is_told(api: httpx.AsyncClient, queue: str) -> None:
+async def test_manual_operations_are_logged(api: httpx.AsyncClient, queue: str) -> None:
     ids = [await add(api, queue) for _ in range(3)]
     body = {"messages": ids[:1], "fromQueue": "main", "toQueue": "dead"}
     assert (await api.post("/queue/move", json=body)).status_code == 200
@@ -297,14 +297,14 @@ async def test_work_by_hand_is_told(api: httpx.AsyncClient, queue: str) -> None:
     assert found["anomalies"][0]["message_id"] is None
 
 
-async def test_bulk_work_is_remarkable(api: httpx.AsyncClient, queue: str) -> None:
+async def test_bulk_operations_are_anomalies(api: httpx.AsyncClient, queue: str) -> None:
     batch = [{"type": "job", "payload": n, "queue": queue} for n in range(10)]
     await api.post("/queue/batch", json=batch)
     found = await find_anomalies(api, queue, type="bulk_enqueue")
     assert found["anomalies"][0]["anomaly"]["actual"] == 10
 
 
-async def test_many_who_come_at_once_are_no_bulk(api: httpx.AsyncClient, queue: str) -> None:
+async def test_many_single_requests_are_no_bulk_anomaly(api: httpx.AsyncClient, queue: str) -> None:
     """They ride in one call, whose largest request counts; a real bulk among them is told."""
     one = {"type": "job", "payload": 1, "queue": queue}
     singles = [api.post("/queue/message", json=one) for _ in range(60)]
@@ -371,7 +371,7 @@ async def test_settings_come_from_the_environment(database: str, connect: Connec
         assert kept == timedelta(hours=48)
 
 
-async def test_nothing_is_recorded_where_activity_is_off(database: str) -> None:
+async def test_disabled_activity_records_nothing(database: str) -> None:
     off = {"ACTIVITY_LOG_ENABLED": "false"}
     async with run_laneway(database, **off) as server, server.client() as api:
         message_id = await add(api, "default", "x" * 6000)

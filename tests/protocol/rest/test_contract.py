@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document, called with what fits it and with what does not."""
+"""Every operation of the OpenAPI document, called with valid and invalid input."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def known(contract: Contract) -> Known:
 
 
 @pytest.mark.parametrize(("method", "path", "mode"), CALLS)
-def test_answers_are_those_of_the_document(
+def test_responses_match_the_openapi_document(
     contract: Contract,
     known: Known,
     method: str,

@@ -101,7 +101,9 @@ async def test_updates_come_as_things_happen(api: httpx.AsyncClient, queue: str)
         assert (update["type"], update["payload"]["ids"]) == ("acknowledge", [message_id])
 
 
-async def test_large_batch_is_told_without_its_messages(api: httpx.AsyncClient, queue: str) -> None:
+async def test_update_of_a_large_batch_omits_its_messages(
+    api: httpx.AsyncClient, queue: str
+) -> None:
     async with watch(api) as events:
         batch = [{"type": "job", "payload": n, "queue": queue} for n in range(101)]
         await api.post("/queue/batch", json=batch)
@@ -109,14 +111,14 @@ async def test_large_batch_is_told_without_its_messages(api: httpx.AsyncClient, 
         assert payload == {"status": "queued", "count": 101, "ids": [], "force_refresh": True}
 
 
-async def test_one_who_comes_back_is_told_to_refresh(api: httpx.AsyncClient) -> None:
+async def test_reconnected_client_is_told_to_refresh(api: httpx.AsyncClient) -> None:
     async with watch(api, {"Last-Event-ID": "1"}) as events:
         first = await anext(events)
         assert first["data"]["queue"] is None
         assert first["data"]["payload"]["force_refresh"] is True
 
 
-async def test_what_another_process_did_is_told(database: str) -> None:
+async def test_updates_include_other_processes(database: str) -> None:
     async with (
         run_laneway(database) as first,
         run_laneway(database) as second,
@@ -129,7 +131,7 @@ async def test_what_another_process_did_is_told(database: str) -> None:
         assert update["payload"]["ids"] == [message_id]
 
 
-async def test_what_any_of_the_workers_did_is_told(database: str) -> None:
+async def test_updates_include_every_worker_process(database: str) -> None:
     async with run_laneway(database, "--workers", "2") as server:
         async with AsyncExitStack() as stack:
             here = await stack.enter_async_context(server.client())
@@ -143,7 +145,7 @@ async def test_what_any_of_the_workers_did_is_told(database: str) -> None:
         assert await server.stop() == 0
 
 
-async def test_without_a_key_only_hints_are_told(database: str) -> None:
+async def test_updates_without_a_key_are_hints_only(database: str) -> None:
     async with (
         run_laneway(database, SECRET_KEY=SECRET) as server,
         server.client() as stranger,
@@ -264,7 +266,7 @@ async def test_stream_ends_with_its_token(database: str) -> None:
         assert "no longer valid" in await expect_end(answer)
 
 
-async def test_streams_of_everybody_end_with_the_first_key(database: str) -> None:
+async def test_open_streams_end_when_the_first_key_is_created(database: str) -> None:
     async with (
         run_laneway(database) as server,
         server.client() as api,
@@ -279,7 +281,7 @@ async def test_streams_of_everybody_end_with_the_first_key(database: str) -> Non
             assert "queue" not in (await anext(events))["data"]
 
 
-async def test_limited_key_is_told_of_its_queues_alone(database: str) -> None:
+async def test_limited_key_gets_updates_of_its_queues_only(database: str) -> None:
     for name in ("mail-1", "fax"):
         await make_queue(database, name)
     keys = await make_keys(database)
@@ -371,7 +373,7 @@ def call(monitor: Monitor, settings: ActivitySettings) -> Any:
     return SimpleNamespace(
         service=SimpleNamespace(activity=monitor, keyring=keyring),
         settings=SimpleNamespace(activity=settings),
-        request=SimpleNamespace(scope={"headers": []}),
+        request=SimpleNamespace(headers={}),
     )
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: the secret, keys of every role, keys limited to some queues."""
+"""The secret, keys of every role, and keys limited to some queues."""
 
 from __future__ import annotations
 

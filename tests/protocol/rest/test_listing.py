@@ -56,7 +56,7 @@ async def upload(api: httpx.AsyncClient, content: bytes) -> httpx.Response:
     return await api.post("/queue/import", files={"file": ("messages.json", content)})
 
 
-async def test_each_part_lists_its_messages(api: httpx.AsyncClient, queue: str) -> None:
+async def test_each_state_lists_its_messages(api: httpx.AsyncClient, queue: str) -> None:
     ids = [await add(api, queue, {"n": n}, priority=9 - n) for n in range(5)]
     for part in ("processing", "dead", "acknowledged", "archived"):
         taken = await take(api, queue, consumerId="c")
@@ -91,7 +91,7 @@ async def test_each_part_lists_its_messages(api: httpx.AsyncClient, queue: str) 
             assert message["last_error"] == "by hand"
 
 
-async def test_pages_follow_each_other(api: httpx.AsyncClient, queue: str) -> None:
+async def test_pages_are_consecutive(api: httpx.AsyncClient, queue: str) -> None:
     ids = [await add(api, queue) for _ in range(5)]
     first = await listing(api, queue, limit=2)
     assert [item["id"] for item in first["messages"]] == [ids[4], ids[3]]
@@ -206,7 +206,7 @@ async def test_unknown_part_or_queue_is_refused(api: httpx.AsyncClient) -> None:
         assert (answer.status_code, answer.json()) == (404, {"message": "Queue not found: nowhere"})
 
 
-async def test_list_without_a_queue_shows_them_all(api: httpx.AsyncClient, queue: str) -> None:
+async def test_list_without_a_queue_covers_every_queue(api: httpx.AsyncClient, queue: str) -> None:
     await api.delete("/queue/clear")
     other = f"{queue}-other"
     assert (await api.post("/queues", json={"name": other})).status_code == 201
@@ -237,7 +237,9 @@ async def test_range_of_time_lists_and_deletes(api: httpx.AsyncClient, queue: st
         "endTimestamp": (now + timedelta(minutes=5)).isoformat(),
     }
     long_ago = {"startTimestamp": "2001-01-01", "endTimestamp": "2001-01-02T00:00:00Z"}
-    listed = (await api.get("/queue/messages", params=around)).json()
+    answer = await api.get("/queue/messages", params=around)
+    assert answer.status_code == 200, answer.text
+    listed = answer.json()
     assert [message["id"] for message in listed] == ids[::-1]
     assert {message["status"] for message in listed} == {"queued", "processing"}
     assert len((await api.get("/queue/messages", params={**around, "limit": 2})).json()) == 2

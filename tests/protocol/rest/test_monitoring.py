@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.protocol.conftest import Shared
 
 
-async def test_health_looks_at_the_database(api: httpx.AsyncClient) -> None:
+async def test_health_checks_the_database(api: httpx.AsyncClient) -> None:
     for path in ("/health", "/health/ready"):
         answer = await api.get(path)
         assert answer.status_code == 200
@@ -25,7 +25,7 @@ async def test_health_looks_at_the_database(api: httpx.AsyncClient) -> None:
     assert (await api.get("/health/live")).json() == {"status": "OK"}
 
 
-async def test_config_shows_how_new_queues_are_set(api: httpx.AsyncClient) -> None:
+async def test_config_shows_the_defaults_of_new_queues(api: httpx.AsyncClient) -> None:
     answer = await api.get("/queue/config")
     assert answer.json() == {"ack_timeout_seconds": 30, "max_attempts": 3}
 
@@ -58,7 +58,7 @@ async def test_document_describes_every_route(api: httpx.AsyncClient) -> None:
     assert len(operations) == len(set(operations))
 
 
-async def test_document_says_types_as_the_reference_reads_them(api: httpx.AsyncClient) -> None:
+async def test_openapi_types_are_read_by_the_reference(api: httpx.AsyncClient) -> None:
     schemas = (await api.get("/doc")).json()["components"]["schemas"]
     log = schemas["Log"]["properties"]
     assert log["queue"] == {"type": ["string", "null"]}
@@ -72,7 +72,7 @@ async def test_document_says_types_as_the_reference_reads_them(api: httpx.AsyncC
     )
 
 
-async def test_reference_is_served_by_ourselves(api: httpx.AsyncClient) -> None:
+async def test_reference_loads_nothing_from_other_hosts(api: httpx.AsyncClient) -> None:
     page = await api.get("/reference")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -85,7 +85,7 @@ async def test_reference_is_served_by_ourselves(api: httpx.AsyncClient) -> None:
     assert plain.content == script.content
 
 
-async def test_metrics_tell_what_the_queues_and_the_server_do(
+async def test_metrics_cover_queues_and_server(
     api: httpx.AsyncClient, queue: str, shared: Shared
 ) -> None:
     await add(api, queue)

@@ -1,4 +1,4 @@
-"""GET /queue/metrics and /queue/status, and what a key that is limited to some queues sees."""
+"""GET /queue/metrics and /queue/status, also with limited keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/queues: make, look, change, rename, purge, delete."""
+"""/queues: create, show, update, rename, purge, delete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def make(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
     return queue
 
 
-async def test_queue_is_made_with_defaults(api: httpx.AsyncClient) -> None:
+async def test_queue_is_created_with_defaults(api: httpx.AsyncClient) -> None:
     name = name_queue()
     answer = await api.post("/queues", json={"name": name})
     assert answer.status_code == 201
@@ -66,7 +66,7 @@ async def test_queue_is_made_with_defaults(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("kind", ["standard", "unlogged", "partitioned"])
-async def test_queue_of_every_type_hands_out_and_settles(api: httpx.AsyncClient, kind: str) -> None:
+async def test_queue_of_every_type_delivers_and_settles(api: httpx.AsyncClient, kind: str) -> None:
     queue = await make(
         api,
         queue_type=kind,
@@ -129,7 +129,7 @@ async def test_queue_without_a_name_is_refused(api: httpx.AsyncClient) -> None:
     assert issues(await api.post("/queues", json={})) == [("invalid_type", ["name"])]
 
 
-async def test_list_and_look_show_counts(api: httpx.AsyncClient, queue: str) -> None:
+async def test_queues_are_shown_with_counts(api: httpx.AsyncClient, queue: str) -> None:
     for _ in range(3):
         await add(api, queue)
     taken = await take(api, queue)
@@ -147,7 +147,7 @@ async def test_list_and_look_show_counts(api: httpx.AsyncClient, queue: str) -> 
     assert shown in listed["queues"]
 
 
-async def test_change_keeps_what_it_does_not_name(api: httpx.AsyncClient) -> None:
+async def test_update_keeps_fields_that_it_does_not_name(api: httpx.AsyncClient) -> None:
     queue = await make(api, description="old", retention_interval="2 days")
     url = f"/queues/{queue['name']}"
     changes = {"ack_timeout_seconds": 5, "max_attempts": 9, "partition_interval": "06:00:00"}
@@ -183,7 +183,7 @@ async def test_bad_change_is_refused(
     assert (await api.get(f"/queues/{queue}")).json() == before
 
 
-async def test_retention_that_steps_stand_on_stays(api: httpx.AsyncClient) -> None:
+async def test_retention_with_steps_cannot_be_removed(api: httpx.AsyncClient) -> None:
     queue = await make(api, retention_interval="1 day", partition_interval="1 hour")
     answer = await api.patch(f"/queues/{queue['name']}", json={"retention_interval": None})
     assert issues(answer) == [("custom", ["partition_interval"])]
@@ -208,7 +208,7 @@ async def test_bad_rename_is_refused(api: httpx.AsyncClient, queue: str) -> None
     assert (answer.status_code, answer.json()) == (409, {"message": "Queue already exists"})
 
 
-async def test_purge_takes_one_state_or_all(api: httpx.AsyncClient, queue: str) -> None:
+async def test_purge_removes_one_state_or_all(api: httpx.AsyncClient, queue: str) -> None:
     for _ in range(4):
         await add(api, queue)
     await take(api, queue)

@@ -1,4 +1,4 @@
-"""What holds for every route: words for what is wrong, CORS, ids, limits, slow clients."""
+"""Common to every route: errors, CORS, request ids and limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_head_is_get_without_the_body(api: httpx.AsyncClient, queue: str) 
     assert (await api.head("/queues/none")).status_code == 404
 
 
-async def test_head_takes_no_message(api: httpx.AsyncClient, queue: str) -> None:
+async def test_head_claims_no_message(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     for path in ("/queue/message", "/queue/messages/batch?count=1"):
         asked = await api.head(path, params={"queue": queue})
@@ -68,7 +68,7 @@ async def test_trailing_slash_is_tolerated(api: httpx.AsyncClient, queue: str) -
     assert (await api.post(f"/queue/message/{message_id}/nack/")).status_code == 404
 
 
-async def test_page_may_read_what_it_may_call(api: httpx.AsyncClient, shared: Shared) -> None:
+async def test_cors_headers_allow_reading_responses(api: httpx.AsyncClient, shared: Shared) -> None:
     """Here one of the server's own; test_origins says which those are."""
     page = {"Origin": shared.server.url}
     for path in ("/queue/config", "/nowhere"):
@@ -90,7 +90,7 @@ async def test_page_may_read_what_it_may_call(api: httpx.AsyncClient, shared: Sh
     assert answer.headers["access-control-allow-headers"] == "content-type,x-api-key"
 
 
-async def test_request_id_is_kept_or_made(api: httpx.AsyncClient) -> None:
+async def test_request_id_is_kept_or_generated(api: httpx.AsyncClient) -> None:
     answer = await api.get("/queue/config", headers={"X-Request-ID": "mine-1"})
     assert answer.headers["x-request-id"] == "mine-1"
     first = (await api.get("/queue/config")).headers["x-request-id"]
@@ -147,7 +147,7 @@ SIZED = b"Content-Length: %d\r\n"
         pytest.param(UPLOAD % (b"queue/ack/1", SIZED % 10**9), 404, id="nowhere"),
     ],
 )
-async def test_client_that_sends_all_before_it_reads_sees_the_answer(
+async def test_client_that_sends_its_whole_body_first_gets_the_refusal(
     shared: Shared, head: bytes, status: int
 ) -> None:
     def flood() -> bytes:
@@ -163,7 +163,7 @@ async def test_client_that_sends_all_before_it_reads_sees_the_answer(
     assert json.loads(said.partition(b"\r\n\r\n")[2])["message"]
 
 
-async def test_refused_client_is_not_listened_to_again(shared: Shared) -> None:
+async def test_refused_connection_is_closed(shared: Shared) -> None:
     place = urlsplit(shared.server.url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write(UPLOAD % (b"queue/message", SIZED % 10**9))
@@ -187,7 +187,7 @@ async def test_pipelined_requests_are_answered_in_order(shared: Shared) -> None:
     assert said.index(b"200 OK") < said.index(b"404 Not Found")
 
 
-async def test_body_in_pieces_is_whole(shared: Shared, queue: str) -> None:
+async def test_chunked_body_is_read_whole(shared: Shared, queue: str) -> None:
     body = json.dumps({"type": "a", "payload": "x" * 1000, "queue": queue}).encode()
     head = b"POST /api/queue/message HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     head += b"Content-Length: %d\r\n\r\n" % len(body)
@@ -195,7 +195,7 @@ async def test_body_in_pieces_is_whole(shared: Shared, queue: str) -> None:
     assert said.startswith(b"HTTP/1.1 201 ")
 
 
-async def test_large_answers_are_compressed_for_those_who_take_it(
+async def test_large_responses_are_compressed_on_request(
     api: httpx.AsyncClient,
 ) -> None:
     plain = await api.get("/doc", headers={"Accept-Encoding": "identity"})

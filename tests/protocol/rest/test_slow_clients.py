@@ -1,4 +1,4 @@
-"""Clients that take their time, over real sockets: each is sent away, and others do not notice."""
+"""Slow clients are disconnected, and others are not affected."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_answered_client_that_sends_on_is_not_answered_twice(impatient: Im
     writer.close()
 
 
-async def test_answer_nobody_reads_is_given_up(impatient: Impatient) -> None:
+async def test_unread_response_is_aborted(impatient: Impatient) -> None:
     """A list whole in memory, and an export that is read from the database while it is sent."""
     await impatient.wait_until_alone()
     clients = []
@@ -165,7 +165,7 @@ async def test_answer_nobody_reads_is_given_up(impatient: Impatient) -> None:
     assert b" 200 " in await impatient.ask("GET", "/api/health/live")
 
 
-async def test_client_that_was_told_to_go_goes(impatient: Impatient) -> None:
+async def test_refused_connection_ends(impatient: Impatient) -> None:
     """One that holds its connection open in silence, one that sends on, one that sends too much."""
     await impatient.wait_until_alone()
     _, silent = await impatient.connect()
@@ -197,7 +197,7 @@ async def test_idle_connection_ends_and_others_are_served_meanwhile(impatient: I
     writer.close()
 
 
-async def test_hundreds_who_wait_keep_nobody_from_being_served(impatient: Impatient) -> None:
+async def test_hundreds_of_idle_connections_block_no_request(impatient: Impatient) -> None:
     streams = await asyncio.gather(*(impatient.connect() for _ in range(500)))
     try:
         for _, writer in streams:

@@ -1,3 +1,3 @@
-"""The SQS protocol, as its own clients see it."""
+"""The SQS protocol, with its own clients."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client of the session's server, and a fresh queue for each test."""
+"""A client of the session's server, and a new queue for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQS's service model as it was for the query protocol, so that botocore speaks that again.
+"""SQS's service model of the query protocol, for botocore.
 
 What the JSON protocol has no use for was taken out of the model: the names of items on the wire.
 They are as in the models before it, which are the reference for both sides here.

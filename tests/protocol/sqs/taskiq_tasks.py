@@ -1,4 +1,4 @@
-"""A taskiq broker and worker in one process: sends a task to itself and waits until it ran."""
+"""A taskiq broker and worker in one process: sends itself a task and waits for its result."""
 
 from __future__ import annotations
 

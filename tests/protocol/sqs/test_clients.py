@@ -1,4 +1,4 @@
-"""Clients that know SQS and nothing of Laneway: AWS's SDK for Node.js, Celery, taskiq."""
+"""Unmodified SQS clients: the AWS SDK for Node.js, Celery, taskiq."""
 
 from __future__ import annotations
 

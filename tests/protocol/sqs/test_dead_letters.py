@@ -1,4 +1,4 @@
-"""Dead-letter queues, and moving what is in them back or elsewhere."""
+"""Dead-letter queues and move tasks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def test_message_received_too_often_goes_to_its_dead_letter_queue(
     assert sqs.list_dead_letter_source_queues(QueueUrl=pair.dead)["queueUrls"] == [pair.source]
 
 
-def test_message_whose_time_ran_out_too_often_goes_there_too(sqs: SQSClient, pair: Pair) -> None:
+def test_message_that_expired_too_often_goes_to_its_dead_letter_queue(
+    sqs: SQSClient, pair: Pair
+) -> None:
     sent = send(sqs, pair.source, "slow")
     for _ in range(2):
         drain(sqs, pair.source, 1, VisibilityTimeout=1)
@@ -136,7 +138,7 @@ def test_last_receive_counts_until_the_next_one(sqs: SQSClient, make: Callable[.
     assert drain(sqs, source, 1)[0]["MessageId"] == sent
 
 
-def test_what_is_behind_a_poisoned_message_is_received(sqs: SQSClient, pair: Pair) -> None:
+def test_messages_behind_a_failing_message_are_received(sqs: SQSClient, pair: Pair) -> None:
     send(sqs, pair.source, "poison")
     fail(sqs, pair.source)
     for body in ("one", "two"):
@@ -168,7 +170,7 @@ def test_dead_letters_of_a_group_keep_its_order(sqs: SQSClient, make: Callable[.
     assert bodies(drain(sqs, dead, 3)) == texts
 
 
-def test_dead_letters_go_back_where_they_came_from(sqs: SQSClient, pair: Pair) -> None:
+def test_move_task_returns_messages_to_their_source(sqs: SQSClient, pair: Pair) -> None:
     sent = send(sqs, pair.source, "retry me")
     exhaust(sqs, pair.source)
     handle = drain(sqs, pair.dead, 1)[0]["ReceiptHandle"]
@@ -204,7 +206,9 @@ def test_messages_stay_while_their_dead_letter_queue_is_deleted(sqs: SQSClient, 
     assert [message["MessageId"] for message in drain(sqs, pair.source, 1)] == [sent]
 
 
-def test_dead_letters_go_elsewhere(sqs: SQSClient, pair: Pair, make: Callable[..., str]) -> None:
+def test_move_task_sends_messages_to_its_destination(
+    sqs: SQSClient, pair: Pair, make: Callable[..., str]
+) -> None:
     other = make(fifo=pair.dead.endswith(".fifo"))
     send(sqs, pair.dead, "sent directly")
     sqs.start_message_move_task(SourceArn=pair.dead_arn, DestinationArn=arn_of(sqs, other))
@@ -219,7 +223,9 @@ def test_dead_letters_go_elsewhere(sqs: SQSClient, pair: Pair, make: Callable[..
     assert bodies(drain(sqs, pair.dead, 1)) == ["sent directly again"]
 
 
-def test_move_keeps_its_pace_and_can_be_cancelled(sqs: SQSClient, make: Callable[..., str]) -> None:
+def test_move_task_keeps_its_rate_and_can_be_cancelled(
+    sqs: SQSClient, make: Callable[..., str]
+) -> None:
     dead, other = make(), make()
     make(RedrivePolicy=policy(arn_of(sqs, dead), 1))
     for _ in range(3):
@@ -263,7 +269,7 @@ def test_task_is_not_cancelled_by_the_name_of_another_queue(
     assert len(drain(sqs, other, 3)) == 3
 
 
-def test_what_move_tasks_refuse(sqs: SQSClient, url: str) -> None:
+def test_invalid_move_tasks_are_refused(sqs: SQSClient, url: str) -> None:
     arn = arn_of(sqs, url)
     with Refusal() as refusal:
         sqs.start_message_move_task(SourceArn=arn)
@@ -288,7 +294,7 @@ def test_queue_cannot_be_moved_to_itself(sqs: SQSClient, pair: Pair) -> None:
     assert bodies(drain(sqs, pair.dead, 1)) == ["stays"]
 
 
-def test_redrive_policy_is_held_to_its_target(
+def test_redrive_policy_must_fit_its_target(
     sqs: SQSClient, url: str, make: Callable[..., str]
 ) -> None:
     arn = arn_of(sqs, url)

@@ -1,4 +1,4 @@
-"""FIFO queues: order by group, deduplication, and repeated attempts to receive."""
+"""FIFO queues: order by group, deduplication, and receive attempts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_attributes_of_a_fifo_queue(sqs: SQSClient, make: Callable[..., str]) ->
     assert refusal.code == "InvalidParameterValue"
 
 
-def test_group_comes_in_order_and_is_held_while_in_flight(sqs: SQSClient, url: str) -> None:
+def test_message_group_is_ordered_and_blocked_while_in_flight(sqs: SQSClient, url: str) -> None:
     numbers = send(sqs, url, "a", "a1", "a2", "a3")
     assert numbers == sorted(numbers)
     assert all(len(number) == 20 for number in numbers)
@@ -100,7 +100,7 @@ def test_receive_fills_up_from_other_groups(sqs: SQSClient, url: str) -> None:
         assert of_group == [f"{group}1", f"{group}2"][: len(of_group)]
 
 
-def test_message_let_go_comes_again_before_those_behind_it(sqs: SQSClient, url: str) -> None:
+def test_returned_message_is_received_before_those_behind_it(sqs: SQSClient, url: str) -> None:
     send(sqs, url, "a", "a1", "a2", "a3")
     one, two, three = drain(sqs, url, 3)
     sqs.change_message_visibility(
@@ -131,7 +131,9 @@ def test_expired_handle_deletes_nothing(sqs: SQSClient, url: str) -> None:
     sqs.delete_message(QueueUrl=url, ReceiptHandle=new["ReceiptHandle"])
 
 
-def test_duplicate_is_answered_with_the_first_and_outlives_it(sqs: SQSClient, url: str) -> None:
+def test_duplicate_returns_the_first_message_even_after_its_deletion(
+    sqs: SQSClient, url: str
+) -> None:
     sent = [
         sqs.send_message(
             QueueUrl=url, MessageBody=text, MessageGroupId=group, MessageDeduplicationId="same"
@@ -164,7 +166,9 @@ async def test_duplicates_are_known_for_five_minutes(
     assert bodies(drain(sqs, url, 1)) == ["same"]
 
 
-def test_duplicates_may_be_looked_for_by_group(sqs: SQSClient, make: Callable[..., str]) -> None:
+def test_deduplication_scope_may_be_the_message_group(
+    sqs: SQSClient, make: Callable[..., str]
+) -> None:
     url = make(
         fifo=True,
         ContentBasedDeduplication="true",
@@ -176,7 +180,7 @@ def test_duplicates_may_be_looked_for_by_group(sqs: SQSClient, make: Callable[..
     assert bodies(drain(sqs, url, 2)) == ["same", "same"]
 
 
-def test_what_fifo_queues_ask_for(sqs: SQSClient, make: Callable[..., str]) -> None:
+def test_parameters_that_fifo_queues_require(sqs: SQSClient, make: Callable[..., str]) -> None:
     url = make(fifo=True)
     with Refusal() as refusal:
         sqs.send_message(QueueUrl=url, MessageBody="x", MessageDeduplicationId="a")
@@ -220,7 +224,7 @@ def test_what_fifo_queues_ask_for(sqs: SQSClient, make: Callable[..., str]) -> N
     assert len(drain(sqs, url, 1)) == 1
 
 
-def test_repeated_attempt_gets_the_same(sqs: SQSClient, url: str) -> None:
+def test_repeated_receive_attempt_returns_the_same_messages(sqs: SQSClient, url: str) -> None:
     send(sqs, url, "a", "a1", "a2")
     ask: Any = {"QueueUrl": url, "MaxNumberOfMessages": 10, "ReceiveRequestAttemptId": "once"}
     first = sqs.receive_message(**ask)["Messages"]
@@ -236,7 +240,9 @@ def test_repeated_attempt_gets_the_same(sqs: SQSClient, url: str) -> None:
 
 
 @pytest.mark.parametrize("wait", [0, 20])
-def test_attempts_repeated_at_once_get_the_same(sqs: SQSClient, url: str, wait: int) -> None:
+def test_concurrent_receive_attempts_return_the_same_messages(
+    sqs: SQSClient, url: str, wait: int
+) -> None:
     callers = 6
     for group in range(callers):
         send(sqs, url, f"g{group}", f"{group}")
@@ -254,7 +260,7 @@ def test_attempts_repeated_at_once_get_the_same(sqs: SQSClient, url: str, wait: 
     assert len(drain(sqs, url, callers - 1)) == callers - 1
 
 
-def test_repeated_attempt_waits_for_its_own_time_only(sqs: SQSClient, url: str) -> None:
+def test_repeated_receive_attempt_waits_only_as_long_as_it_asks(sqs: SQSClient, url: str) -> None:
     ask: Any = {"QueueUrl": url, "ReceiveRequestAttemptId": "once"}
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(sqs.receive_message, **ask, WaitTimeSeconds=20)
@@ -269,7 +275,9 @@ def test_repeated_attempt_waits_for_its_own_time_only(sqs: SQSClient, url: str) 
         assert bodies(first.result()["Messages"]) == ["a1"]
 
 
-async def test_attempt_is_known_for_five_minutes(shared: Shared, sqs: SQSClient, url: str) -> None:
+async def test_receive_attempt_is_remembered_for_five_minutes(
+    shared: Shared, sqs: SQSClient, url: str
+) -> None:
     send(sqs, url, "a", "a1")
     ask: Any = {"QueueUrl": url, "ReceiveRequestAttemptId": "once"}
     assert bodies(sqs.receive_message(**ask)["Messages"]) == ["a1"]

@@ -1,4 +1,4 @@
-"""What a request may be: sizes, counts, ranges, and the code that each refusal has."""
+"""Limits of requests: sizes, counts, ranges, and their error codes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ TEXT = {"DataType": "String", "StringValue": "x"}
         ),
     ],
 )
-def test_message_that_cannot_be_is_refused(
+def test_invalid_message_is_refused(
     sqs: SQSClient, url: str, parameters: dict[str, Any], code: str
 ) -> None:
     with Refusal() as refusal:
@@ -99,7 +99,7 @@ def test_largest_message_counts_its_attributes(sqs: SQSClient, make: Callable[..
 
 
 @pytest.mark.parametrize("letter", ["é", "\x7f", "\x85", "☃", "🚀", "\n"])
-def test_size_is_that_of_the_text_however_it_is_written(
+def test_size_counts_the_decoded_text(
     sqs: SQSClient, make: Callable[..., str], letter: str
 ) -> None:
     """boto3 writes all that is not ASCII, and more, as escapes of six letters or twelve."""
@@ -113,7 +113,7 @@ def test_size_is_that_of_the_text_however_it_is_written(
 
 
 @pytest.mark.parametrize("letter", ["é", "\x7f"])
-def test_largest_message_may_be_of_any_letters(shared: Shared, name: str, letter: str) -> None:
+def test_largest_message_may_have_any_characters(shared: Shared, name: str, letter: str) -> None:
     sqs = connect(shared.server.url)
     url = sqs.create_queue(QueueName=name)["QueueUrl"]
     body = letter * (1_048_576 // len(letter.encode()))
@@ -146,7 +146,7 @@ def test_largest_message_of_all_goes_through(sqs: SQSClient, url: str) -> None:
         ),
     ],
 )
-def test_batch_that_cannot_be_is_refused_whole(
+def test_invalid_batch_is_refused_whole(
     sqs: SQSClient, url: str, entries: list[Any], code: str
 ) -> None:
     with Refusal() as refusal:
@@ -168,7 +168,7 @@ def test_batch_that_cannot_be_is_refused_whole(
         ({"ReceiveRequestAttemptId": "a"}, "InvalidParameterValue"),
     ],
 )
-def test_receive_that_cannot_be_is_refused(
+def test_invalid_receive_is_refused(
     sqs: SQSClient, url: str, parameters: dict[str, Any], code: str
 ) -> None:
     with Refusal() as refusal:
@@ -176,7 +176,7 @@ def test_receive_that_cannot_be_is_refused(
     assert (refusal.code, refusal.status) == (code, 400)
 
 
-def test_handle_that_is_none_is_refused(sqs: SQSClient, url: str, make: Callable[..., str]) -> None:
+def test_invalid_handle_is_refused(sqs: SQSClient, url: str, make: Callable[..., str]) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="x")
     handle = drain(sqs, url, 1)[0]["ReceiptHandle"]
     for queue, text in ((url, "x"), (url, handle[:-8] + "AAAAAAAA"), (make(), handle)):

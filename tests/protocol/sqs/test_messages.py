@@ -1,4 +1,4 @@
-"""Messages on a standard queue: sent, received, deleted, made visible."""
+"""Messages on a standard queue: send, receive, delete, change visibility."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_message_is_sent_received_and_deleted(sqs: SQSClient, url: str) -> None:
         "<&>",
     ],
 )
-def test_body_comes_back_as_it_was(sqs: SQSClient, url: str, body: str) -> None:
+def test_body_is_returned_unchanged(sqs: SQSClient, url: str, body: str) -> None:
     sqs.send_message(QueueUrl=url, MessageBody=body)
     assert bodies(drain(sqs, url, 1)) == [body]
 
 
-def test_attributes_come_back_and_are_digested(sqs: SQSClient, url: str) -> None:
+def test_attributes_are_returned_with_their_digest(sqs: SQSClient, url: str) -> None:
     attributes = {
         "text": {"DataType": "String", "StringValue": "snö"},
         "count": {"DataType": "Number.int", "StringValue": "42"},
@@ -79,7 +79,7 @@ def test_attributes_come_back_and_are_digested(sqs: SQSClient, url: str) -> None
     }
 
 
-def test_only_attributes_that_are_named_come_back(sqs: SQSClient, url: str) -> None:
+def test_only_requested_attributes_are_returned(sqs: SQSClient, url: str) -> None:
     attributes = {
         name: {"DataType": "String", "StringValue": name} for name in ("a.one", "a.two", "b")
     }
@@ -101,7 +101,7 @@ def test_only_attributes_that_are_named_come_back(sqs: SQSClient, url: str) -> N
         assert set(message["Attributes"]) == {"ApproximateReceiveCount"}
 
 
-def test_batch_tells_good_from_bad_entries(sqs: SQSClient, url: str) -> None:
+def test_batch_reports_each_entry(sqs: SQSClient, url: str) -> None:
     answer = sqs.send_message_batch(
         QueueUrl=url,
         Entries=[
@@ -145,7 +145,7 @@ def test_ten_messages_are_received_and_deleted_together(sqs: SQSClient, url: str
     assert [entry["Code"] for entry in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
 
 
-def test_forged_handle_harms_only_itself(sqs: SQSClient, url: str) -> None:
+def test_forged_handle_fails_alone_in_its_batch(sqs: SQSClient, url: str) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="x")
     good = drain(sqs, url, 1)[0]["ReceiptHandle"]
     data = b64decode(good)[:-4]
@@ -163,7 +163,7 @@ def test_forged_handle_harms_only_itself(sqs: SQSClient, url: str) -> None:
     assert {entry["Code"] for entry in answer["Failed"]} == {"ReceiptHandleIsInvalid"}
 
 
-def test_message_is_visible_again_when_its_time_is_up(sqs: SQSClient, url: str) -> None:
+def test_message_is_visible_again_after_its_visibility_timeout(sqs: SQSClient, url: str) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="x")
     first = drain(sqs, url, 1, VisibilityTimeout=1)[0]
     began = monotonic()
@@ -224,7 +224,7 @@ def test_visibility_cannot_go_beyond_twelve_hours_in_all(sqs: SQSClient, url: st
     sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=earlier, VisibilityTimeout=43_180)
 
 
-def test_delayed_message_comes_when_it_is_due(sqs: SQSClient, make: Callable[..., str]) -> None:
+def test_delayed_message_is_delivered_when_due(sqs: SQSClient, make: Callable[..., str]) -> None:
     url = make(DelaySeconds="900")
     sqs.send_message(QueueUrl=url, MessageBody="by the queue")
     sqs.send_message(QueueUrl=url, MessageBody="now", DelaySeconds=0)
@@ -246,7 +246,7 @@ def test_long_poll_wakes_when_a_message_comes(sqs: SQSClient, make: Callable[...
     timer.join()
 
 
-async def test_queues_are_the_same_in_every_protocol(
+async def test_messages_pass_between_sqs_and_rest(
     shared: Shared, sqs: SQSClient, name: str, url: str
 ) -> None:
     async with shared.server.client() as api:

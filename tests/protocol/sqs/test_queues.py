@@ -1,4 +1,4 @@
-"""Queues: made, found, listed, set, tagged, purged, deleted."""
+"""Queues: create, find, list, set attributes, tag, purge, delete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def look(sqs: SQSClient, url: str) -> dict[str, str]:
     return {str(name): value for name, value in answer["Attributes"].items()}
 
 
-def test_queue_is_made_and_found(shared: Shared, sqs: SQSClient, name: str) -> None:
+def test_queue_is_created_and_found(shared: Shared, sqs: SQSClient, name: str) -> None:
     url = sqs.create_queue(QueueName=name)["QueueUrl"]
     assert url == f"{shared.server.url}/{ACCOUNT}/{name}"
     assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
@@ -47,7 +47,9 @@ def test_queue_is_made_and_found(shared: Shared, sqs: SQSClient, name: str) -> N
     assert some["Attributes"] == {"DelaySeconds": "0"}
 
 
-def test_queue_made_again_is_the_same_unless_it_differs(sqs: SQSClient, name: str) -> None:
+def test_creating_a_queue_again_returns_it_unless_attributes_differ(
+    sqs: SQSClient, name: str
+) -> None:
     url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "5"})["QueueUrl"]
     assert sqs.create_queue(QueueName=name)["QueueUrl"] == url
     policy = '{"Version":"2012-10-17","Statement":[]}'
@@ -112,7 +114,7 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
         ({"RedriveAllowPolicy": '{"redrivePermission": "byQueue"}'}, "InvalidParameterValue"),
     ],
 )
-def test_attributes_that_cannot_be_are_refused(
+def test_invalid_attributes_are_refused(
     sqs: SQSClient, name: str, url: str, attributes: dict[Any, str], code: str
 ) -> None:
     with Refusal() as refusal:
@@ -126,7 +128,7 @@ def test_attributes_that_cannot_be_are_refused(
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "a.b", "a" * 81, "x.fifo", "ä"])
-def test_name_that_cannot_be_is_refused(sqs: SQSClient, wrong: str) -> None:
+def test_invalid_name_is_refused(sqs: SQSClient, wrong: str) -> None:
     with Refusal() as refusal:
         sqs.create_queue(QueueName=wrong)
     assert refusal.code in {"InvalidParameterValue", "MissingParameter"}
@@ -194,7 +196,7 @@ def test_permissions_are_statements_of_the_policy(sqs: SQSClient, url: str) -> N
         assert refusal.code == "InvalidParameterValue"
 
 
-def test_permissions_given_at_once_are_all_kept(sqs: SQSClient, url: str) -> None:
+def test_concurrent_permissions_are_all_kept(sqs: SQSClient, url: str) -> None:
     labels = [f"label-{n}" for n in range(8)]
 
     def add(label: str) -> None:
@@ -232,7 +234,9 @@ def test_purge_empties_a_queue_once_a_minute(sqs: SQSClient, url: str) -> None:
     assert bodies(drain(sqs, url, 1)) == ["new"]
 
 
-def test_deleted_queue_is_gone_and_its_name_rests(sqs: SQSClient, name: str, url: str) -> None:
+def test_name_of_a_deleted_queue_is_reserved_for_a_minute(
+    sqs: SQSClient, name: str, url: str
+) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="x")
     sqs.delete_queue(QueueUrl=url)
     with Refusal() as refusal:
@@ -247,7 +251,7 @@ def test_deleted_queue_is_gone_and_its_name_rests(sqs: SQSClient, name: str, url
 
 
 @pytest.mark.parametrize("other", ["a/{}", "{}?a", "{}#a", "{}%2Fa", "{} a", "ü{}"])
-def test_url_of_a_name_that_has_to_be_escaped_means_that_queue(
+def test_escaped_queue_url_is_understood(
     shared: Shared, sqs: SQSClient, name: str, url: str, other: str
 ) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="mine")
@@ -276,7 +280,7 @@ def test_url_of_a_name_that_has_to_be_escaped_means_that_queue(
         "{name}",
     ],
 )
-def test_every_form_of_a_url_is_understood(
+def test_every_form_of_queue_url_is_understood(
     shared: Shared, make: Callable[..., str], sqs: SQSClient, form: str
 ) -> None:
     name = make().rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Signatures: asked for once there are keys, in headers and in URLs, and refused when wrong."""
+"""Signatures are required once keys exist, in headers and in URLs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_changed_body_is_refused(locked: Locked, url: str) -> None:
     assert "<Code>SignatureDoesNotMatch</Code>" in changed.text
 
 
-def test_key_is_held_to_its_role_and_queues(locked: Locked, url: str) -> None:
+def test_key_is_limited_to_its_role_and_queues(locked: Locked, url: str) -> None:
     owner = locked.connect(locked.owner)
     other = owner.create_queue(QueueName="others")["QueueUrl"]
     writer, reader = locked.connect(locked.writer), locked.connect(locked.reader)
@@ -147,7 +147,7 @@ def test_key_is_held_to_its_role_and_queues(locked: Locked, url: str) -> None:
     assert other in reader.list_queues()["QueueUrls"]
 
 
-def test_key_for_some_queues_sends_nothing_to_others_by_way_of_dead_letters(
+def test_limited_key_cannot_redirect_dead_letters_to_other_queues(
     locked: Locked,
 ) -> None:
     owner, keeper = locked.connect(locked.owner), locked.connect(locked.keeper)
@@ -211,6 +211,6 @@ def test_action_that_was_not_signed_is_refused(locked: Locked, url: str) -> None
     assert httpx.get(presigned, headers={"X-Amz-Cf-Id": "x"}).status_code == 200
 
 
-def test_key_in_a_header_will_do_too(locked: Locked) -> None:
+def test_key_is_accepted_in_a_header(locked: Locked) -> None:
     answer = httpx.post(locked.url, data={"Action": "ListQueues"}, headers={"X-API-KEY": SECRET})
     assert answer.status_code == 200

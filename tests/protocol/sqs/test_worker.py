@@ -1,4 +1,4 @@
-"""A consumer as people run them, through failure, redrive and restarts; and the server's settings."""
+"""A long-running consumer through failures, redrive and restarts; and the server's settings."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
         sqs.purge_queue(QueueUrl=url)
 
 
-async def test_message_past_retention_is_gone(shared: Shared, name: str) -> None:
+async def test_message_past_retention_is_removed(shared: Shared, name: str) -> None:
     sqs = connect(shared.server.url)
     url = sqs.create_queue(QueueName=name, Attributes={"MessageRetentionPeriod": "60"})["QueueUrl"]
     for body in ("old", "new"):

@@ -162,7 +162,7 @@ def _lock_stolen() -> Column:
         F.col("kind") == "ack_refused",
         "lock_stolen",
         "critical",
-        words="acknowledged with a token that does not hold the message",
+        words="acked with a token that does not lease the message",
     )
 
 

@@ -40,7 +40,7 @@ _MEASURES = {
     "dead": (1.0, "dead letters in an hour"),
     "retried": (2.0, "retries in an hour"),
     "backlog": (10.0, "messages left at the end of an hour"),
-    "wait_p95": (0.5, "s until 95 of 100 messages were taken"),
+    "wait_p95": (0.5, "s until 95 of 100 messages were claimed"),
     "work_p95": (0.5, "s until 95 of 100 messages were done"),
 }
 # Half of a normal distribution lies within 1 / 1.4826 standard deviations.
@@ -97,7 +97,7 @@ def _sum_up(hours: DataFrame) -> DataFrame:
     slowest = ("wait_p95", "work_p95")
     whole = hours.where("grain = 'hour'")
     key = ["queue", "group", "at"]
-    # The first row of an hour tells the backlog before it.
+    # The first row of an hour shows the backlog before it.
     backlog = sum_backlog(whole, find_opening(whole.where("false")))
     return (
         whole.groupBy(*key)

@@ -34,7 +34,7 @@ def make_traffic(
     """Return the traffic of each queue, group and type from a moment on.
 
     opening: the backlog there was before (queue, group, type, backlog). Percentiles are exact. A wait
-    counts where a message was first taken, work where it was settled, both in seconds.
+    counts where a message was first claimed, work where it was settled, both in seconds.
     """
     minutes = _count(silver, "enqueued_at", since, F.count("*").alias("enqueued"))
     waits = _count(

@@ -40,7 +40,7 @@ def make_silver(messages: DataFrame, events: DataFrame) -> DataFrame:
     """Return the state of each message in each group that appears in its queue's events.
 
     events: at least all about these messages; those of other messages are left out. Times are in
-    seconds; a wait counts from when a message could be taken, work from its last hand-out.
+    seconds; a wait starts when a message can be claimed, work at its last claim.
     """
     # By lane: the queue may have been renamed since.
     lanes = messages.select("lane", "queue").distinct()

@@ -109,7 +109,7 @@ async def tell_updates(
         subscription = await stack.enter_async_context(service.activity.feed.subscribe(show))
         if identity is not None:
             stack.enter_context(service.keyring.watch(Caller(identity, key), subscription.end))
-        if any(name == b"last-event-id" for name, _ in call.request.scope["headers"]):
+        if b"last-event-id" in call.request.headers:
             # It was here before and does not know what it missed.
             subscription.put(refresh(Change.ENQUEUE, None, datetime.now(UTC)))
         yield b""

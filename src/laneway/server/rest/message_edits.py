@@ -182,7 +182,7 @@ async def clear_queues(call: Call[None, None]) -> Answer:
 
 async def clear_part(call: Call[Cleared, None]) -> Answer:
     part, queue = call.parameters.queue_type, call.parameters.queue_name
-    if queue is None and b"queueName" in call.request.scope["query_string"]:
+    if queue is None and b"queueName" in call.request.query:
         # A name that was left empty by mistake must not stand for every queue.
         raise InvalidInput([Issue("too_small", ("queueName",), "Expected the name of a queue")])
     await call.broker.messages.purge_each(None if queue is None else [queue], status=STATES[part])

@@ -113,7 +113,7 @@ def _write_part(messages: Sequence[StoredMessage]) -> bytes:
 
 
 async def _read_file(call: Call[Any, Any]) -> bytes:
-    headers = Headers(scope=call.request.scope)
+    headers = Headers(raw=call.request.exchange.headers)
     if not headers.get("content-type", "").lower().startswith(MULTIPART):
         raise MalformedBody(NO_FILE)
     body = await call.read()

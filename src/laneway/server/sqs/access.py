@@ -64,9 +64,9 @@ async def identify(call: Call[Any, Any]) -> Identity | Claim:
     await keyring.refresh_if_stale()
     if not keyring.required or key is not None:
         return await keyring.identify(key)
-    scope = call.request.scope
-    named = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    query = split_query(scope["query_string"])
+    exchange = call.request.exchange
+    named = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers}
+    query = split_query(exchange.query)
     signed = read_presigned(query)
     if signed is None:
         if "authorization" not in named:
@@ -80,7 +80,7 @@ async def identify(call: Call[Any, Any]) -> Identity | Claim:
             "UnrecognizedClientException", "The security token included in the request is invalid."
         )
     require_scope(signed, named, now=datetime.now(UTC))
-    request = Signable(scope["method"], scope["raw_path"].decode("ascii"), query, named, b"")
+    request = Signable(exchange.method, exchange.path, query, named, b"")
     return Claim(found.identity, signed, request, found.secret)
 
 

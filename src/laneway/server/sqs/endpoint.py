@@ -73,7 +73,7 @@ class Endpoint:
         try:
             caller = await identify(call)
             body = await call.request.read(LARGEST_FORM)
-            form = read_form(call.request.scope["query_string"], body)
+            form = read_form(call.request.query, body)
             if "Action" not in form:
                 return UNKNOWN
             identity = confirm(caller, body)

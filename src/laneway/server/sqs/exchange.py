@@ -67,8 +67,7 @@ class Exchange:
         if self._origin is None:
             request = self.call.request
             host = request.headers.get(b"host", b"localhost").decode("latin-1")
-            scheme = request.scope["scheme"]
-            self._origin = read_origin(scheme, host, self.credential, self.settings)
+            self._origin = read_origin("http", host, self.credential, self.settings)
         return self._origin
 
     def write_url(self, name: str) -> str:

@@ -273,7 +273,7 @@ async def test_unknown_queues_and_groups_are_refused(broker: Broker) -> None:
         await broker.push_each([("jobs", OutgoingMessage("1")), ("none", OutgoingMessage("1"))])
     with pytest.raises(QueueNotFound):
         await broker.claim("none")
-    with pytest.raises(GroupNotFound, match='no group "none"'):
+    with pytest.raises(GroupNotFound, match='group "none" of queue "jobs" not found'):
         await broker.claim("jobs", group="none")
     for call in (
         broker.queues.update("none", {"lease": SECOND}),

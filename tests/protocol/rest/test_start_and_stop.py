@@ -46,6 +46,8 @@ async def test_sigterm_finishes_running_requests(database: str) -> None:
         assert time.monotonic() - began < 15
         answers = await asyncio.gather(*waiting)
         assert {answer.status_code for answer in answers} == {404}
+        # The server closes these connections, so a client must not send another request there.
+        assert {answer.headers.get("connection") for answer in answers} == {"close"}
         assert len(set(await asyncio.gather(*adding))) == 20
         assert "Traceback" not in server.log
     async with run_laneway(database) as server, server.client() as api:

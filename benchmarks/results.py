@@ -77,9 +77,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             return "short"
         if self.target is None:
             return "-"
-        return "met" if self.keeps(self.target) else "short"
+        return "met" if self.meets(self.target) else "short"
 
-    def keeps(self, bound: Bound) -> bool:
+    def meets(self, bound: Bound) -> bool:
         value = self.ours.value if bound.figure == "ours" else self.ratio
         if value is None:
             return False

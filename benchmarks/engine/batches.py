@@ -87,14 +87,16 @@ async def _claim_beside_push(site: Site, *, wants: Sequence[int], lanes: int = 1
                 clock, lambda: target.push(make_bodies(batch)), calls=calls, messages=batch
             )
 
-        async def take() -> Cost:
+        async def claim() -> Cost:
             if lanes > 1:
                 for _ in range(calls):
                     await queue.push(make_bodies(batch), partitions=partitions)
-            return await measure(clock, lambda: queue.take_all(wants), calls=calls, messages=batch)
+            return await measure(
+                clock, lambda: queue.claim_and_ack_all(wants), calls=calls, messages=batch
+            )
 
         return await interleave(
-            push, take, rounds=site.scale.rounds, progress=site.progress, swap=False
+            push, claim, rounds=site.scale.rounds, progress=site.progress, swap=False
         )
 
 

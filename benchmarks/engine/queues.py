@@ -73,17 +73,17 @@ class Queue:
         ):
             raise WrongCount("a claim was not settled, although its time was not up")
 
-    async def take(self, wants: Sequence[int]) -> int:
+    async def claim_and_ack(self, wants: Sequence[int]) -> int:
         """Claim and settle, each waiter its own spans; return how many messages there were."""
         claims = await self.claim(wants, shared=True)
         if claims:
             await self.ack(name_spans(claims, wants))
         return count_messages(claims)
 
-    async def take_all(self, wants: Sequence[int]) -> None:
-        taken = await self.take(wants)
-        if taken != sum(wants):
-            raise WrongCount(f"{sum(wants)} messages were asked for and {taken} came")
+    async def claim_and_ack_all(self, wants: Sequence[int]) -> None:
+        count = await self.claim_and_ack(wants)
+        if count != sum(wants):
+            raise WrongCount(f"{sum(wants)} messages were asked for and {count} came")
 
 
 def count_messages(claims: Sequence[asyncpg.Record]) -> int:

@@ -33,7 +33,7 @@ class NotWaiting(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class IdlePeriod:
     spent: Spent
     statements: Counter[str]
     length: timedelta
@@ -59,18 +59,18 @@ async def measure_idle_polls(stage: Stage) -> list[Row]:
     count, length = stage.scale.idle_polls, stage.scale.idle_time
     async with log_statements(stage.connection) as log, AsyncExitStack() as stack:
         await asyncio.sleep(stage.scale.warm_up.total_seconds())
-        alone = await _watch(stage, log, length)
+        alone = await _measure_period(stage, log, length)
         for number in range(count):
             stage.progress.step("poll", number, count)
             poll = await stack.enter_async_context(open_connection(stage.server))
             poll.ask(f"/api/queue/message?timeout=600&queue={queue.name}")
         await _wait_for_waiters(stage.server, count)
         await asyncio.sleep(stage.scale.warm_up.total_seconds())
-        found = await _watch(stage, log, length)
+        found = await _measure_period(stage, log, length)
     return [_make_row(found, alone, count)]
 
 
-def _make_row(found: Quiet, alone: Quiet, count: int) -> Row:
+def _make_row(found: IdlePeriod, alone: IdlePeriod, count: int) -> Row:
     more = found.statements.total() - alone.statements.total()
     allowed = found.length.total_seconds() + _SPARE
     new = [text for text in found.statements if text not in alone.statements]
@@ -93,11 +93,11 @@ def _make_row(found: Quiet, alone: Quiet, count: int) -> Row:
     )
 
 
-async def _watch(stage: Stage, log: StatementLog, length: timedelta) -> Quiet:
+async def _measure_period(stage: Stage, log: StatementLog, length: timedelta) -> IdlePeriod:
     mark = log.mark()
     meter = Meter.begin(stage)
     await asyncio.sleep(length.total_seconds())
-    return Quiet(meter.end(), log.count(mark), length)
+    return IdlePeriod(meter.end(), log.count(mark), length)
 
 
 async def _wait_for_waiters(server: RunningServer, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Where the server spends its time while single messages are added: py-spy looks at it from outside."""
+"""Where the server spends its time while single messages are added: py-spy samples at it from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.http.stage import Stage
 
 _PY_SPY = Path(sys.executable).with_name("py-spy")
-_RATE = 250  # looks a second
+_RATE = 250  # samples a second
 _TOP = 30
 _FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
 
@@ -67,12 +67,12 @@ async def _record(pid: int, path: Path, seconds: int) -> None:
 def _rank(stacks: Iterable[str]) -> tuple[Hot, ...]:
     own: Counter[tuple[str, str]] = Counter()
     for line in stacks:
-        frames, _, looks = line.rpartition(" ")
-        own[_name(frames.rpartition(";")[2])] += int(looks)
+        frames, _, samples = line.rpartition(" ")
+        own[_name(frames.rpartition(";")[2])] += int(samples)
     total = own.total() or 1
     return tuple(
-        Hot(function, place, round(looks / total * 100, 1))
-        for (function, place), looks in own.most_common(_TOP)
+        Hot(function, place, round(samples / total * 100, 1))
+        for (function, place), samples in own.most_common(_TOP)
     )
 
 

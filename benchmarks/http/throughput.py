@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns, find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns, find_cpu, find_latency, run_rounds
 from benchmarks.results import PER_SECOND, Bound, Figure, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ LOADS = (
 async def measure_throughput(stage: Stage, names: Sequence[str]) -> list[Row]:
     loads = [load for load in LOADS if load.name in names]
     turns = await _make_turns(stage, _list_needed(loads))
-    found = await take_rounds(stage, turns, stage.scale)
+    found = await run_rounds(stage, turns, stage.scale)
     return [_make_row(load, found) for load in loads]
 
 
@@ -51,8 +51,8 @@ def _list_needed(loads: Sequence[Load]) -> list[str]:
     return list(dict.fromkeys(name for load in loads for name in (load.beside, load.name)))
 
 
-async def _make_turns(stage: Stage, names: Sequence[str]) -> Mapping[str, TakeTurn]:
-    return {name: (await _make_turn(stage, name)).take for name in names}
+async def _make_turns(stage: Stage, names: Sequence[str]) -> Mapping[str, RunTurn]:
+    return {name: (await _make_turn(stage, name)).run for name in names}
 
 
 async def _make_turn(stage: Stage, name: str) -> PlainTurns | HttpTurns:
@@ -67,9 +67,11 @@ async def _make_turn(stage: Stage, name: str) -> PlainTurns | HttpTurns:
         case "batch-enqueue":
             return HttpTurns(stage, queue, "push_batch.lua", size=BATCH, connections=4)
         case "claim-ack-batch":
-            return HttpTurns(stage, queue, "take_batch.lua", size=BATCH, connections=4, drains=True)
+            return HttpTurns(
+                stage, queue, "claim_batch.lua", size=BATCH, connections=4, drains=True
+            )
         case _:
-            return HttpTurns(stage, queue, "take_one.lua", size=1, connections=64, drains=True)
+            return HttpTurns(stage, queue, "claim_one.lua", size=1, connections=64, drains=True)
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:

@@ -36,7 +36,7 @@ class WrongCount(Exception):
     """The database does not hold what the answers say."""
 
 
-class RanDry(Exception):
+class QueueEmpty(Exception):
     """There was nothing left to take before the time was up."""
 
 
@@ -54,16 +54,16 @@ class Turn:
         return self.spent.share(max(self.messages, 1))
 
 
-TakeTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
+RunTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
 
 
-async def take_rounds(
-    stage: Stage, turns: Mapping[str, TakeTurn], scale: Scale
+async def run_rounds(
+    stage: Stage, turns: Mapping[str, RunTurn], scale: Scale
 ) -> dict[str, list[Turn]]:
     """Let each load have its turn in every round, after a first one that does not count."""
-    for name, take in turns.items():
+    for name, run in turns.items():
         stage.progress.step(f"{name}, warming up", 1, 1)
-        await take(scale.warm_up)
+        await run(scale.warm_up)
     found: dict[str, list[Turn]] = {name: [] for name in turns}
     for number in range(scale.rounds):
         # Every other round goes backwards, so that none profits from its place.
@@ -102,7 +102,7 @@ class PlainTurns:
         text = f"insert into {name} (body) select e from json_array_elements(:body) e;"
         return cls(stage, Statement(text, f"[{','.join(bodies)}]", rows), clients)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         await self.stage.settle()
         meter = Meter.begin(self.stage)
         found = await run_pgbench(self.stage.dsn, self.statement, clients=self.clients, time=time)
@@ -121,7 +121,7 @@ class HttpTurns:
     drains: bool = False
     rates: list[float] = field(default_factory=list)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         if self.drains:
             expected = max(self.rates, default=_GUESS[self.size])
             await self.queue.fill(int(expected * time.total_seconds() * _MARGIN))
@@ -147,7 +147,7 @@ class HttpTurns:
         messages = before - after if self.drains else after - before
         answered = load.settled if self.drains else load.requests * self.size
         if load.empty:
-            raise RanDry(
+            raise QueueEmpty(
                 f"{load.empty} claims of {self.queue.name} found nothing; {before} messages waited "
                 f"before, {after} after"
             )

@@ -41,7 +41,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Route:
     """From where messages are pushed to where they are waited for."""
 
     stage: Stage
@@ -117,17 +117,17 @@ async def measure_long_polls(stage: Stage) -> list[Row]:
     """Measure within one process, and from one process to another, in turns."""
     near, far = await stage.make_queue("near"), await stage.make_queue("far")
     async with run_server(stage.dsn) as other:
-        courses = {
-            "long-poll": Course(stage, near.name, stage.server, stage.server),
-            "long-poll-across": Course(stage, far.name, stage.server, other),
+        routes = {
+            "long-poll": Route(stage, near.name, stage.server, stage.server),
+            "long-poll-across": Route(stage, far.name, stage.server, other),
         }
-        for course in courses.values():
-            await course.run(stage.scale.warm_up)
-        found: dict[str, list[Delivery]] = {name: [] for name in courses}
+        for route in routes.values():
+            await route.run(stage.scale.warm_up)
+        found: dict[str, list[Delivery]] = {name: [] for name in routes}
         for number in range(stage.scale.rounds):
-            for name, course in courses.items():
+            for name, route in routes.items():
                 stage.progress.step(f"{name}, round", number + 1, stage.scale.rounds)
-                found[name].append(await course.run(stage.scale.delivery_turn))
+                found[name].append(await route.run(stage.scale.delivery_turn))
     return [_make_row(name, turns) for name, turns in found.items()]
 
 

@@ -18,7 +18,7 @@ _SCRIPTS = Path(__file__).parent
 _FOUND = re.compile(r"^found (\{.*\})$", re.MULTILINE)
 
 
-class NoGenerator(Exception):
+class WrkMissing(Exception):
     """There is no wrk, and it cannot be installed from here."""
 
 
@@ -53,7 +53,7 @@ async def find_wrk() -> str:
         await _run("apt-get", "install", "--yes", "--no-install-recommends", "wrk")
         found = shutil.which("wrk")
     if found is None:
-        raise NoGenerator("the load comes from wrk: install Debian's package (apt install wrk)")
+        raise WrkMissing("the load comes from wrk: install Debian's package (apt install wrk)")
     return found
 
 

@@ -30,7 +30,7 @@ async def measure_reading(stage: Stage) -> list[Row]:
         await fill(connection, messages)
         for number in range(stage.scale.rounds + 1):
             copied = await _copy(database.dsn)
-            counted = await stage.take_time(stage.read(database.dsn).count)
+            counted = await stage.measure_time(stage.read(database.dsn).count)
             landed = await _land(stage, database.dsn)
             if number == 0 and stage.scale.rounds > 1:
                 continue  # the first is for getting warm
@@ -62,7 +62,7 @@ async def _copy(dsn: str) -> float:
 
 async def _land(stage: Stage, dsn: str) -> float:
     target = stage.folder / "landed"
-    seconds = await stage.take_time(lambda: stage.read(dsn).write.parquet(str(target)))
+    seconds = await stage.measure_time(lambda: stage.read(dsn).write.parquet(str(target)))
     shutil.rmtree(target)
     return seconds
 

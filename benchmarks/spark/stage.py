@@ -46,9 +46,9 @@ class Stage:
     folder: Path
     thread: ThreadPoolExecutor
 
-    async def take_time(self, work: Callable[[], object]) -> float:
+    async def measure_time(self, work: Callable[[], object]) -> float:
         """Return the seconds that some work with Spark takes, while this process goes on."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, _take_time, work)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, _measure_time, work)
 
     def read(self, dsn: str, **options: str) -> DataFrame:
         return self.spark.read.format("laneway").options(dsn=dsn, **options).load()
@@ -84,7 +84,7 @@ async def fill(connection: Connection, messages: int, queue: str = "in") -> None
     await connection.execute("vacuum analyze laneway.message")
 
 
-def _take_time(work: Callable[[], object]) -> float:
+def _measure_time(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began

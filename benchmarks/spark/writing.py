@@ -42,7 +42,7 @@ async def measure_writing(stage: Stage) -> list[Row]:
                 )
             )
             seconds = time.monotonic() - began
-            took = await stage.take_time(write)
+            took = await stage.measure_time(write)
             if number or stage.scale.rounds == 1:
                 pushed.append(count / seconds)
                 written.append(count / took)
@@ -73,7 +73,9 @@ async def measure_beside(stage: Stage) -> list[Row]:
         for _ in range(stage.scale.rounds):
             alone.append(await _work(connection, queue, stage.scale.reading_seconds))
             reading = asyncio.create_task(
-                stage.take_time(lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds))
+                stage.measure_time(
+                    lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds)
+                )
             )
             beside.append(await _work(connection, queue, stage.scale.reading_seconds))
             await reading

@@ -52,7 +52,7 @@ class MotoTurns:
     connections: int
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         queue = f"moto-{next(self.numbers)}"
         await asyncio.to_thread(_ask, self.server, _CREATE, QueueName=queue)
         meter = Meter.begin(self.stage, [self.server])

@@ -17,7 +17,7 @@ from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
 from benchmarks.http.profile import profile
 from benchmarks.http.stage import open_stage
-from benchmarks.http.turns import HttpTurns, find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import HttpTurns, find_cpu, find_latency, run_rounds
 from benchmarks.http.wrk import find_wrk
 from benchmarks.results import (
     PER_SECOND,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from benchmarks.http.scale import Scale
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
     from benchmarks.progress import Progress
 
 HERE = Path(__file__).parent
@@ -124,29 +124,29 @@ async def _measure(stage: Stage, stack: AsyncExitStack, names: Sequence[str]) ->
     if WHOLE_WAY in names:
         needed |= dict.fromkeys((*_WAY, *_FIFO_WAY))
     turns = {name: await _make_turn(stage, stack, name) for name in needed}
-    found = await take_rounds(stage, turns, stage.scale)
+    found = await run_rounds(stage, turns, stage.scale)
     rows = [_make_row(load, found) for load in loads]
     if WHOLE_WAY in names:
-        rows.append(_join_ways(found))
+        rows.append(_make_whole_way_row(found))
     return rows
 
 
-async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> TakeTurn:
+async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> RunTurn:
     if name == REST:
         queue = await stage.make_queue("rest")
-        return HttpTurns(stage, queue, "push_one.lua", size=1, connections=CONNECTIONS).take
+        return HttpTurns(stage, queue, "push_one.lua", size=1, connections=CONNECTIONS).run
     send = str(HERE / "send_one.lua")
     if name == MOTO:
         moto = await stack.enter_async_context(run_moto())
-        return MotoTurns(stage, moto, send, connections=CONNECTIONS).take
+        return MotoTurns(stage, moto, send, connections=CONNECTIONS).run
     suffix = ".fifo" if name.startswith("fifo") else ""
     queue = await SqsQueue.create(stage.server, stage.connection, name + suffix)
     drains = "receive" in name
     batch = name.endswith("batch")
-    verb = "take" if drains else "send"
+    verb = "receive" if drains else "send"
     script = str(HERE / f"{verb}_{'batch' if batch else 'one'}.lua")
     size = BATCH if batch else 1
-    return HttpTurns(stage, queue, script, size=size, connections=CONNECTIONS, drains=drains).take
+    return HttpTurns(stage, queue, script, size=size, connections=CONNECTIONS, drains=drains).run
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
@@ -170,7 +170,7 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
     )
 
 
-def _join_ways(found: Mapping[str, Sequence[Turn]]) -> Row:
+def _make_whole_way_row(found: Mapping[str, Sequence[Turn]]) -> Row:
     ours, beside = (
         list(zip(*(found[name] for name in way), strict=True)) for way in (_FIFO_WAY, _WAY)
     )

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.http.turns import find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import find_cpu, find_latency, run_rounds
 from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
 from benchmarks.streams.queues import BenchStream
-from benchmarks.streams.turns import CONNECTIONS, PushTurns, TakeTurns
+from benchmarks.streams.turns import CONNECTIONS, PopTurns, PushTurns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
     from benchmarks.streams.scale import Scale
 
 
@@ -59,11 +59,11 @@ async def measure_throughput(stage: Stage, scale: Scale, names: Sequence[str]) -
     chosen = [load for load in LOADS if load.name in names]
     needed = [load for load in LOADS if load in chosen or load.name in {c.beside for c in chosen}]
     turns = {load.name: await _make_turn(stage, scale, load) for load in needed}
-    found = await take_rounds(stage, turns, scale)
+    found = await run_rounds(stage, turns, scale)
     return [_make_row(load, found) for load in chosen]
 
 
-async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
+async def _make_turn(stage: Stage, scale: Scale, load: Load) -> RunTurn:
     stream = await BenchStream.create(
         stage,
         load.name,
@@ -71,9 +71,9 @@ async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
         groups=scale.groups if load.many_groups else 1,
     )
     if load.size:
-        return PushTurns(stage, stream, load.size).take
+        return PushTurns(stage, stream, load.size).run
     connections = stream.groups if load.lone else CONNECTIONS
-    return TakeTurns(stage, scale, stream, connections).take
+    return PopTurns(stage, scale, stream, connections).run
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:

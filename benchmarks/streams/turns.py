@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from benchmarks.http.meter import Meter
-from benchmarks.http.turns import RanDry, Turn, WrongCount
+from benchmarks.http.turns import QueueEmpty, Turn, WrongCount
 from benchmarks.http.wrk import run_wrk
 from benchmarks.results import Latency
 
@@ -30,7 +30,7 @@ class PushTurns:
     stream: BenchStream
     size: int
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         await self.stage.settle()
         before = await self.stream.count_pushed()
         connections = 64 if self.size == 1 else CONNECTIONS
@@ -55,14 +55,14 @@ class PushTurns:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeTurns:
+class PopTurns:
     stage: Stage
     scale: Scale
     stream: BenchStream
     connections: int = CONNECTIONS
     rates: list[float] = field(default_factory=list)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         groups = self.stream.groups
         expected = self.rates[-1] if self.rates else self.scale.guess
         await self.stream.fill(int(expected / groups * time.total_seconds() * _MARGIN))
@@ -73,7 +73,7 @@ class TakeTurns:
         meter = Meter.begin(self.stage)
         load = await run_wrk(
             self.stage.server.url,
-            "../streams/take.lua",
+            "../streams/pop.lua",
             f"{self.stream.name},{groups}",
             connections=connections,
             time=time,
@@ -82,7 +82,7 @@ class TakeTurns:
         spent = meter.end()
         messages = before - await self.stream.count_left()
         if load.empty:
-            raise RanDry(f"{load.empty} claims found nothing, or acks were refused")
+            raise QueueEmpty(f"{load.empty} claims found nothing, or acks were refused")
         if not 0 < load.settled <= messages <= load.settled + connections * BATCH:
             raise WrongCount(
                 f"{load.settled} messages were answered for, the database has {messages}"

@@ -32,7 +32,7 @@ _P99 = 50.0  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Route:
     """Messages pushed one by one, by the clock, and taken by those who wait."""
 
     stage: Stage
@@ -106,12 +106,12 @@ async def _measure(
     stage: Stage, scale: Scale, name: str, *, partitions: int, target: Bound | None = None
 ) -> Row:
     stream = await BenchStream.create(stage, name, partitions=_PARTITIONS)
-    course = Course(stage, stream.name, scale.rate, partitions)
-    await course.run(scale.warm_up)
+    route = Route(stage, stream.name, scale.rate, partitions)
+    await route.run(scale.warm_up)
     turns = []
     for number in range(scale.rounds):
         stage.progress.step(f"{name}, round", number + 1, scale.rounds)
-        turns.append(await course.run(scale.delivery_turn))
+        turns.append(await route.run(scale.delivery_turn))
     latency = Latency(
         median(turn.latency.p50 for turn in turns), median(turn.latency.p99 for turn in turns)
     )

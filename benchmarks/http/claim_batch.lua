@@ -1,4 +1,4 @@
--- Takes batches of 100 messages and acks each batch. Argument: the queue. See take_one.lua on connections.
+-- Takes batches of 100 messages and acks each batch. Argument: the queue. See claim_one.lua on connections.
 
 local bench = require("bench")
 local claim, head, gap

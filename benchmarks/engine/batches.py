@@ -1,4 +1,4 @@
-"""Batches: pushed beside a plain insert, claimed and settled beside the push."""
+"""Batches: a push compared with a plain insert, a claim and ack compared with the push."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def measure_claim_of_waiters(site: Site) -> list[Row]:
 
 
 async def _claim_beside_push(site: Site, *, wants: Sequence[int], lanes: int = 1) -> Comparison:
-    """Compare taking messages with pushing as many to one lane, in calls of the same size."""
+    """Compare claiming and acking messages with pushing as many to one lane, in calls of the same size."""
     batch, calls = sum(wants), site.scale.calls
     partitions = [f"p{number % lanes}" for number in range(batch)]
     async with site.open_database() as database:

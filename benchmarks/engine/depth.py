@@ -1,4 +1,4 @@
-"""What a claim of ten costs beside a mountain: of backlog, of exceptions, of partitions."""
+"""The cost of claiming ten messages with a large backlog, many exceptions, or many partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.engine.site import Connection, Site
 
 _CLAIM = 10
-# Below a queue's greatest size of one body, which push_many holds against a whole batch first.
+# Keeps a batch below the maximum size of one body, which push_many compares with the whole batch first.
 _FILL = 4_000
 _LEASED_AT_ONCE = 1_000
 _LANES_AT_ONCE = 1_000
@@ -71,7 +71,7 @@ async def measure_exceptions(site: Site) -> list[Row]:
         _make_row(
             "exceptions",
             found,
-            ours=f"beside {scale.delayed:,} delayed, {scale.in_flight:,} in flight",
+            ours=f"with {scale.delayed:,} delayed, {scale.in_flight:,} in flight",
             beside="clean",
             target=1.5,
             details=details,
@@ -102,7 +102,7 @@ async def measure_partitions(site: Site) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class RefilledQueue:
-    """A queue that tens are taken from, and put back to random partitions of it."""
+    """A queue from which ten messages are claimed at a time. New ones go to its partitions at random."""
 
     queue: Queue
     partitions: int = 1
@@ -126,7 +126,7 @@ async def _compare(
     make_base: Callable[[Connection], Awaitable[RefilledQueue]],
     make_ours: Callable[[Connection], Awaitable[RefilledQueue]],
 ) -> Comparison:
-    """Compare two queues in databases of their own, so that neither lies in the other's tables."""
+    """Compare two queues, each in its own database, so that they share no tables or indexes."""
     calls = site.scale.calls
     async with AsyncExitStack() as stack:
         sides = []
@@ -134,7 +134,7 @@ async def _compare(
             database = await stack.enter_async_context(site.open_database())
             connection = await database.connect()
             refilled = await make(connection)
-            # What has stood for a while has been vacuumed and written to disk.
+            # Old data would have been vacuumed and written to disk.
             await connection.execute("vacuum (analyze)")
             sides.append((refilled, BackendClock([connection.get_server_pid()])))
         await sides[0][0].queue.connection.execute("checkpoint")
@@ -160,17 +160,17 @@ async def _push(site: Site, queue: Queue, count: int, *, delay: timedelta | None
 
 
 async def _park(site: Site, queue: Queue, count: int) -> dict[str, float | str]:
-    """Claim until everything delayed has been met and set aside."""
+    """Claim until all delayed messages are parked."""
     slowest, parked, calls, start = 0.0, 0, 0, time.monotonic()
     while parked < count:
         begun = time.monotonic()
         if await queue.claim([_CLAIM]):
-            raise WrongCount("a delayed message was handed out")
+            raise WrongCount("a delayed message was delivered")
         slowest = max(slowest, time.monotonic() - begun)
         calls += 1
         before, parked = parked, await _find_position(queue)
         if parked == before:
-            raise WrongCount(f"{parked} of {count} delayed messages were set aside, and no more")
+            raise WrongCount(f"only {parked} of {count} delayed messages were parked")
         site.progress.step("parked", parked, count)
     return {
         "parking them, s": time.monotonic() - start,
@@ -191,11 +191,11 @@ async def _leave_in_flight(site: Site, queue: Queue, count: int) -> None:
         size = min(_LEASED_AT_ONCE, count - done)
         await queue.push(make_bodies(size))
         if count_messages(await queue.claim([1] * size)) != size:
-            raise WrongCount(f"{size} waiting consumers were not all served")
+            raise WrongCount(f"not all of {size} waiting consumers got a message")
 
 
 async def _fill_partitions(site: Site, connection: Connection, partitions: int) -> RefilledQueue:
-    """Put two messages for each partition, one of them where chance has it, at least 10,000."""
+    """Push one message to each partition, then as many to random partitions, at least 10,000."""
     refilled = RefilledQueue(await Queue.create(connection, "partitions"), partitions)
     for start in range(0, partitions, _LANES_AT_ONCE):
         site.progress.step("created", start, partitions)

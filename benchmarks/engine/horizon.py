@@ -1,4 +1,4 @@
-"""A steady load while somebody's forgotten transaction keeps dead rows from being removed."""
+"""A steady load while an old open transaction prevents vacuum from removing dead rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_BEHIND = RATE  # a second's worth
 
 
 class Load(Protocol):
-    """A queue under load; `pids` are the backends that carry it, by what they do."""
+    """A queue under load. `pids` are the backends that serve it, by what they do."""
 
     @property
     def pids(self) -> Mapping[str, int]: ...
@@ -39,10 +39,10 @@ class Load(Protocol):
     async def push(self, count: int) -> None: ...
 
     async def consume(self, waiters: int) -> int:
-        """Claim one message for each waiter, settle them, and return how many there were."""
+        """Claim one message for each waiter, ack them, and return their number."""
 
     async def maintain(self) -> None:
-        """Do what is due every second."""
+        """Run the maintenance that is due every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a stretch of the load cost, per message consumed, in microseconds."""
+    """The cost of the load in a window of time, in microseconds per message consumed."""
 
     backends: Mapping[str, float]
     server: float
@@ -96,17 +96,17 @@ class Pinned:
 
     @property
     def drift(self) -> float:
-        """How much slower the machine itself was in the last window than in the first."""
+        """The reference's cost in the last window, relative to the first."""
         return self.last.reference / self.first.reference
 
     @property
     def backlog(self) -> int:
-        """The greatest there was."""
+        """The maximum backlog, in messages."""
         return max(sample.pushed - sample.consumed for sample in self.samples)
 
     @property
     def most_expensive(self) -> float:
-        """The cost in the worst second: what a ratio of windows would hide if it came early."""
+        """The cost in the most expensive second. Early in the run, it would lower the ratio."""
         return max(_measure_window(a, b).cost for a, b in pairwise(self.samples))
 
     @property
@@ -132,7 +132,7 @@ async def measure_pinned(site: Site) -> list[Row]:
             ratio=found.ratio,
             rounds=1,
             target=Bound("at most", 1.3),
-            failure=None if found.keeps_up else f"fell behind by {found.backlog:,} messages",
+            failure=None if found.keeps_up else f"up to {found.backlog:,} messages were ready",
             details=describe(found, pin_time),
             series=found.tabulate(),
         )
@@ -146,17 +146,17 @@ def describe(found: Pinned, pin_time: timedelta) -> dict[str, float | str]:
         "greatest backlog": float(found.backlog),
         "most expensive second, µs": found.most_expensive,
         "reference, last to first": found.drift,
-        "ratio less that": found.ratio / found.drift,
+        "ratio divided by it": found.ratio / found.drift,
         "whole server, µs first": found.first.server,
         "last": found.last.server,
     }
 
 
 async def run_pinned(site: Site, database: Database, load: Load, pin_time: timedelta) -> Pinned:
-    """Offer RATE messages a second for the time, with the horizon pinned all along.
+    """Push RATE messages a second during `pin_time`, with the horizon pinned throughout.
 
-    After the first window everything is analysed at a moment when nothing is in flight. Autovacuum
-    does that sooner or later, and plans made on such statistics are part of what is measured.
+    After the first window, the database is analyzed at a moment when nothing is in flight.
+    Autovacuum does that sooner or later, and the measurement includes plans based on such statistics.
     """
     reference = await PlainTable.create(await database.connect())
     driver = _Driver(load, reference, ServerClock(site.postmaster), await database.connect())
@@ -196,7 +196,7 @@ async def pin_horizon(connection: Connection) -> None:
 
 
 class QueueLoad:
-    """The broker's own queue, as its pumps and its maintenance use it."""
+    """A queue of the broker, used as its pumps and its maintenance use it."""
 
     def __init__(self, queue: Queue, consumer: Connection, maintainer: Connection) -> None:
         self._queue = queue
@@ -231,7 +231,7 @@ class QueueLoad:
 
 
 class _Driver:
-    """Pushes by the clock, whatever happens, and takes as quickly as it can."""
+    """Pushes by the clock, however far consumption is behind, and consumes as fast as it can."""
 
     def __init__(
         self, load: Load, reference: PlainTable, server: ServerClock, analyst: Connection

@@ -1,4 +1,4 @@
-"""The usual queue in a table, beside ours: a status that is updated, SKIP LOCKED, a delete."""
+"""Compares the usual queue table (status column, SKIP LOCKED, delete) with a queue of the broker."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ create index usual_queued on usual (id) where status = 'queued';
 
 _PUSH = "insert into usual (body) select e from json_array_elements($1::json) e"
 
-# Not `id in (select …)`: analysed at a moment when the table is drained, that is planned as a join which runs
-# the inner select again for every row, and what is compared would be that plan.
+# Not `id in (select …)`. Analyzed while the table is drained, PostgreSQL plans that as a join that runs the inner
+# select again for every row, and the comparison would measure that plan.
 _CLAIM = """
 update usual set status = 'claimed', claimed_at = now()
 where id = any (array(
@@ -51,7 +51,7 @@ async def measure_skip_locked(site: Site) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class UsualTable:
-    """Pushes on one connection and takes on another, which may be the same."""
+    """The usual queue table, with one connection that pushes and one that consumes."""
 
     pusher: Connection
     consumer: Connection
@@ -76,7 +76,7 @@ class UsualTable:
         return len(rows)
 
     async def maintain(self) -> None:
-        """Nothing is due but autovacuum, which looks after itself."""
+        """Do nothing: autovacuum runs by itself."""
 
 
 async def _measure_batches(site: Site) -> list[Row]:
@@ -98,7 +98,7 @@ async def _measure_batches(site: Site) -> list[Row]:
 
         async def consume_batch() -> None:
             if await usual.consume(_BATCH) != _BATCH:
-                raise WrongCount("the usual table did not have the messages it was given")
+                raise WrongCount("the usual table did not return all messages that were pushed")
 
         async def consume_usual() -> Cost:
             for _ in range(calls):
@@ -123,7 +123,7 @@ async def _measure_batches(site: Site) -> list[Row]:
 
 
 async def _measure_pinned(site: Site) -> Row:
-    """Run one after the other: at its worst the usual table takes a whole processor."""
+    """Run both one after the other, because the usual table can use a whole processor."""
     pin_time = site.scale.pin_beside_time
     async with site.open_database() as database:
         ours = await run_pinned(site, database, await QueueLoad.create(database), pin_time)

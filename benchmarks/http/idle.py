@@ -1,4 +1,4 @@
-"""What it costs to let many wait for messages that do not come."""
+"""The cost of many long polls on an empty queue."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from benchmarks.http.statements import StatementLog
 
 _MOST = 3.0  # per cent of a core
-# Maintenance that comes round every few seconds may fall into one window and not into the other.
+# Maintenance that runs every few seconds may fall into one period and not into the other.
 _SPARE = 10
 _WAITERS = re.compile(r"^laneway_claim_pump_waiters(?:\{.*\})? ([\d.]+)", re.MULTILINE)
 
 
 class NotWaiting(Exception):
-    """Not all polls came to wait."""
+    """Not all polls are waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class IdlePeriod:
 
 
 async def measure_idle_polls(stage: Stage) -> list[Row]:
-    """Compare a server on which many wait with the same server alone."""
+    """Compare a server with many long polls with the same server without any."""
     queue = await stage.make_queue("idle")
     count, length = stage.scale.idle_polls, stage.scale.idle_time
     async with log_statements(stage.connection) as log, AsyncExitStack() as stack:
@@ -63,7 +63,7 @@ async def measure_idle_polls(stage: Stage) -> list[Row]:
         for number in range(count):
             stage.progress.step("poll", number, count)
             poll = await stack.enter_async_context(open_connection(stage.server))
-            poll.ask(f"/api/queue/message?timeout=600&queue={queue.name}")
+            poll.send_get(f"/api/queue/message?timeout=600&queue={queue.name}")
         await _wait_for_waiters(stage.server, count)
         await asyncio.sleep(stage.scale.warm_up.total_seconds())
         found = await _measure_period(stage, log, length)
@@ -77,10 +77,10 @@ def _make_row(found: IdlePeriod, alone: IdlePeriod, count: int) -> Row:
     return Row(
         name="idle-polls",
         ours=Figure(found.server, PER_CENT, f"of a core, {count:,} polls"),
-        beside=Figure(alone.server, PER_CENT, "of a core, nobody waits"),
+        beside=Figure(alone.server, PER_CENT, "of a core, without polls"),
         rounds=1,
         target=Bound("at most", _MOST, "ours"),
-        failure=None if more <= allowed else f"{more} statements more than without polls",
+        failure=None if more <= allowed else f"{more} more statements than without polls",
         details={
             "statements a second": found.rate,
             "without polls": alone.rate,
@@ -108,4 +108,4 @@ async def _wait_for_waiters(server: RunningServer, count: int) -> None:
             if waiting is not None and float(waiting[1]) >= count:
                 return
             await asyncio.sleep(0.2)
-    raise NotWaiting(f"of {count} polls not all came to wait")
+    raise NotWaiting(f"not all of {count} polls are waiting after 20 s")

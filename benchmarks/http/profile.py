@@ -1,4 +1,4 @@
-"""Where the server spends its time while single messages are added: py-spy samples at it from outside."""
+"""Profiles the server with py-spy while single messages are enqueued."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
 
 
 class ProfileFailed(Exception):
-    """py-spy could not look at the server."""
+    """py-spy could not sample the server."""
 
 
 async def profile_enqueue(stage: Stage) -> tuple[Hot, ...]:
@@ -33,9 +33,9 @@ async def profile_enqueue(stage: Stage) -> tuple[Hot, ...]:
 
 
 async def profile(stage: Stage, script: str, queue: str) -> tuple[Hot, ...]:
-    """Return the functions in which most of the time was spent, callees left out.
+    """Return the functions with the most time, excluding the functions that they call.
 
-    What C code does (uvloop, asyncpg's protocol, msgspec) counts for the function that called it.
+    C code (uvloop, asyncpg's protocol, msgspec) counts for the Python function that called it.
     """
     time = stage.scale.profile_time
     with tempfile.TemporaryDirectory(prefix="laneway-profile-") as folder:
@@ -80,6 +80,6 @@ def _name(frame: str) -> tuple[str, str]:
     found = _FRAME.match(frame)
     if found is None:
         return frame, ""
-    # Files of packages are named from their package on, whatever the environment is called.
+    # Name files of packages from the package's directory on.
     place = re.sub(r"^.*(?:site-packages|/src|/lib/python3\.\d+)/", "", found["file"])
     return found["function"], place

@@ -1,4 +1,4 @@
-"""How many messages go through, in turns: every round takes each load and its yardstick once."""
+"""Messages per second of each load, measured in turns with what it is compared with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row: its load, and the one it is compared with."""
+    """A row: a load, and the one that it is compared with."""
 
     name: str
     beside: str
@@ -47,7 +47,7 @@ async def measure_throughput(stage: Stage, names: Sequence[str]) -> list[Row]:
 
 
 def _list_needed(loads: Sequence[Load]) -> list[str]:
-    """Return the loads and what they are compared with, each once."""
+    """Return the names of the loads and of what they are compared with, without duplicates."""
     return list(dict.fromkeys(name for load in loads for name in (load.beside, load.name)))
 
 
@@ -90,7 +90,9 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
         latency=find_latency(ours),
         cpu=find_cpu(ours),
         details={
-            "PostgreSQL's µs a message of the other": median(turn.cpu.postgres for turn in beside),
+            "PostgreSQL's µs a message on the other side": median(
+                turn.cpu.postgres for turn in beside
+            ),
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
         },
     )

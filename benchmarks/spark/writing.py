@@ -1,4 +1,4 @@
-"""The sink beside the engine's own pushes, and the broker's pace while Spark reads."""
+"""The sink compared with the engine's pushes, and the broker's rate while Spark reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = 100
 
 
 async def measure_writing(stage: Stage) -> list[Row]:
-    """In turns: pushes of 100 on two connections, and the sink by two tasks."""
+    """Measure in turns pushes of 100 on two connections, and the sink with two tasks."""
     count = stage.scale.written
     pushed, written = [], []
     async with stage.site.open_database() as database:
@@ -64,7 +64,7 @@ async def measure_writing(stage: Stage) -> list[Row]:
 
 
 async def measure_beside(stage: Stage) -> list[Row]:
-    """Pushes, claims and acks of 100 on one connection, without and with a Spark that reads."""
+    """Measure pushes, claims and acks of 100 on one connection, without and with Spark reading."""
     alone, beside = [], []
     async with stage.site.open_database() as database:
         await fill(await database.connect(), stage.scale.messages)

@@ -1,4 +1,4 @@
-"""What pushing and taking cost, by the size of batches and the number of partitions and groups."""
+"""The cost of pushes and pops by batch size and by the number of partitions and groups."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row. width: which of the scale's numbers of partitions; size 0: it takes messages.
+    """A row. width: index into the scale's numbers of partitions. size: messages per push, 0 for pops.
 
-    lone: each group has one connection; otherwise its only group has eight.
+    lone: each group has one connection. Otherwise the only group has eight.
     """
 
     name: str
@@ -49,9 +49,9 @@ LOADS = (
     Load("take-100-groups", 0, 1, lone=True, many_groups=True, beside="take-100-group"),
 )
 
-# At the widest, a message may cost so many times what it does in one partition.
+# The highest ratio of costs, many partitions to one.
 _DEAREST = 2.0
-# Ten groups deliver so many times what one does, with a consumer each.
+# The least ratio of deliveries, ten groups to one, with one consumer each.
 _FEWEST = 5.0
 
 

@@ -1,4 +1,4 @@
-"""One turn of load each: pushing batches, and taking and acknowledging them."""
+"""Runs one turn of a load: pushes of batches, or pops with acknowledgements."""
 
 from __future__ import annotations
 
@@ -44,12 +44,16 @@ class PushTurns:
             connections=connections,
             time=time,
         )
-        await asyncio.sleep(0.2)  # what was under way when wrk left is counted, so it also costs
+        await asyncio.sleep(
+            0.2
+        )  # requests in progress when wrk stopped are counted, so their time is too
         spent = meter.end()
         messages = await self.stream.count_pushed() - before
         answered = load.requests * self.size
         if load.empty or not 0 < answered <= messages <= answered + connections * self.size:
-            raise WrongCount(f"{answered} messages were answered for, the database has {messages}")
+            raise WrongCount(
+                f"the responses confirm {answered} messages, the database has {messages}"
+            )
         latency = Latency(load.p50 / 1000, load.p99 / 1000)
         return Turn(messages / load.seconds, spent, messages, latency)
 
@@ -82,10 +86,10 @@ class PopTurns:
         spent = meter.end()
         messages = before - await self.stream.count_left()
         if load.empty:
-            raise QueueEmpty(f"{load.empty} claims found nothing, or acks were refused")
+            raise QueueEmpty(f"{load.empty} pops found nothing, or acknowledgements were refused")
         if not 0 < load.settled <= messages <= load.settled + connections * BATCH:
             raise WrongCount(
-                f"{load.settled} messages were answered for, the database has {messages}"
+                f"the responses confirm {load.settled} messages, the database has {messages}"
             )
         self.rates.append(messages / load.seconds)
         return Turn(self.rates[-1], spent, messages, Latency(load.p50 / 1000, load.p99 / 1000))

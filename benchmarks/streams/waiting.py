@@ -1,4 +1,4 @@
-"""How soon a message reaches a long poll, at a steady rate."""
+"""The time from a push to the arrival of its message in a long poll, at a steady rate."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 _PARTITIONS = 16
 _PRODUCERS = 16
 _POLLERS = 8
-# Of how many partitions a wide pop takes messages.
+# The number of partitions of a pop in long-poll-wide.
 _WIDE = 4
 _P99 = 50.0  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Messages pushed one by one, by the clock, and taken by those who wait."""
+    """A queue that single messages are pushed to by the clock, and that consumers poll."""
 
     stage: Stage
     queue: str
@@ -42,7 +42,7 @@ class Route:
     delays: list[float] = field(default_factory=list)  # milliseconds
 
     async def run(self, length: timedelta) -> Delivery:
-        """Return what deliveries took, from before the push was sent."""
+        """Return the latency of deliveries, from just before each push is sent."""
         self.delays.clear()
         count = int(length.total_seconds() * self.rate)
         meter = Meter.begin(self.stage)

@@ -44,12 +44,13 @@ needs:
 	tests/install/sqs-clients
 	tests/install/pgbouncer
 
-check: setup ## format, lint, types, layers, and locks and generated files current
+check: setup ## format, lint, types, layers, the style of SQL, and locks and generated files current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
+	$(BIN)/python -m tools.sql_style
 	$(BIN)/python -m tools.reference --check
 	$(BIN)/python -m tools.derivation --check
 

@@ -40,8 +40,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of Spark first: so they come to one process, and one Java warms up for them."""
-    items.sort(key=lambda item: item.path.parent.name != "spark")
+    """Put the tests that use the Spark session first: one process runs them, beside all others."""
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture

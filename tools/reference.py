@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import groupby
+from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,13 @@ _OPENING = """\
 # SQL functions and views
 
 Every change of state goes through these functions. `make docs` writes this page from the headers of
-the files in `src/laneway/sql/`; edit those. Call only the functions under "api" from your own
-code: the others serve the broker and change without notice.
+the files in `src/laneway/sql/`; edit those. In your own code, call only the functions under "api"
+and read only the views: the other functions serve the broker and change without notice.
 """
 
-_SUBJECTS = {
+_VIEWS = "What your own code may read. [sql.md](sql.md) shows how."
+
+_FOLDERS = {
     "api": "What your own code may call. [sql.md](sql.md) shows how.",
     "activity": "Events, message histories, anomalies and what consumers did.",
     "claim": "Deliver messages to consumers.",
@@ -42,6 +44,10 @@ _SUBJECTS = {
     "workflows": "Runs, steps and schedules.",
 }
 
+# What becomes an item of a list: an argument, an indented case, the locks, the errors.
+_ITEM = re.compile(r"   | p_\w+(, p_\w+)*: | ?(Locks|Errors): ")
+_LOCKS_OR_ERRORS = re.compile(r"(?<=\.) (?=(?:Locks|Errors): )")
+
 _SIGNATURE = re.compile(
     r"create or replace function laneway\.(\w+)\s*\((.*?)\)\s*(?=returns|language)"
     r"(?:returns (.*?))?\s*language",
@@ -50,16 +56,32 @@ _SIGNATURE = re.compile(
 
 
 def render() -> str:
+    """Return the document: what other people may call (`api` and the views) first, then by folder."""
     package = load_package()
-    parts = [_OPENING, "## Views\n"]
-    parts += [f"### `laneway.{view.name}`\n\n{_header(view)}\n" for view in package.views]
-    for subject, functions in groupby(package.functions, key=lambda function: function.folder):
-        parts.append(f"## Functions: {subject}\n\n{_SUBJECTS[subject]}\n")
-        parts += [
+    folders = {
+        folder: list(functions)
+        for folder, functions in groupby(package.functions, key=lambda function: function.folder)
+    }
+    views = [f"### `laneway.{view.name}`\n\n{_header(view)}\n" for view in package.views]
+    parts = [
+        _OPENING,
+        *_render_folder("api", folders.pop("api")),
+        f"## Views\n\n{_VIEWS}\n",
+        *views,
+    ]
+    for folder, functions in folders.items():
+        parts += _render_folder(folder, functions)
+    return "\n".join(parts)
+
+
+def _render_folder(folder: str, functions: list[Routine]) -> list[str]:
+    return [
+        f"## Functions: {folder}\n\n{_FOLDERS[folder]}\n",
+        *(
             f"### `laneway.{function.name}`\n\n```sql\n{_signature(function)}\n```\n\n{_header(function)}\n"
             for function in functions
-        ]
-    return "\n".join(parts)
+        ),
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -75,12 +97,21 @@ def main(arguments: list[str]) -> int:
 
 
 def _header(routine: Routine) -> str:
-    lines = []
-    for line in routine.text.splitlines():
-        if not line.startswith("--"):
-            break
-        lines.append(line.removeprefix("--").strip())
-    return " ".join(lines)
+    """Return the comment at the top of a file, with a list of arguments, cases, locks and errors."""
+    blocks: list[str] = []
+    for line in takewhile(lambda line: line.startswith("--"), routine.text.splitlines()):
+        for part in _LOCKS_OR_ERRORS.split(line.removeprefix("--").rstrip()):
+            if _ITEM.match(part):
+                blocks.append(f"- {part.strip()}")
+            elif not blocks or (blocks[-1].startswith("-") and part.startswith(" Return ")):
+                blocks.append(part.strip())
+            else:
+                blocks[-1] += f" {part.strip()}"
+    text = blocks[0]
+    for before, block in pairwise(blocks):
+        in_list = before.startswith("-") and block.startswith("-")
+        text += f"\n{block}" if in_list else f"\n\n{block}"
+    return text
 
 
 def _signature(function: Routine) -> str:

@@ -225,7 +225,7 @@ class QueueLoad:
 
     async def maintain(self) -> None:
         now = await self._maintainer.fetchval("select clock_timestamp()")
-        await self._maintainer.fetch("select * from laneway.expire(1000, $1)", self._since)
+        await self._maintainer.fetch("select * from laneway.expire_claims(1000, $1)", self._since)
         await self._maintainer.fetchval("select laneway.sweep_idle(1000)")
         self._since = now
 

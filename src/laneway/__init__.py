@@ -1,6 +1,6 @@
 """Laneway: a message broker on PostgreSQL.
 
-What Python programs use is here; it is loaded when it is first asked for.
+Exports the library's public names; each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from laneway.worker.policies import Snooze as Snooze
     from laneway.worker.worker import Worker as Worker
     from laneway.worker.worker import WorkerSettings as WorkerSettings
+    from laneway.worker.workflows import join as join
     from laneway.worker.workflows import sleep as sleep
     from laneway.worker.workflows import step as step
 
@@ -98,6 +99,7 @@ _PLACES = {
     "Snooze": "laneway.worker.policies",
     "Worker": "laneway.worker.worker",
     "WorkerSettings": "laneway.worker.worker",
+    "join": "laneway.worker.workflows",
     "sleep": "laneway.worker.workflows",
     "step": "laneway.worker.workflows",
 }
@@ -106,7 +108,7 @@ _MODULES = ("errors", "middlewares", "sync")
 
 __all__ = sorted([*_PLACES, *_MODULES])  # noqa: PLE0605 - the table above is the list
 
-# Type checkers would take any name for one of this module.
+# Type checkers would accept any name of the module.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Every error that Laneway raises; laneway.domain.errors draws their tree."""
+"""All errors that Laneway raises. The docstring of laneway.domain.errors shows their tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Middlewares to add with App.middleware."""
+"""Middlewares for tracing and metrics; add them with `App.middleware`."""
 
 from __future__ import annotations
 

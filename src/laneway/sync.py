@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from laneway.library.admin import Admin as _Admin
     from laneway.library.connection import Connection as _Connection
     from laneway.library.consumer import Consumer as _Consumer
-    from laneway.library.consumer import Held
+    from laneway.library.consumer import Leased
     from laneway.library.messages import Message
     from laneway.library.producer import Producer as _Producer
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Pushes to `queue`. rules: what payloads keep to. rate_limit: None for none."""
+    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit."""
 
     def __init__(self, inner: _Producer, portal: Portal) -> None:
         self._inner = inner
@@ -59,9 +59,10 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> MessageId:
-        """Return the message's id, once it is committed.
+        """Enqueue a message, and return its id once it is committed.
 
-        A key seen within the queue's window makes it a duplicate: the first one's id is returned.
+        If the queue has a message with the same dedup key within its dedup window, nothing is added
+        and the id of that message is returned.
         """
         return self._portal.call(
             self._inner.enqueue(
@@ -83,7 +84,7 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
-        """Push all or none; InvalidPayload names the index of the first that breaks a rule."""
+        """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
         return self._portal.call(
             self._inner.batch_enqueue(
                 payloads, priority=priority, delay=delay, partition=partition, headers=headers
@@ -91,7 +92,7 @@ class Producer:
         )
 
     def enqueue_delayed(self, payload: object, delay: timedelta) -> MessageId:
-        """Push a message that is handed out no earlier than in `delay`."""
+        """Enqueue a message that is not delivered before `delay` has passed."""
         return self._portal.call(self._inner.enqueue_delayed(payload, delay))
 
     def enqueue_in(
@@ -105,12 +106,12 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> int:
-        """Push inside the caller's own transaction: the message exists exactly when that commits.
+        """Enqueue a message in the caller's own transaction: it exists if and only if that commits.
 
-        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database, and
-        no pool or engine, which have no transaction. It holds nobody else up, however long it
-        lasts: the message waits in the outbox until the commit, and is moved to its queue within
-        moments after. Returns its place there.
+        connection: of psycopg, asyncpg or SQLAlchemy (or a SQLAlchemy session), on the same database;
+        not a pool or engine, which have no transaction. The transaction blocks no other producer: the
+        message is stored in the outbox, and moved to its queue moments after the commit. Returns its
+        outbox id.
         """
         return self._portal.call_here(
             self._inner.enqueue_in(
@@ -134,7 +135,7 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
+        """Enqueue many messages in the caller's own transaction, as `enqueue_in` does."""
         return self._portal.call_here(
             self._inner.batch_enqueue_in(
                 connection,
@@ -149,23 +150,23 @@ class Producer:
     def extend_visibility(
         self, message: MessageId | Message | str, duration: timedelta, *, group: str | None = None
     ) -> datetime | None:
-        """Have the lock on a message last for `duration` from now, whoever of the group holds it.
+        """Extend the lease of any consumer of the group on a message to `duration` from now.
 
-        group None: the one that a message was handed to, of an id the queue's own. Returns the new
-        deadline, None where nobody holds the message.
+        group: None for the group that the message was delivered to, or for an id the default group.
+        Returns the lease's new end; None if the message is not leased.
         """
         return self._portal.call(self._inner.extend_visibility(message, duration, group=group))
 
     def rate_limit_status(self) -> RateLimitStatus | None:
-        """Return how much may go now; None without a limit."""
+        """Return how many messages the rate limit allows now; None without a limit."""
         return self._inner.rate_limit_status()
 
 
 class Consumer:
-    """Competes with other consumers of the same group for the queue's messages.
+    """Competes with other consumers of its group for the queue's messages.
 
-    What it takes it holds until it settles it or the lock ends; ids of messages that it does not
-    hold, or holds no more, settle nothing. name: who activity says took a message.
+    A message stays leased to the consumer until it is settled or the lease expires. Methods that take
+    a message's id work only on messages that this consumer dequeued. name: shown in activity.
     """
 
     def __init__(self, inner: _Consumer, portal: Portal) -> None:
@@ -185,16 +186,21 @@ class Consumer:
         return self._inner.name
 
     @property
+    def in_flight(self) -> list[MessageId]:
+        """The messages dequeued and not settled; some of their leases may have expired."""
+        return self._inner.in_flight
+
+    @property
     def holding(self) -> list[MessageId]:
-        """The messages taken and not settled; the locks of some may have ended."""
+        """Former name of `in_flight`."""
         return self._inner.holding
 
     def dequeue(
         self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
     ) -> Message | None:
-        """Return the next message, None if none came within `wait`, or before the connection closed.
+        """Return the next message; None if none arrived within `wait`, or if the connection closed.
 
-        The lock lasts for `lock_time`, else as the message says, else as the queue does.
+        lock_time: lease duration; None: the message's own, else the queue's.
         """
         return self._portal.call(self._inner.dequeue(wait=wait, lock_time=lock_time))
 
@@ -205,76 +211,78 @@ class Consumer:
         return self._portal.call(self._inner.dequeue_many(n, lock_time, wait=wait))
 
     def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
-        """Return up to n messages, not seen by others for `lock_time`."""
+        """Return up to n messages, leased for `lock_time`."""
         return self._portal.call(self._inner.dequeue_many_with_delay(n, lock_time))
 
-    def delete(self, message: Held) -> bool:
-        """Settle a message: it is done. Return False where it is not held, or no more."""
+    def delete(self, message: Leased) -> bool:
+        """Ack a message. Return False if this consumer has no lease on it."""
         return self._portal.call(self._inner.delete(message))
 
-    def delete_many(self, messages: Iterable[Held]) -> list[bool]:
-        """Settle messages; return for each, in order, whether it was held."""
+    def delete_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Ack messages; return for each, in order, whether this consumer had a lease on it."""
         return self._portal.call(self._inner.delete_many(messages))
 
-    def archive(self, message: Held) -> bool:
-        """Settle a message and keep a copy beyond the log's retention; False where not held."""
+    def archive(self, message: Leased) -> bool:
+        """Ack a message and keep a copy beyond the log's retention. Return False without a lease."""
         return self._portal.call(self._inner.archive(message))
 
-    def archive_many(self, messages: Iterable[Held]) -> list[bool]:
-        """Settle and archive messages; return for each, in order, whether it was held."""
+    def archive_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Ack and archive messages; return for each, in order, whether there was a lease on it."""
         return self._portal.call(self._inner.archive_many(messages))
 
-    def release(self, message: Held, *, delay: timedelta | None = None) -> bool:
-        """Give a message back as if it had not been taken; return False where it is not held."""
+    def release(self, message: Leased, *, delay: timedelta | None = None) -> bool:
+        """Release a message without counting the attempt. Return False without a lease on it."""
         return self._portal.call(self._inner.release(message, delay=delay))
 
     def fail(
         self,
-        message: Held,
+        message: Leased,
         reason: str | None = None,
         *,
         delay: timedelta | None = None,
         dead: bool = False,
     ) -> Outcome:
-        """Give a message back after a failure, its attempt spent; return what became of it.
+        """Nack a message; return the outcome.
 
-        delay None: the queue's backoff. dead: no more tries.
+        delay: until the next attempt; None: the queue's backoff. dead: dead-letter it at once.
         """
         return self._portal.call(self._inner.fail(message, reason, delay=delay, dead=dead))
 
-    def extend(self, message: Held, duration: timedelta) -> datetime:
-        """Have the lock last for `duration` from now; LeaseLost where it is not held."""
+    def extend(self, message: Leased, duration: timedelta) -> datetime:
+        """Extend the lease to `duration` from now, and return its end; raise LeaseLost without one."""
         return self._portal.call(self._inner.extend(message, duration))
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield messages as they come, without end; settle each before its lock does."""
+        """Yield messages as they arrive, without end. Settle each before its lease expires."""
         return self._portal.iterate(aiter(self._inner))
 
 
 class Admin:
+    """Manages queues, groups, dead letters, workers and workflow runs."""
+
     def __init__(self, inner: _Admin, portal: Portal) -> None:
         self._inner = inner
         self._portal = portal
 
     def install(self) -> int:
-        """Bring the schema to the version of this Laneway; return that."""
+        """Install or upgrade the schema to this version of Laneway; return the schema's version."""
         return self._portal.call(self._inner.install())
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the schema: versions, differences, rows that lead nowhere."""
+        """Return the schema's problems: wrong versions, differences, dangling rows; [] if none."""
         return self._portal.call(self._inner.verify())
 
     def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
-        """Make a queue; QueueExists if there is one of that name."""
+        """Create a queue; raise QueueExists if it exists."""
         return self._portal.call(self._inner.create_queue(name, settings))
 
     def update_queue(self, name: str, changes: QueueChanges) -> Queue:
         return self._portal.call(self._inner.update_queue(name, changes))
 
     def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+        """Delete a queue; raise QueueNotEmpty if it has messages or unfinished runs, unless `force`.
 
-        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        Messages that are committed to the outbox and not yet moved to the queue count too.
         """
         self._portal.call(self._inner.delete_queue(name, force=force))
 
@@ -292,7 +300,7 @@ class Admin:
         ordered: bool | None = None,
         start: Literal["all", "new"] = "all",
     ) -> Group:
-        """Make another reader of the whole queue; ordered None: as the queue is."""
+        """Create a consumer group. ordered: None for the queue's setting. start: its first messages."""
         return self._portal.call(
             self._inner.create_group(queue, name, ordered=ordered, start=start)
         )
@@ -300,7 +308,7 @@ class Admin:
     def purge_queue(
         self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Delete a group's messages of one state, or of any; return how many."""
+        """Delete a group's messages of one status, or of all; return how many."""
         return self._portal.call(self._inner.purge_queue(name, status=status, group=group))
 
     def queue_metrics(self, name: str, *, group: str = DEFAULT_GROUP) -> QueueMetrics:
@@ -310,7 +318,7 @@ class Admin:
         return self._portal.call(self._inner.all_queues_metrics())
 
     def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
-        """Return what happened in a queue since `seen`; the first look only marks the place."""
+        """Return the queue's activity since `seen`. Without `seen`, return only the current position."""
         return self._portal.call(self._inner.follow(queue, seen))
 
     def system_stats(self) -> SystemStats:
@@ -325,7 +333,7 @@ class Admin:
         offset: int = 0,
         group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return a group's messages of one state, newest first."""
+        """Return a group's messages of one status, newest first."""
         return self._portal.call(
             self._inner.messages(queue, status, limit=limit, offset=offset, group=group)
         )
@@ -333,7 +341,7 @@ class Admin:
     def dlq_list(
         self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
     ) -> list[StoredMessage]:
-        """Return a group's dead letters, newest first, each with its reason."""
+        """Return a group's dead letters with their failure reasons, newest first."""
         return self._portal.call(
             self._inner.dlq_list(queue, limit=limit, offset=offset, group=group)
         )
@@ -341,11 +349,11 @@ class Admin:
     def dlq_replay(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Put a group's dead letters back, oldest first, attempts from zero; return how many."""
+        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
         return self._portal.call(self._inner.dlq_replay(queue, limit=limit, group=group))
 
     def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
-        """Delete a group's dead letters; return how many."""
+        """Delete a group's dead letters; return how many there were."""
         return self._portal.call(self._inner.dlq_purge(queue, group=group))
 
     def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
@@ -358,43 +366,51 @@ class Admin:
         return self._portal.call(self._inner.worker_stats())
 
     def worker_health(self, timeout: timedelta | None = None) -> dict[str, bool]:
-        """Tell for each worker not stopped whether it was heard of within `timeout`, or its own."""
+        """Return for each worker that is not stopped whether its last heartbeat is within the timeout.
+
+        timeout: None for each worker's own.
+        """
         return self._portal.call(self._inner.worker_health(timeout))
 
     def suspend_worker(self, worker_id: str) -> WorkerState:
-        """Have a worker take nothing more; one that polls finishes what it has in hand first."""
+        """Suspend a worker: it claims no more messages, and finishes those in flight."""
         return self._portal.call(self._inner.suspend_worker(worker_id))
 
     def resume_worker(self, worker_id: str) -> WorkerState:
-        """Have a suspended worker go on."""
+        """Resume a suspended worker."""
         return self._portal.call(self._inner.resume_worker(worker_id))
 
     def shutdown_worker(self, worker_id: str, *, release: bool = False) -> WorkerState:
-        """End a worker; WorkerBusy while it has messages in hand, unless they are released."""
+        """Stop a worker; raise WorkerBusy if it has messages in flight, unless `release`."""
         return self._portal.call(self._inner.shutdown_worker(worker_id, release=release))
 
     def reclaim(self, worker_id: str) -> int:
-        """Take all that a worker has in hand, attempts kept, and stop it; return how many."""
+        """Stop a worker and nack its messages, so that the attempts count; return how many."""
         return self._portal.call(self._inner.reclaim(worker_id))
 
     def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
-        """Reclaim every worker not heard of within `timeout`, or its own; return each one's."""
+        """Reclaim every worker whose last heartbeat is older than the timeout.
+
+        timeout: None for each worker's own. Returns the number of nacked messages by worker.
+        """
         return self._portal.call(self._inner.reclaim_dead(timeout))
 
     def purge_old_workers(self, age: timedelta) -> int:
-        """Forget workers that stopped longer ago; return how many."""
+        """Delete the records of workers that stopped longer than `age` ago; return how many."""
         return self._portal.call(self._inner.purge_old_workers(age))
 
     def list_runs(self, *, status: RunStatus | None = None, limit: int = 100) -> list[RunInfo]:
-        """Return runs of workflows, newest first."""
+        """Return workflow runs, newest first."""
         return self._portal.call(self._inner.list_runs(status=status, limit=limit))
 
     def purge_runs(self, age: timedelta) -> int:
-        """Forget runs that ended longer ago, with their steps; return how many."""
+        """Delete runs that ended longer than `age` ago, with their steps; return how many."""
         return self._portal.call(self._inner.purge_runs(age))
 
 
 class Run:
+    """A handle of one workflow run."""
+
     def __init__(self, inner: _Run, portal: Portal) -> None:
         self._inner = inner
         self._portal = portal
@@ -407,26 +423,27 @@ class Run:
         return self._portal.call(self._inner.info())
 
     def steps(self) -> list[StepInfo]:
-        """Return the steps that are finished, and the timers that were set, oldest first."""
+        """Return the finished steps and the timers that were set, oldest first."""
         return self._portal.call(self._inner.steps())
 
     def status(self) -> RunStatus:
         return self._portal.call(self._inner.status())
 
     def result(self, timeout: timedelta | None = None) -> Any:
-        """Wait for the end and return what the workflow returned.
+        """Wait for the run's end and return what the workflow returned.
 
-        RunFailed and RunCancelled tell of another end, TimeoutError of none in time; a timeout of
-        zero looks once. A database or server that is away is waited for as well.
+        Raises RunFailed or RunCancelled if the run ended otherwise, TimeoutError if it did not end
+        in time. A timeout of zero checks once. It keeps waiting while the database or server is
+        unreachable.
         """
         return self._portal.call(self._inner.result(timeout))
 
     def pause(self) -> RunStatus:
-        """Have the run stop at its next step; what it is in the middle of is finished first."""
+        """Pause the run at its next step; running steps are finished."""
         return self._portal.call(self._inner.pause())
 
     def resume(self) -> RunStatus:
-        """Have a paused or failed run go on from its last finished step."""
+        """Continue a paused or failed run from its last finished step."""
         return self._portal.call(self._inner.resume())
 
     def cancel(self) -> RunStatus:
@@ -435,7 +452,7 @@ class Run:
 
 
 class Connection:
-    """The roles on one database or server; open for as long as its context."""
+    """A connection to one database or server. Use it in an `async with` statement."""
 
     def __init__(self, inner: _Connection, portal: Portal) -> None:
         self._inner = inner
@@ -476,7 +493,7 @@ class Connection:
         partition: str | None = None,
         priority: int | None = None,
     ) -> Consumer:
-        """Return a consumer; partition and priority: take only messages of these."""
+        """Return a consumer. partition, priority: claim only messages of these."""
         return Consumer(
             self._inner.consumer(
                 queue, group=group, name=name, partition=partition, priority=priority
@@ -485,28 +502,28 @@ class Connection:
         )
 
     def install(self) -> int:
-        """Bring the schema to the version of this Laneway; return that."""
+        """Install or upgrade the schema to this version of Laneway; return the schema's version."""
         return self._portal.call(self._inner.install())
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the schema; nothing when all is well."""
+        """Return the schema's problems; [] if there are none."""
         return self._portal.call(self._inner.verify())
 
     def job_result(self, message: MessageId | Message | str) -> Any:
-        """Return what a message's handler returned; ResultNotFound while there is nothing kept."""
+        """Return the stored result of a message's handler; raise ResultNotFound if there is none."""
         return self._portal.call(self._inner.job_result(message))
 
     def start(
         self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
     ) -> Run:
-        """Begin a run of a workflow by its name; one that has begun under that id is left alone."""
+        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged."""
         return Run(
             self._portal.call(self._inner.start(workflow, *arguments, queue=queue, run_id=run_id)),
             self._portal,
         )
 
     def run(self, run_id: str) -> Run:
-        """Return a run of a workflow by its id, whether there is one or not."""
+        """Return a handle of the workflow run with this id. Whether it exists is not checked."""
         return Run(self._inner.run(run_id), self._portal)
 
 
@@ -520,10 +537,9 @@ def connect(
 ) -> Connection:
     """Return a connection to use in an `with` statement.
 
-    address: a PostgreSQL DSN, or a Laneway server's URL; everything works alike on both. api_key:
-    the server's. pooled: the DSN leads through PgBouncer in transaction mode, and direct_dsn past
-    it. Nothing is connected before the first call, and a database that is away is no error until
-    then.
+    address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
+    the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
+    past it. The first call connects, so an unreachable database raises no error before.
     """
     inner = _connection.connect(
         address, api_key=api_key, pooled=pooled, direct_dsn=direct_dsn, settings=settings

@@ -40,4 +40,4 @@ class Clock:
                 await self._connection.execute(shift, queue, by)
         # The server ends expired leases too, and may be about to commit.
         while await self._connection.fetchval(_OVERDUE, queue):
-            await self._connection.execute("select laneway.expire()")
+            await self._connection.execute("select laneway.expire_claims()")

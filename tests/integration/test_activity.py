@@ -201,7 +201,7 @@ async def test_lease_that_expired_long_ago_is_a_zombie_anomaly(
     await broker.push("jobs", [OutgoingMessage("1")])
     await broker.claim("jobs")
     await looker.execute("update laneway.claim set until = until - interval '91 seconds'")
-    await looker.execute("select * from laneway.expire()")
+    await looker.execute("select * from laneway.expire_claims()")
     await Recorder(broker, EAGER, make_registry()).look(place)
     found = await broker.activity.list_anomalies(AnomalyFilter(severity="critical"))
     assert [(each.remark.type, each.kind) for each in found] == [("zombie_message", "expired")]

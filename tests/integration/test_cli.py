@@ -78,9 +78,9 @@ async def test_install_and_verify_use_the_given_database(blank_database: str, fo
     assert laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database).returncode == 1
     done = laneway("admin", "install", cwd=folder, DATABASE_URL=blank_database)
     assert done.returncode == 0, done.stderr
-    assert "the schema is at version" in done.stdout
+    assert "schema is at version" in done.stdout
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=blank_database)
-    assert done.stdout == "the schema is as shipped\n"
+    assert done.stdout == "schema is as shipped\n"
     assert not (folder / ".laneway").exists()
 
 
@@ -95,7 +95,7 @@ async def test_url_command_prints_the_url_of_the_running_database(folder: Path) 
     data_dir = folder / "data"
     done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
     assert done.returncode == 1
-    assert "no embedded database is running" in done.stderr
+    assert "bundled PostgreSQL is not running" in done.stderr
     async with EmbeddedPostgres(data_dir, binaries=find_binaries()) as server:
         done = laneway("url", "--data-dir", str(data_dir), cwd=folder)
         assert done.stdout.strip() == server.dsn
@@ -147,7 +147,9 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
 ) -> None:
     monkeypatch.setattr("laneway.cli.database.PATIENCE", timedelta(0))
     lock = DataDirectory(folder).acquire()
-    with pytest.raises(DatabaseNotReady, match=f"process {os.getpid()} has .* try again") as caught:
+    with pytest.raises(
+        DatabaseNotReady, match=f"process {os.getpid()} uses .* try again"
+    ) as caught:
         async with open_database(Environment(), folder):
             pass
     assert find_code(caught.value) == 5
@@ -157,7 +159,7 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
 def test_invalid_variable_is_one_line_on_stderr(folder: Path) -> None:
     done = laneway("demo", cwd=folder, POSTGRES_PORT="many")
     assert done.returncode == 1
-    assert done.stderr.startswith("laneway: the environment variable POSTGRES_PORT")
+    assert done.stderr.startswith("laneway: environment variable POSTGRES_PORT")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -165,7 +167,7 @@ def test_unreachable_server_is_reported_without_its_password(folder: Path) -> No
     url = "postgresql://me:secret@127.0.0.1:1/mail"
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
     assert done.returncode == 5
-    assert "no PostgreSQL server answers at 127.0.0.1:1" in done.stderr
+    assert "PostgreSQL server at 127.0.0.1:1 unreachable" in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -199,7 +201,7 @@ def test_command_line_imports_no_heavy_modules(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@there:many/x", "DATABASE_URL cannot be used: a port is no number"),
+        ("postgresql://me@there:many/x", "DATABASE_URL cannot be used: a port must be a number"),
         ("postgresql://me@127.0.0.1:1/x?sslmode=perhaps", "`sslmode` parameter must be one of"),
     ],
 )

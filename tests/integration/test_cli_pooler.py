@@ -143,4 +143,4 @@ async def test_worker_works_through_the_pooler_of_the_settings(database: str, fo
 def test_pooler_without_a_database_is_refused(folder: Path) -> None:
     done = laneway("queue", "list", cwd=folder, DATABASE_POOLED="true")
     assert done.returncode == 1
-    assert "DATABASE_POOLED is set, and no database is" in done.stderr
+    assert "DATABASE_POOLED is set without a database" in done.stderr

@@ -43,7 +43,7 @@ async def test_claimed_message_has_every_field_of_the_push(broker: Broker) -> No
         '{"a": "\\u0000",  "b": [1, null]}',
         partition="mail",
         priority=5,
-        key="k1",
+        dedup_key="k1",
         headers='{"trace":  "t"}',
         lease=timedelta(minutes=2),
         max_attempts=7,
@@ -54,7 +54,11 @@ async def test_claimed_message_has_every_field_of_the_push(broker: Broker) -> No
     assert delivery.body == message.body
     assert delivery.headers == message.headers
     assert (delivery.partition, delivery.priority, delivery.attempt) == ("mail", 5, 1)
-    assert (delivery.key, delivery.lease, delivery.max_attempts) == ("k1", timedelta(minutes=2), 7)
+    assert (delivery.dedup_key, delivery.lease, delivery.max_attempts) == (
+        "k1",
+        timedelta(minutes=2),
+        7,
+    )
     [stored] = await broker.messages.find("jobs", [pushed.id])
     assert stored is not None
     assert (stored.status, stored.consumer, stored.token) == (
@@ -93,9 +97,9 @@ async def test_empty_push_does_nothing(broker: Broker) -> None:
 
 
 async def test_repeated_key_is_a_duplicate(broker: Broker) -> None:
-    [first] = await broker.push("jobs", [OutgoingMessage("1", key="k")])
+    [first] = await broker.push("jobs", [OutgoingMessage("1", dedup_key="k")])
     again, fresh = await broker.push(
-        "jobs", [OutgoingMessage("2", key="k"), OutgoingMessage("3", key="l")]
+        "jobs", [OutgoingMessage("2", dedup_key="k"), OutgoingMessage("3", dedup_key="l")]
     )
     assert again == first._replace(duplicate=True)
     assert not fresh.duplicate
@@ -269,7 +273,7 @@ async def test_unknown_queues_and_groups_are_refused(broker: Broker) -> None:
         await broker.push_each([("jobs", OutgoingMessage("1")), ("none", OutgoingMessage("1"))])
     with pytest.raises(QueueNotFound):
         await broker.claim("none")
-    with pytest.raises(GroupNotFound, match='no group "none"'):
+    with pytest.raises(GroupNotFound, match='group "none" of queue "jobs" not found'):
         await broker.claim("jobs", group="none")
     for call in (
         broker.queues.update("none", {"lease": SECOND}),

@@ -86,7 +86,8 @@ async def produce(broker: Broker, record: Record, name: int) -> None:
         with suppress(Retryable):
             # With keys, so that a push of unknown outcome can be made again.
             await broker.push(
-                "jobs", [OutgoingMessage(body, key=body, partition=f"p{name}") for body in batch]
+                "jobs",
+                [OutgoingMessage(body, dedup_key=body, partition=f"p{name}") for body in batch],
             )
             record.pushed.update(batch)
             del bodies[:10]

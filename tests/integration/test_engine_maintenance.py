@@ -165,7 +165,7 @@ async def test_outbox_message_that_cannot_be_moved_is_logged_once(
         while not caplog.messages:
             await asyncio.sleep(0.01)
     [told] = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert 'queue "jobs" cannot be pushed' in told.message
+    assert 'push to queue "jobs" failed' in told.message
     assert "at most 1000 years" in told.message
 
 
@@ -181,7 +181,7 @@ async def test_outbox_message_of_a_deleted_queue_is_logged(
         while not caplog.messages:
             await asyncio.sleep(0.01)
     [told] = caplog.messages
-    assert f"a message for queue {queue.queue_id} cannot be pushed" in told
+    assert f"push to queue {queue.queue_id} failed" in told
     assert "does not exist" in told
 
 
@@ -208,11 +208,11 @@ async def test_segments_rotate_and_old_ones_are_dropped(database: str, connect: 
 async def test_dedup_keys_are_removed_after_their_window(database: str, connect: Connect) -> None:
     async with Broker(database, BUSY) as broker:
         await broker.queues.create("jobs", QueueSettings(dedup_window=timedelta(milliseconds=50)))
-        await broker.push("jobs", [OutgoingMessage("1", key="k")])
+        await broker.push("jobs", [OutgoingMessage("1", dedup_key="k")])
         looker = await connect()
         while await looker.fetchval("select count(*) from laneway.dedup_key"):
             await asyncio.sleep(0.01)
-        [again] = await broker.push("jobs", [OutgoingMessage("2", key="k")])
+        [again] = await broker.push("jobs", [OutgoingMessage("2", dedup_key="k")])
         assert not again.duplicate
 
 

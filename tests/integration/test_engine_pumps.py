@@ -300,7 +300,7 @@ async def test_batch_that_lost_a_race_is_retried(
 
         return push
 
-    for name in ("push_many", "push_telling"):
+    for name in ("push_many", "push_notifying"):
         monkeypatch.setattr(push_module, name, lose(getattr(procedures, name)))
     await broker.push("jobs", [message(1)])
     assert losses == 0

@@ -351,9 +351,9 @@ async def test_setting_of_a_function_changed_by_hand_is_restored(
 ) -> None:
     await install(connection)
     await connection.execute("alter function laneway.ack_many reset all")
-    await connection.execute("alter function laneway.expire set enable_seqscan = on")
+    await connection.execute("alter function laneway.expire_claims set enable_seqscan = on")
     await connection.execute("alter function laneway.count_seqs set work_mem = '1GB'")
-    changed = ("function ack_many", "function count_seqs", "function expire")
+    changed = ("function ack_many", "function count_seqs", "function expire_claims")
     assert tuple(problem.subject for problem in await verify(connection)) == changed
     assert (await install(connection)).applied == changed
     assert await verify(connection) == []

@@ -194,7 +194,7 @@ def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
     with local.terminal("queue", "purge", queue) as asked:
         asked.expect("[y/N]")
         asked.send("y\n")
-        asked.expect("1 messages are deleted")
+        asked.expect("1 messages deleted")
         assert asked.wait() == 0
 
 
@@ -202,13 +202,13 @@ def test_bulk_work_shows_a_bar_in_a_terminal_only(local: Shell, queue: str) -> N
     with local.terminal(
         "enqueue", "--queue", queue, "--messages", "300", "--batch-size", "20"
     ) as bulk:
-        bulk.expect("300 messages are pushed")
+        bulk.expect("300 messages enqueued")
         assert bulk.wait() == 0
-        assert "pushing" in bulk.text
+        assert "enqueueing" in bulk.text
         assert "100%" in bulk.text
     piped = local.run("enqueue", "--queue", queue, "--messages", "30")
     assert piped.stderr == ""
-    assert piped.stdout == f"30 messages are pushed to {queue}\n"
+    assert piped.stdout == f"30 messages enqueued to {queue}\n"
 
 
 def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None:
@@ -227,7 +227,7 @@ def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None
 
 def test_schema_commands_work_on_both_transports(shell: Shell) -> None:
     version = shell.json("admin", "install")["version"]
-    assert shell.run("admin", "install").stdout == f"the schema is at version {version}\n"
+    assert shell.run("admin", "install").stdout == f"schema is at version {version}\n"
     assert shell.json("admin", "verify") == {"problems": []}
 
 
@@ -286,12 +286,12 @@ def test_flag_overrides_the_environment(place: Place, local: Shell, queue: str) 
     both = local.run("queue", "list", "--url", place.url, "--database-url", place.dsn)
     assert (both.returncode, both.stderr) == (
         2,
-        "laneway: --url names a server and another flag a database: give one\n",
+        "laneway: --url contradicts the flag that names a database: use one of them\n",
     )
     wrong = local.run("queue", "list", "--url", "foo")
     assert (wrong.returncode, wrong.stderr) == (
         2,
-        "laneway: --url is no URL of a server: it looks like http://host:3001\n",
+        "laneway: --url is not a server's URL: use one such as http://host:3001\n",
     )
 
 
@@ -305,7 +305,7 @@ def test_input_with_a_bad_line_is_not_pushed(local: Shell, queue: str) -> None:
     # As they come, all lines before it are there, and the code tells.
     done = local.run(*push, "--stream", given=given)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"5 messages are pushed to {queue}, then it ended" in done.stderr
+    assert f"5 messages enqueued to {queue} before the error" in done.stderr
     assert "line 7 is not JSON" in done.stderr
     assert local.json("queue", "metrics", queue)["total"] == 5
 
@@ -317,13 +317,13 @@ def test_signal_ends_a_wait_for_input(local: Shell, queue: str) -> None:
             assert typed.process.poll() is None
         typed.process.send_signal(signal.SIGTERM)
         assert typed.wait() == 143
-        assert f"1 messages are pushed to {queue}, then it ended" in typed.text
+        assert f"1 messages enqueued to {queue} before the error" in typed.text
 
 
 def test_invalid_json_exits_with_2(local: Shell, queue: str) -> None:
     done = local.run("enqueue", "NaN", "--queue", queue)
     assert done.returncode == 2
-    assert "the payload is not JSON: NaN is not a number that JSON has" in done.stderr
+    assert "payload is not JSON: JSON has no number NaN" in done.stderr
     for wrong in ("[NaN]", '["P", 1e400]'):
         assert local.run("workflow", "start", "x", wrong, "--queue", queue).returncode == 2
     done = local.run("workflow", "start", "x", "[", "--queue", queue)
@@ -354,7 +354,7 @@ async def test_message_refused_half_way_reports_what_was_pushed(
     assert local.run(*enqueue, given=large).returncode == 2
     done = local.run(*enqueue, given=f"1\n{large}")
     assert done.returncode == 1
-    assert f"1 messages are pushed to {queue}, then it ended" in done.stderr
+    assert f"1 messages enqueued to {queue} before the error" in done.stderr
 
 
 @pytest.mark.parametrize(

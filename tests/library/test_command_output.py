@@ -41,7 +41,7 @@ def test_messages_are_settled_once_they_are_printed(local: Shell, queue: str, cl
     for form in ("table", "json"):
         with Path("/dev/full").open("w") as full:
             lost = local.run(*take, "--format", form, output=full)
-        words = "laneway: the output cannot be written: No space left on device\n"
+        words = "laneway: cannot write the output: No space left on device\n"
         assert (lost.returncode, lost.stderr) == (1, words)
         gone = local.run(*take, "--format", form, output=closed)
         assert (gone.returncode, gone.stderr) == (141, "")
@@ -72,7 +72,7 @@ async def test_leases_that_expire_while_printing_are_reported(
             assert message.attempt == 2
             _, said = slow.communicate(timeout=60)
     assert slow.returncode == 1
-    assert said.startswith(b"laneway: 1 of the 1 messages come again: their locks ended")
+    assert said.startswith(b"laneway: 1 of 1 messages not acked, because their leases had expired")
 
 
 def test_output_that_cannot_be_written_is_no_traceback(local: Shell, closed: int) -> None:
@@ -84,7 +84,7 @@ def test_output_that_cannot_be_written_is_no_traceback(local: Shell, closed: int
     ):
         with Path("/dev/full").open("w") as full:
             lost = local.run(*arguments, output=full)
-        words = "laneway: the output cannot be written: No space left on device\n"
+        words = "laneway: cannot write the output: No space left on device\n"
         assert (lost.returncode, lost.stderr) == (1, words)
     for arguments in (["config"], ["queue", "list"]):
         gone = local.run(*arguments, output=closed)
@@ -100,7 +100,7 @@ def test_closed_output_is_no_traceback(local: Shell) -> None:
         text=True,
         check=False,
     )
-    words = "laneway: the output cannot be written: Bad file descriptor\n"
+    words = "laneway: cannot write the output: Bad file descriptor\n"
     assert (done.returncode, done.stderr) == (1, words)
 
 

@@ -70,36 +70,12 @@ async def test_message_is_delivered_with_its_options(lane: Connection, queue: st
     assert message.body == '{"n":1}'
 
 
-async def test_higher_priority_comes_first_then_the_older(lane: Connection, queue: str) -> None:
-    producer = lane.producer(queue)
-    for n, priority in enumerate((0, 5, 0, 9, 5)):
-        await producer.enqueue(n, priority=priority)
-    taken = await lane.consumer(queue).dequeue_many(5)
-    assert [message.payload for message in taken] == [3, 1, 4, 0, 2]
-
-
 async def test_batch_is_pushed_in_order(lane: Connection, queue: str) -> None:
     ids = await lane.producer(queue).batch_enqueue(range(250))
     taken = await lane.consumer(queue).dequeue_many(250)
     assert [message.id for message in taken] == ids
     assert [message.payload for message in taken] == list(range(250))
     assert await lane.producer(queue).batch_enqueue([]) == []
-
-
-async def test_repeated_dedup_key_returns_the_first_message(lane: Connection, queue: str) -> None:
-    producer = lane.producer(queue)
-    first = await producer.enqueue(1, dedup_key="k")
-    assert await producer.enqueue(2, dedup_key="k") == first
-    assert [message.payload for message in await lane.consumer(queue).dequeue_many(9)] == [1]
-
-
-async def test_delayed_message_is_not_delivered_early(lane: Connection, queue: str) -> None:
-    await lane.producer(queue).enqueue_delayed("late", timedelta(milliseconds=300))
-    consumer = lane.consumer(queue)
-    assert await consumer.dequeue() is None
-    message = await consumer.dequeue(wait=timedelta(seconds=10))
-    assert message is not None
-    assert datetime.now(UTC) - message.created_at >= timedelta(milliseconds=290)
 
 
 async def test_extend_visibility_extends_the_current_lease(lane: Connection, queue: str) -> None:
@@ -172,12 +148,12 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         (PayloadRules(required_keys=frozenset({"to", "at"})), {"to": 1}, r"\$ lacks at"),
         (PayloadRules(required_keys=frozenset({"to"})), [1], r"\$ lacks to"),
         (PayloadRules(), {"n": float("nan")}, r"\$\.n is nan"),
-        (PayloadRules(), {"f": object()}, "cannot be written as JSON"),
+        (PayloadRules(), {"f": object()}, "cannot be encoded as JSON"),
         *(
             (
                 PayloadRules(required_keys=required),
                 payload,
-                rf"{place} is a msgspec\.Raw that is no JSON",
+                rf"{place} is a msgspec\.Raw with invalid JSON",
             )
             for required in (frozenset[str](), frozenset({"to"}))
             for payload, place in (
@@ -232,7 +208,7 @@ def test_invalid_rules_are_refused(options: dict[str, Any]) -> None:
 
 
 async def test_headers_that_are_not_json_are_refused(lane: Connection, queue: str) -> None:
-    with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw that is no JSON"):
+    with pytest.raises(InvalidMessage, match=r"headers\.a is a msgspec\.Raw with invalid JSON"):
         await lane.producer(queue).enqueue(1, headers={"a": msgspec.Raw(b"{")})
 
 
@@ -249,7 +225,7 @@ async def test_batch_with_one_bad_item_writes_nothing_and_names_it(
 
 async def test_single_payload_is_refused_as_a_batch(lane: Connection, queue: str) -> None:
     for one in (5, "abc", b"abc", {"a": 1}):
-        with pytest.raises(InvalidRequest, match="give a list of them"):
+        with pytest.raises(InvalidRequest, match="use a list"):
             await lane.producer(queue).batch_enqueue(one)  # type: ignore[arg-type]
     assert await lane.consumer(queue).dequeue() is None
 
@@ -297,16 +273,16 @@ async def test_option_of_the_wrong_type_is_refused_with_a_clear_message(
 
 
 async def test_name_that_is_not_text_is_refused(lane: Connection) -> None:
-    with pytest.raises(InvalidRequest, match="queue's name is 5"):
+    with pytest.raises(InvalidRequest, match="queue name is 5"):
         lane.producer(5)  # type: ignore[arg-type]
 
 
 async def test_headers_have_a_limit_of_their_own(lane: Connection, queue: str) -> None:
     producer = lane.producer(queue)
     await producer.enqueue(1, headers={"x": "y" * (65_536 - 8)})
-    with pytest.raises(MessageTooLarge, match="65537 bytes: at most 65536"):
+    with pytest.raises(MessageTooLarge, match="65537 bytes are too large"):
         await producer.enqueue(1, headers={"x": "y" * (65_536 - 7)})
-    with pytest.raises(MessageTooLarge, match="at most 10"):
+    with pytest.raises(MessageTooLarge, match="10 at most"):
         await lane.producer(queue, rules=PayloadRules(max_header_bytes=10)).batch_enqueue(
             [1], headers={"x": "123456"}
         )
@@ -332,7 +308,7 @@ async def test_visibility_is_not_extended_into_the_past(lane: Connection, queue:
             await producer.extend_visibility(message.id, duration)  # type: ignore[arg-type]
     with pytest.raises(InvalidId, match="'zzz'"):
         await producer.extend_visibility("zzz", MINUTE)
-    with pytest.raises(InvalidRequest, match="12 is no message"):
+    with pytest.raises(InvalidRequest, match="12 is not a message"):
         await producer.extend_visibility(12, MINUTE)  # type: ignore[arg-type]
     assert await producer.extend_visibility(str(message.id), MINUTE) is not None
     assert await consumer.delete(message)

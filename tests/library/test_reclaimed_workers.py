@@ -111,7 +111,7 @@ async def test_late_acknowledgement_of_a_reclaimed_message_changes_nothing(
         other = await lane.consumer(queue).dequeue(wait=timedelta(seconds=10))
         assert other is not None
         go.set()
-        await until(lambda: look(lambda: worker.holding == 0))
+        await until(lambda: look(lambda: worker.in_flight == 0))
         assert await lane.consumer(queue).delete(other)
     assert lost == [True]
     assert other.attempt == 2
@@ -146,7 +146,7 @@ async def test_worker_stopped_by_an_admin_ends(
     await lane.producer(queue).enqueue(1)
     worker = app.worker()
     task = asyncio.create_task(worker.run())
-    await until(lambda: look(lambda: worker.holding == 1))
+    await until(lambda: look(lambda: worker.in_flight == 1))
     before = (await lane.admin.worker_stats()).healthy
     if release:
         await lane.admin.shutdown_worker(worker.worker_id, release=True)
@@ -181,7 +181,7 @@ async def test_stopped_worker_is_not_redelivered_its_own_messages(
 
     async with running(app) as worker:
         await lane.producer(name).enqueue(1)
-        await until(lambda: look(lambda: worker.holding == 1))
+        await until(lambda: look(lambda: worker.in_flight == 1))
         if release:
             await lane.admin.shutdown_worker(worker.worker_id, release=True)
         else:

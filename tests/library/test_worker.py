@@ -300,7 +300,7 @@ async def test_handler_that_returns_a_generator_has_failed(
     await lane.producer(queue).enqueue(7)
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
-    assert "returned a generator, of which nothing has run" in str(dead.error)
+    assert "returned a generator, whose code has not run" in str(dead.error)
 
 
 async def test_handler_in_a_process_of_its_own(place: Any, lane: Connection, queue: str) -> None:
@@ -432,9 +432,9 @@ async def test_worker_runs_once(lane: Connection, address: str, queue: str) -> N
         pass
 
     async with running(app) as worker:
-        with pytest.raises(InvalidRequest, match="has run: make another"):
+        with pytest.raises(InvalidRequest, match="has already run: create another"):
             await worker.run()
-    with pytest.raises(InvalidRequest, match="has run: make another"):
+    with pytest.raises(InvalidRequest, match="has already run: create another"):
         await worker.run()
     assert (await lane.admin.get_worker(worker.worker_id)).state is WorkerState.STOPPED
 

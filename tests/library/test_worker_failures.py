@@ -73,13 +73,13 @@ WAYS = [
     (raise_cancelled, "CancelledError"),
     (await_cancelled, "CancelledError"),
     (cancel_itself, "CancelledError"),
-    (raise_unreadable, "Unreadable: its text cannot be read"),
+    (raise_unreadable, "Unreadable: (str() of the error failed)"),
     (raise_base, "BaseException: base"),
     (leave, "SystemExit: 3"),
     (interrupt, "KeyboardInterrupt"),
     (
         snooze_wrongly,
-        "InvalidSetting: a snooze: delay is 5: give a timedelta, as timedelta(seconds=5)",
+        "InvalidSetting: a snooze: delay is 5: use a timedelta, such as timedelta(seconds=5)",
     ),
 ]
 
@@ -193,10 +193,10 @@ async def test_exception_in_a_process_is_reported_to_the_worker(place: Place, qu
 
 def test_control_exceptions_can_be_pickled() -> None:
     snooze = copy.copy(Snooze(timedelta(seconds=3)))
-    assert (str(snooze), snooze.delay) == ("again in 0:00:03", timedelta(seconds=3))
+    assert (str(snooze), snooze.delay) == ("delivered again in 0:00:03", timedelta(seconds=3))
     reasons: dict[str, str | BaseException] = {"1-2-3": Two(5, "now"), "1-2-4": "so"}
     failure = copy.copy(PartialFailure(reasons))
-    assert str(failure) == "2 of the batch failed"
+    assert str(failure) == "2 messages of the batch failed"
     assert failure.failures == {"1-2-3": "Two: 5 now", "1-2-4": "so"}
 
 
@@ -223,7 +223,7 @@ async def test_failing_retry_policy_falls_back_to_the_queue(
 @pytest.mark.parametrize("retry", [3, "often", timedelta(1)])
 def test_invalid_retry_is_refused(retry: Any) -> None:
     app = App("postgresql://nowhere/nothing")
-    with pytest.raises(InvalidSetting, match=r"handle: retry is .*: give a laneway.Retry"):
+    with pytest.raises(InvalidSetting, match=r"handle: retry is .*: use a laneway.Retry"):
 
         @app.handler("queue", retry=retry)
         async def handle(_: Message) -> None: ...

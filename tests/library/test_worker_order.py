@@ -97,7 +97,7 @@ async def test_failed_message_is_handled_again_before_those_behind_it(
     await lane.producer(line).batch_enqueue(range(5), partition="a")
     async with running(app) as worker:
         await until(lambda: settled(lane, line, 5))
-        await until(lambda: look(lambda: not worker._holdings.group()))
+        await until(lambda: look(lambda: not worker._in_flight.group()))
     assert watch.begun == [0, 1, 1, 1, 2, 3, 4]
     assert watch.most == 1
 
@@ -198,7 +198,7 @@ async def test_drain_finishes_one_message_of_a_partition_and_releases_the_rest(
     task = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()
-    await until(lambda: look(lambda: sum(map(len, worker._holdings.group().values())) == 1))
+    await until(lambda: look(lambda: sum(map(len, worker._in_flight.group().values())) == 1))
     go.set()
     async with asyncio.timeout(30):
         await task

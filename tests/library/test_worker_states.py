@@ -111,7 +111,7 @@ async def test_drain_times_out(lane: Connection, address: str, queue: str) -> No
     await lane.producer(queue).enqueue(2, partition="thread")
     began = time.monotonic()
     async with running(app) as worker:
-        await until(lambda: look(lambda: worker.holding == 2))
+        await until(lambda: look(lambda: worker.in_flight == 2))
     assert time.monotonic() - began < 20
     again = await lane.consumer(queue).dequeue_many(2, wait=SECOND * 10)
     assert [message.attempt for message in again] == [1, 1]

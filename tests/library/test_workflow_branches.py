@@ -52,11 +52,29 @@ async def in_wait(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-together = pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_limits])
+async def in_joined_gather(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
+    return list(await laneway.join(asyncio.gather(*branches)))
+
+
+async def in_joined_wait(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
+    tasks = [asyncio.create_task(branch) for branch in branches]
+    await laneway.join(asyncio.wait(tasks))
+    return [task.result() for task in tasks]
+
+
+async def in_joined_tasks(*branches: Coroutine[Any, Any, Any]) -> list[Any]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(branch) for branch in branches]
+        return [await laneway.join(task) for task in tasks]
+
+
+together = pytest.mark.parametrize(
+    "together", [in_gather, in_group, in_tasks, in_limits, in_joined_gather]
+)
 
 
 class Again:
-    """Has a run go on anew, once: what is finished returns at once then."""
+    """Makes a run continue from the start once; its finished steps then return at once."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -124,7 +142,7 @@ async def test_steps_are_named_by_the_branch_that_made_them(lane: Connection, ad
     @app.workflow(name=name)
     async def flow() -> None:
         await part(1)
-        # A step that is a task itself is one of whoever made the task.
+        # A step that is passed to gather directly is counted in the task that calls gather.
         await asyncio.gather(part(2), part(3), laneway.sleep(timedelta(0)))
         await asyncio.gather(outer(), inner(6), inner(7))
         await part(8)
@@ -154,7 +172,7 @@ async def test_optional_tasks_do_not_rename_branches(lane: Connection, address: 
     @step
     async def part(n: int) -> int:
         log.append(n)
-        # Nor do those that are made within a step, which is not run again.
+        # Tasks created within a step do not count either: a finished step does not run again.
         await asyncio.gather(branch_of_a_step(), branch_of_a_step())
         return n
 
@@ -188,7 +206,7 @@ async def test_step_that_a_step_calls_is_part_of_it(lane: Connection, address: s
     async def fetch(what: str) -> str:
         log.append(what)
         if log.count("A") == 1:
-            raise ConnectionError("its own retry holds")
+            raise ConnectionError("retried by its own policy")
         return f"fetched {what}"
 
     @step
@@ -307,7 +325,7 @@ async def test_long_timer_delays_no_step_of_another_branch(
     assert log == ["branch", "part"]
 
 
-@pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_wait])
+@pytest.mark.parametrize("together", [in_joined_gather, in_joined_wait, in_joined_tasks])
 async def test_run_is_suspended_when_every_branch_waits_for_a_timer(
     lane: Connection, address: str, queue: str, together: Callable[..., Awaitable[list[Any]]]
 ) -> None:
@@ -323,8 +341,87 @@ async def test_run_is_suspended_when_every_branch_waits_for_a_timer(
     async with running(app) as worker:
         run = await lane.start(name, queue=queue)
         await until(lambda: kept(run, 2))
-        await until(lambda: look(lambda: worker.holding == 0), within=4)
+        await until(lambda: look(lambda: worker.in_flight == 0), within=4)
         await run.cancel()
+
+
+@pytest.mark.parametrize("together", [in_gather, in_group, in_tasks, in_wait])
+async def test_run_whose_branches_are_awaited_without_join_is_suspended_after_seconds(
+    lane: Connection,
+    address: str,
+    together: Callable[..., Awaitable[list[Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("laneway.worker.progress.PATIENCE", 0.3)
+    caplog.set_level("INFO", "laneway.worker.progress")
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    async def branch() -> None:
+        await laneway.sleep(timedelta(hours=1))
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        await together(branch(), laneway.sleep(timedelta(hours=2)))
+
+    async with running(app) as worker:
+        run = await lane.start(name)
+        await until(lambda: kept(run, 2))
+        await until(lambda: look(lambda: worker.in_flight == 0))
+        await run.cancel()
+    assert f"run {run.run_id} suspended" in caplog.text
+    assert "laneway.join" in caplog.text
+
+
+async def test_joining_branch_continues_while_another_waits_for_a_timer(
+    lane: Connection, address: str
+) -> None:
+    app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def part(n: int) -> None:
+        log.append(n)
+
+    async def slow() -> None:
+        await asyncio.sleep(0.3)
+
+    async def rounds() -> None:
+        for n in range(5):
+            await laneway.join(asyncio.gather(slow(), part(n)))
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        timer = asyncio.create_task(laneway.sleep(timedelta(hours=1)))
+        await laneway.join(asyncio.create_task(rounds()))
+        timer.cancel()
+
+    async with running(app):
+        run = await lane.start(name)
+        await run.result(LONG)
+    assert log == [0, 1, 2, 3, 4]
+
+
+async def test_join_outside_of_a_workflow_and_in_a_step_is_an_await(
+    lane: Connection, address: str
+) -> None:
+    app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
+
+    async def branch() -> int:
+        return 1
+
+    @step
+    async def both() -> list[int]:
+        return list(await laneway.join(asyncio.gather(branch(), branch())))
+
+    @app.workflow(name=name)
+    async def flow() -> list[int]:
+        return await both()
+
+    assert await both() == [1, 1]
+    async with running(app):
+        run = await lane.start(name)
+        assert await run.result(LONG) == [1, 1]
+        assert [item.step for item in await run.steps()] == ["both#1"]
 
 
 async def test_branch_that_waits_for_something_else_delays_suspension_for_seconds_only(
@@ -345,7 +442,7 @@ async def test_branch_that_waits_for_something_else_delays_suspension_for_second
     async with running(app) as worker:
         run = await lane.start(name, queue=queue)
         await until(lambda: kept(run, 1))
-        await until(lambda: look(lambda: worker.holding == 0))
+        await until(lambda: look(lambda: worker.in_flight == 0))
         await run.cancel()
 
 
@@ -382,7 +479,7 @@ async def test_abandoned_branches_end_without_a_warning(
     assert complaints == []
 
 
-# Dies by kill -9 before it ships A, when B is shipped.
+# Kills itself with SIGKILL before it ships A, once B is shipped.
 MORTAL = """
 import asyncio, os, signal, sys
 from datetime import timedelta

@@ -184,7 +184,7 @@ async def test_message_without_a_run_is_dead_lettered(lane: Connection, address:
         await lane.producer(queue).enqueue({"x": 1}, partition=name)
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
     assert dead.attempt == 1
-    assert "stands for no run" in (dead.error or "")
+    assert "names no workflow run" in (dead.error or "")
 
 
 async def test_run_that_failed_in_a_task_group_names_the_cause(

@@ -110,9 +110,9 @@ async def test_invalid_sleep_fails_the_run_with_a_clear_message(
 
     async with running(app):
         run = await lane.start(name)
-        with pytest.raises(RunFailed, match="duration is 5: give a timedelta"):
+        with pytest.raises(RunFailed, match="duration is 5: use a timedelta"):
             await run.result(LONG)
-    with pytest.raises(InvalidRequest, match="timeout is 5: give a timedelta"):
+    with pytest.raises(InvalidRequest, match="timeout is 5: use a timedelta"):
         await run.result(5)  # type: ignore[arg-type]
 
 
@@ -540,7 +540,7 @@ async def test_run_survives_killed_workers_whatever_the_queue_allows(
     for _ in range(4):
         worker = app.worker()
         task = asyncio.create_task(worker.run())
-        await until(lambda: look(lambda: worker.holding > 0))  # noqa: B023 - called at once
+        await until(lambda: look(lambda: worker.in_flight > 0))  # noqa: B023 - called at once
         await lane.admin.reclaim(worker.worker_id)
         async with asyncio.timeout(20):
             await task
@@ -558,7 +558,7 @@ async def test_start_without_a_queue_explains_how_to_create_it(lane: Connection)
 async def test_id_of_another_workflow_s_run_is_refused(lane: Connection, queue: str) -> None:
     run = await lane.start("first", 1, queue=queue, run_id=uuid4().hex)
     assert (await lane.start("first", 2, queue=queue, run_id=run.run_id)).run_id == run.run_id
-    with pytest.raises(Conflict, match='is one of workflow "first", not "second"'):
+    with pytest.raises(Conflict, match='belongs to workflow "first", not "second"'):
         await lane.start("second", queue=queue, run_id=run.run_id)
     assert (await run.info()).name == "first"
     assert (await lane.admin.queue_metrics(queue)).pending == 1
@@ -568,9 +568,9 @@ def test_plain_functions_are_refused_by_their_names() -> None:
     def plain() -> None: ...
 
     app = laneway.App("postgresql://nowhere/nothing")
-    with pytest.raises(InvalidSetting, match=r"workflow .*plain is not asynchronous: make it"):
+    with pytest.raises(InvalidSetting, match=r"workflow .*plain is not asynchronous: define it"):
         app.workflow()(plain)
-    with pytest.raises(InvalidSetting, match=r"step .*plain is not asynchronous: make it"):
+    with pytest.raises(InvalidSetting, match=r"step .*plain is not asynchronous: define it"):
         step(plain)  # type: ignore[arg-type]
 
 
@@ -637,7 +637,7 @@ async def test_wait_for_a_result_times_out(lane: Connection, address: str, queue
         await proxy.cut()
         with pytest.raises(TimeoutError, match=run.run_id):
             await other.run(run.run_id).result(timedelta(milliseconds=500))
-        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be seen: .* call again"):
+        with pytest.raises(TimeoutError, match=f"{run.run_id} could not be read: .*"):
             await other.run(run.run_id).result(timedelta(0))
 
 

@@ -74,10 +74,10 @@ def test_lake_commands_replay_query_and_report_corruption(
     assert run_once(spark, open_lake(spark, folder), database).days == 1
 
     first = ("replay", "--queue", "mail", "--where", "seq <= 2", "--run-id", "X1")
-    assert call(*first, "--to", "again") == (0, '2 messages pushed to "again" by run X1\n')
+    assert call(*first, "--to", "again") == (0, '2 messages enqueued to "again" by replay X1\n')
     assert call(*first, "--to", "again") == (
         0,
-        'nothing was pushed: run X1 was published to "again" before\n',
+        'nothing enqueued: replay X1 to "again" was already done\n',
     )
     code, text = call(*first, "--to", "bills")
     assert (code, 'was published to queue "again" before' in text) == (1, True)
@@ -146,9 +146,9 @@ def corrupt(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("report", "--since", "99999999999w"), 2, "is too long: at most 36500d"),
+        (("report", "--since", "99999999999w"), 2, "is too long: use 36500d at most"),
         (("report", "--since", "999999d"), 2, "is too long"),
-        (("report", "--output", "/nonexistent/x.html"), 2, "no file can be written as"),
+        (("report", "--output", "/nonexistent/x.html"), 2, "cannot write"),
         (("sql", "select 1", "--format", "xml"), 2, "xml"),
         (("replay", "--queue", "a", "--run-id", "a/b"), 2, "must not contain a slash"),
         (("report",), 3, "no lake found in"),

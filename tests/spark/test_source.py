@@ -164,7 +164,7 @@ def test_messages_that_left_the_log_are_reported_missing(
     push(database, queue, [1, 2, 3])
     lane = run(database, "select lane_id from laneway.lane")[0]["lane_id"]
     run(database, "delete from laneway.message where seq <= 2")
-    run(database, "select laneway.raise_lane_floor($1, 2)", lane)
+    run(database, "select laneway.advance_lane_base($1, 2)", lane)
     start = json.dumps({lane: 0})
     with pytest.raises(PySparkException, match=r"2 messages of lane .* left the log"):
         read(spark, database, startingOffsets=start).count()

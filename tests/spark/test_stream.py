@@ -178,7 +178,7 @@ def test_a_stream_stops_where_messages_were_lost(
     landing.run()
     push(database, queue, [2, 3])
     run(database, "delete from laneway.message where seq <= 2")
-    run(database, "select laneway.raise_lane_floor(l.lane_id, 2) from laneway.lane l")
+    run(database, "select laneway.advance_lane_base(l.lane_id, 2) from laneway.lane l")
     with pytest.raises(StreamingQueryException, match=r"1 messages of lane .* left the log"):
         landing.run()
     landing.run(failOnDataLoss="false")

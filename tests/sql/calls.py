@@ -251,7 +251,7 @@ async def expire_leases(session: Session, deliveries: Iterable[Delivery]) -> Non
 async def expire(session: Session) -> int:
     """End the claims whose time is up and return how many messages that gave back."""
     count: int = await session.fetchval(
-        "select coalesce(sum(messages), 0)::int from laneway.expire()"
+        "select coalesce(sum(messages), 0)::int from laneway.expire_claims()"
     )
     return count
 
@@ -348,7 +348,9 @@ async def step_through(session: Session, statement: str, *arguments: Any) -> int
 
 async def replay(session: Session, group: Queue | int, limit: int | None = None) -> int:
     count: int = await session.fetchval(
-        "select laneway.replay($1, $2)", group if isinstance(group, int) else group.group_id, limit
+        "select laneway.requeue_dead_letters($1, $2)",
+        group if isinstance(group, int) else group.group_id,
+        limit,
     )
     return count
 

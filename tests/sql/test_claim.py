@@ -231,9 +231,41 @@ async def test_unknown_group_is_refused(session: Session) -> None:
 
 
 async def test_too_much_for_one_waiter_is_refused(session: Session, queue: Queue) -> None:
-    with pytest.raises(asyncpg.PostgresError, match="10001 messages") as error:
+    with pytest.raises(asyncpg.PostgresError, match="too many messages requested: 10001") as error:
         await claim(session, queue, 10001)
     assert sqlstate(error.value) == "LW422"
+
+
+async def test_too_much_for_one_call_is_refused(session: Session, queue: Queue) -> None:
+    with pytest.raises(
+        asyncpg.PostgresError, match="too many messages requested in one call: 60000"
+    ):
+        await claim(session, queue, *[10000] * 6)
+
+
+async def test_negative_number_of_messages_is_refused(session: Session, queue: Queue) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="invalid number of messages requested: -1"):
+        await claim(session, queue, 1, -1)
+
+
+async def test_lease_of_no_time_is_refused(session: Session, queue: Queue) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="lease must be positive") as error:
+        await claim(session, queue, 1, leases=[timedelta(0)])
+    assert sqlstate(error.value) == "LW422"
+
+
+async def test_parked_messages_a_million_apart_are_claimed_apart(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2"])
+    await nack(session, await claim(session, queue, 2))
+    for table in ("message", "progress", "parked"):
+        await session.execute(f"update laneway.{table} set seq = 1000002 where seq = 2")
+    await session.execute("update laneway.parked set available_at = now() - seq * interval '1 ms'")
+    got = await claim(session, queue, 2)
+    assert [(each.body, each.seq) for each in got] == [("2", 1000002), ("1", 1)]
+    spans = await session.fetch("select first_seq, last_seq from laneway.claim order by first_seq")
+    assert [tuple(span) for span in spans] == [(1, 1), (1000002, 1000002)]
 
 
 @pytest.mark.invariant(14)

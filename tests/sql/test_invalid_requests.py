@@ -142,6 +142,6 @@ async def test_ordered_claim_does_not_block_the_expiry_of_others(session: Sessio
         "where group_id = $1 and not pending @> 2::bigint",
         ordered.group_id,
     )
-    assert await session.fetchval("select sum(messages) from laneway.expire(1)") == 1
+    assert await session.fetchval("select sum(messages) from laneway.expire_claims(1)") == 1
     assert (await count(session, shared)).queued == 1
     assert await expire(session) == 0

@@ -28,7 +28,7 @@ FEW, MANY = 5, 2000
 ROUNDS = [
     "laneway.ready_groups(array(select group_id from laneway.consumer_group))",
     "laneway.next_due(1)",
-    "laneway.expire(1000, clock_timestamp() - interval '10 s')",
+    "laneway.expire_claims(1000, clock_timestamp() - interval '10 s')",
     "laneway.redrive_by_policy(null, 500)",
     "laneway.run_moves(500)",
     "laneway.sweep_redrive()",

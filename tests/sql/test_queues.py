@@ -272,7 +272,7 @@ async def test_queue_of_an_unfinished_run_is_deleted_by_force_only(session: Sess
     await session.execute("select laneway.start_workflow('run', 'flow', 'work', '[]')")
     await session.execute("select laneway.change_workflow_status('run', '{running}', 'paused')")
     await ack(session, await claim(session, queue, 1))
-    with pytest.raises(asyncpg.PostgresError, match="unfinished runs") as caught:
+    with pytest.raises(asyncpg.PostgresError, match="unfinished workflow runs") as caught:
         await session.execute("select laneway.delete_queue('work')")
     assert sqlstate(caught.value) == "LW409"
     await session.execute("select laneway.delete_queue('work', true)")

@@ -108,7 +108,7 @@ async def test_messages_dead_lettered_together_keep_their_order(
     if expired:
         await session.execute("update laneway.queue set max_attempts = 1 where name = 'work'")
         await session.execute("update laneway.claim set until = clock_timestamp()")
-        await session.execute("select laneway.expire()")
+        await session.execute("select laneway.expire_claims()")
     else:
         await nack(session, taken, dead=True)
     # In more than one step as well.
@@ -153,7 +153,7 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     )
     grave = await create_queue(session, "grave")
     await session.execute("update laneway.claim set until = clock_timestamp()")
-    await session.execute("select laneway.expire()")
+    await session.execute("select laneway.expire_claims()")
     taken = await claim(session, pair.dead, 1)
     await nack(session, taken, dead=True)
     await redrive(session, pair.dead)
@@ -279,20 +279,22 @@ async def test_attempts_and_deletions_are_remembered_for_a_while(session: Sessio
     place = [[taken.token], [taken.segment], [taken.lane_id], [taken.seq]]
     for window in (HOUR, -HOUR):
         await session.execute(
-            "select laneway.note_attempt($1, 'a', $2, $3, $4, $5, $6, $7)",
+            "select laneway.store_receive_attempt($1, 'a', $2, $3, $4, $5, $6, $7)",
             queue.queue_id,
             *place,
             window,
             12345,
         )
-        rows = await session.fetch("select * from laneway.find_attempt($1, 'a')", queue.queue_id)
+        rows = await session.fetch(
+            "select * from laneway.find_receive_attempt($1, 'a')", queue.queue_id
+        )
         assert [tuple(row) for row in rows] == (
             [(taken.token, taken.segment, taken.lane_id, taken.seq, 12345)]
             if window > -window
             else []
         )
-    await session.execute("select laneway.note_queue_deleted('gone')")
-    await session.execute("select laneway.note_queue_deleted('work')")
+    await session.execute("select laneway.record_queue_deletion('gone')")
+    await session.execute("select laneway.record_queue_deletion('work')")
     for name, expected in (("gone", True), ("work", False), ("never", False)):
         found = await session.fetchval("select laneway.was_queue_deleted($1, $2)", name, HOUR)
         assert found is expected

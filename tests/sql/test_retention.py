@@ -267,7 +267,7 @@ async def test_queue_with_its_own_retention_is_trimmed_behind_its_readers(
     await retain(session)
     assert await count(session, queue) == Counts(acknowledged=4)
     await session.execute("update laneway.claim set until = clock_timestamp()")
-    await session.execute("select laneway.expire()")
+    await session.execute("select laneway.expire_claims()")
     await retain(session)
     assert await count(session, slow) == Counts(queued=3, acknowledged=1)
     got = await claim(session, slow, 4)

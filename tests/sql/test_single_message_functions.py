@@ -81,7 +81,7 @@ async def test_priority_out_of_range_is_refused(
 ) -> None:
     sql = await connect()
     await sql.execute("select laneway.create_queue('mail')")
-    with pytest.raises(asyncpg.PostgresError, match="cannot have the priority") as caught:
+    with pytest.raises(asyncpg.PostgresError, match="priority must be from 0 to 32767") as caught:
         await sql.execute(f"select laneway.{function}('mail', '1', p_priority => {priority})")
     assert caught.value.sqlstate == "LW422"
 
@@ -89,10 +89,10 @@ async def test_priority_out_of_range_is_refused(
 @pytest.mark.parametrize(
     ("settings", "words", "hint"),
     [
-        ('{"max_attempts": -5}', 'setting "max_attempts" cannot be -5', "1 or more"),
+        ('{"max_attempts": -5}', 'setting "max_attempts" is invalid: -5', "1 or more"),
         ('{"lease": null}', 'setting "lease" must not be null', "columns"),
         ('{"lease": "banana"}', 'invalid input syntax for type interval: "banana"', "columns"),
-        ('{"dedup_scope": "x"}', 'setting "dedup_scope" cannot be x', "queue or partition"),
+        ('{"dedup_scope": "x"}', 'setting "dedup_scope" is invalid: x', "queue or partition"),
     ],
 )
 async def test_invalid_setting_is_named(

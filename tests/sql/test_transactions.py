@@ -45,7 +45,7 @@ async def transact(
 ) -> list[Place]:
     seqs = [each.seq for each in acks]
     rows = await session.fetch(
-        "select * from laneway.transact($1, $2, $3, $4, $5, $6)",
+        "select * from laneway.push_and_ack($1, $2, $3, $4, $5, $6)",
         [each.token for each in acks],
         [each.lane_id for each in acks],
         seqs,

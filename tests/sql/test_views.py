@@ -87,7 +87,7 @@ async def test_history_lists_events_in_order(session: Session, queue: Queue) -> 
     await nack(session, got[:1], reason="no")
     again = await claim(session, queue, 1, consumers=["second"])
     await expire_leases(session, again)
-    await session.execute("select laneway.expire()")
+    await session.execute("select laneway.expire_claims()")
     last = await claim(session, queue, 1, consumers=["third"])
     await ack(session, last)
     rows = await session.fetch(

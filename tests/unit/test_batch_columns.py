@@ -34,7 +34,7 @@ def test_equal_values_become_one_element() -> None:
         partition="a",
         priority=3,
         delay=timedelta(seconds=1),
-        key="k",
+        dedup_key="k",
         headers="{}",
         lease=timedelta(seconds=2),
         max_attempts=4,

@@ -12,7 +12,7 @@ import pytest
 from laneway.activity.feed import Subscription, show_all
 from laneway.activity.updates import Change, Update
 from laneway.domain.activity import Facts
-from laneway.server.queen.leases import Lease, Leases, Span
+from laneway.server.queen.leases import Lease, LeasedMessages, Leases
 from laneway.server.sqs.addresses import _read_url, read_url
 from laneway.server.sqs.errors import Fault
 from laneway.server.tokens import Tokens, TokenSettings
@@ -33,7 +33,7 @@ def test_queue_urls_are_cached_up_to_a_length() -> None:
 
 
 def hold(*keys: str) -> Lease:
-    return Lease("jobs", "group", {"1": Span(uuid4(), dict.fromkeys(keys, 1))}, {})
+    return Lease("jobs", "group", {"1": LeasedMessages(uuid4(), dict.fromkeys(keys, 1))}, {})
 
 
 def test_oldest_leases_are_evicted_by_number_and_size() -> None:

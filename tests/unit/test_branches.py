@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
+import pickle
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -11,7 +13,7 @@ from weakref import WeakKeyDictionary
 import pytest
 import uvloop
 
-from laneway.worker.branches import Branch, find_place, within_run, within_step
+from laneway.worker.branches import Branch, find_place, mark_step, within_run, within_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,25 +22,24 @@ PROGRESS: Any = SimpleNamespace(tasks=WeakKeyDictionary())
 
 
 def old_factory(loop: asyncio.AbstractEventLoop, coroutine: Any) -> asyncio.Task[Any]:
-    """Make a task as factories did before there were contexts to give."""
+    """Create a task as factories did before tasks took a context."""
     return asyncio.Task(coroutine, loop=loop)
 
 
 EAGER = getattr(asyncio, "eager_task_factory", None)
 
 
-def label_of(coroutine: Any) -> str | None:
-    return "part" if coroutine.__name__ == "part" else None
-
-
 async def part() -> str | None:
     return key_of("part")
+
+
+mark_step(part, "part")
 
 
 def key_of(label: str) -> str | None:
     place = find_place()
     if isinstance(place, Branch):
-        return place.number(label)
+        return place.next_key(label)
     return None if place is None else "step"
 
 
@@ -69,7 +70,7 @@ def test_branches_are_named_in_order_of_creation(
     async def flow() -> None:
         loop, gate = asyncio.get_running_loop(), asyncio.Event()
         loop.set_task_factory(factory)
-        with within_run(PROGRESS, label_of):
+        with within_run(PROGRESS):
             late, early = (asyncio.create_task(branch(*waits)) for waits in ([gate], []))
             assert await early == keys_below("branch#2/")
             gate.set()
@@ -93,8 +94,14 @@ def test_branches_are_named_in_order_of_creation(
         loop.close()
 
 
+def test_marked_step_is_still_an_async_function_of_its_name() -> None:
+    assert inspect.iscoroutinefunction(part)
+    assert (part.__name__, part.__qualname__) == ("part", "part")
+    assert pickle.loads(pickle.dumps(part)) is part  # noqa: S301 - own data
+
+
 async def test_tasks_that_share_a_context_have_different_names() -> None:
-    with within_run(PROGRESS, label_of):
+    with within_run(PROGRESS):
         context, gate = contextvars.copy_context(), asyncio.Event()
         tasks = [
             asyncio.create_task(branch(*waits), context=context) for waits in ([gate], [], [gate])
@@ -108,7 +115,7 @@ async def test_concurrent_runs_and_other_tasks_have_different_names() -> None:
     loop = asyncio.get_running_loop()
 
     async def run() -> list[str | None]:
-        with within_run(PROGRESS, label_of):
+        with within_run(PROGRESS):
             await asyncio.sleep(0)
             return await asyncio.create_task(branch())
 
@@ -120,7 +127,7 @@ async def test_concurrent_runs_and_other_tasks_have_different_names() -> None:
 
 async def test_task_factory_set_during_a_run_is_kept() -> None:
     loop = asyncio.get_running_loop()
-    with within_run(PROGRESS, label_of):
+    with within_run(PROGRESS):
         below: Any = loop.get_task_factory()
 
         def theirs(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
@@ -130,10 +137,10 @@ async def test_task_factory_set_during_a_run_is_kept() -> None:
         assert await asyncio.create_task(branch()) == keys_below("branch#1/")
 
         async def run() -> list[str | None]:
-            with within_run(PROGRESS, label_of):
+            with within_run(PROGRESS):
                 return await asyncio.create_task(branch())
 
-        # It has one of ours below and another above then.
+        # Now there is a factory of ours above theirs, and another below it.
         assert await contextvars.Context().run(asyncio.create_task, run()) == keys_below(
             "branch#1/"
         )

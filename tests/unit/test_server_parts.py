@@ -16,11 +16,11 @@ from laneway.server import errors as server
 from laneway.server.access import nothing
 from laneway.server.authentication import Keyring, make_key
 from laneway.server.calls import read_key
-from laneway.server.compression import takes_gzip
+from laneway.server.compression import accepts_gzip
 from laneway.server.decoder import BodyDecoder, read_issue
 from laneway.server.logs import JsonFormatter
 from laneway.server.metrics import BUCKETS, Metrics
-from laneway.server.operations import Media, Operation, Surface
+from laneway.server.operations import Media, Operation, Response, Surface
 from laneway.server.responses import answer_json
 from laneway.server.rest import SURFACE
 from laneway.server.rest.errors import explain, find_status
@@ -151,7 +151,7 @@ def operation(method: str, path: str, **more: Any) -> Operation[Any, Any]:
         path=path,
         handler=do_nothing,
         summary="",
-        answers={200: Media("text/plain")},
+        answers={200: Response(Media("text/plain"), "")},
         role=None,
         reach=nothing,
         **more,
@@ -196,7 +196,7 @@ def test_path_parameters_are_decoded_after_splitting(sent: str, name: str) -> No
 def test_path_parameters_match_their_struct() -> None:
     with pytest.raises(TypeError, match="needs parameters"):
         Router([surface(operation("GET", "/{name}"))])
-    with pytest.raises(TypeError, match="lack"):
+    with pytest.raises(TypeError, match="do not exist"):
         Router([surface(operation("GET", "/{other}", parameters=ByName))])
 
 
@@ -234,7 +234,7 @@ def test_only_listed_paths_need_no_key() -> None:
     ],
 )
 def test_accept_encoding_is_parsed(header: bytes, *, expected: bool) -> None:
-    assert takes_gzip({b"accept-encoding": header}) is expected
+    assert accepts_gzip({b"accept-encoding": header}) is expected
 
 
 class Store:

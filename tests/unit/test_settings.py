@@ -39,5 +39,5 @@ def test_durations_are_sent_as_intervals() -> None:
 
 
 def test_unknown_setting_is_refused() -> None:
-    with pytest.raises(TypeError, match="no place in a setting"):
+    with pytest.raises(TypeError, match="cannot be a setting's value"):
         encode_json({"options": {"a": object()}})

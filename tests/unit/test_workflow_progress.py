@@ -34,7 +34,7 @@ async def test_result_is_stored_once_the_database_is_back_and_its_step_not_run_a
         runs.append(1)
         return "done"
 
-    with within_run(progress, lambda _: None):
+    with within_run(progress):
         assert await progress.run_step("work#1", work, retry=Retry(max_attempts=1)) == "done"
     assert runs == [1]
     assert backend.kept == [("work#1", '"done"')] * 2

@@ -1,4 +1,4 @@
-"""Watches what happens in a broker: detectors that find the remarkable, and live updates."""
+"""Activity of a broker: detectors that report anomalies, and live updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The detectors that come with Laneway."""
+"""The built-in detectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DELETIONS = {Kind.DELETED, Kind.DELETED_MANY}
 
 
 class _Expiry(msgspec.Struct):
-    """What an expired lock's event says beside the rest."""
+    """The detail of an event of an expired lease."""
 
     until: datetime | None = None
 
@@ -44,7 +44,7 @@ def _detect_flash_message(context: Context) -> Finding | None:
         description=f"Dequeued {_ms(shortest):.0f} ms after it was enqueued",
         threshold=_ms(limit),
         actual=max(_ms(shortest), 0),
-        # Messages between the ends are as old as the oldest or younger; the youngest is certain.
+        # Only the ages of the oldest and the youngest message are known, so name the youngest.
         seqs=None if whole or event.last_seq is None else (event.last_seq,),
     )
 
@@ -68,12 +68,12 @@ def _detect_long_processing(context: Context) -> Finding | None:
     limit = context.settings.long_processing
     if event.kind != Kind.ACKED or event.since is None or event.at - event.since <= limit:
         return None
-    held = event.at - event.since
+    duration = event.at - event.since
     return Finding(
         severity=Severity.WARNING,
-        description=f"Acknowledged {_ms(held):.0f} ms after it was dequeued",
+        description=f"Acknowledged {_ms(duration):.0f} ms after it was dequeued",
         threshold=_ms(limit),
-        actual=_ms(held),
+        actual=_ms(duration),
     )
 
 
@@ -82,7 +82,7 @@ def _detect_lock_stolen(context: Context) -> Finding | None:
         return None
     return Finding(
         severity=Severity.CRITICAL,
-        description="Acknowledged with a token that does not hold the message",
+        description="Acknowledged with a token that has no lease on the message",
     )
 
 
@@ -109,7 +109,7 @@ def _detect_dlq_movement(context: Context) -> Finding | None:
         return None
     return Finding(
         severity=Severity.WARNING,
-        description=f"Moved to the dead letters: {event.reason or 'no reason given'}",
+        description=f"Dead-lettered: {event.reason or 'no reason given'}",
         threshold=event.max_attempts,
         actual=event.attempt,
     )
@@ -126,7 +126,7 @@ def _detect_zombie_message(context: Context) -> Finding | None:
     overdue = event.at - until
     return Finding(
         severity=Severity.CRITICAL,
-        description=f"In processing {_ms(overdue):.0f} ms beyond its lock",
+        description=f"Lease expired {_ms(overdue):.0f} ms ago without being extended or settled",
         threshold=_ms(limit),
         actual=_ms(overdue),
     )
@@ -134,7 +134,7 @@ def _detect_zombie_message(context: Context) -> Finding | None:
 
 def _detect_burst_dequeue(context: Context) -> Finding | None:
     limit = context.settings.burst_count
-    # Told once, by the event that brings it there.
+    # Reported once, by the event that reaches the limit.
     if not context.taken - context.messages < limit <= context.taken:
         return None
     seconds = context.settings.burst_within.total_seconds()
@@ -183,7 +183,7 @@ def _find_bulk(context: Context, meant: bool, verb: str) -> Finding | None:  # n
 
 def _event(context: Context) -> Event:
     if context.event is None:
-        raise TypeError(f"a {context.occasion} look has no event")
+        raise TypeError(f"a {context.occasion} check has no event")
     return context.event
 
 
@@ -203,35 +203,45 @@ def _make(
 DETECTORS = (
     _make(
         "flash_message",
-        "Dequeued within moments of being enqueued",
+        "Dequeued shortly after it was enqueued",
         _detect_flash_message,
         Occasion.DEQUEUE,
     ),
-    _make("large_payload", "A large payload", _detect_large_payload, Occasion.ENQUEUE),
-    _make("long_processing", "Took long to process", _detect_long_processing, Occasion.ACK),
+    _make("large_payload", "Large payload", _detect_large_payload, Occasion.ENQUEUE),
+    _make("long_processing", "Long processing time", _detect_long_processing, Occasion.ACK),
     _make("lock_stolen", "Acknowledged with a wrong token", _detect_lock_stolen, Occasion.ACK),
-    _make("near_dlq", "Few attempts are left", _detect_near_dlq, Occasion.NACK, Occasion.TIMEOUT),
+    _make("near_dlq", "Few attempts left", _detect_near_dlq, Occasion.NACK, Occasion.TIMEOUT),
     _make(
         "dlq_movement",
-        "Moved to the dead letters",
+        "Dead-lettered",
         _detect_dlq_movement,
         Occasion.NACK,
         Occasion.TIMEOUT,
     ),
     _make(
         "zombie_message",
-        "In processing far beyond its lock",
+        "Lease expired long ago",
         _detect_zombie_message,
         Occasion.TIMEOUT,
     ),
     _make(
         "burst_dequeue",
-        "Many messages taken by one consumer",
+        "Many messages dequeued by one consumer",
         _detect_burst_dequeue,
         Occasion.DEQUEUE,
     ),
-    _make("bulk_enqueue", "Many enqueued at once", _detect_bulk_enqueue, Occasion.BULK_OPERATION),
-    _make("bulk_delete", "Many deleted at once", _detect_bulk_delete, Occasion.BULK_OPERATION),
-    _make("bulk_move", "Many moved at once", _detect_bulk_move, Occasion.BULK_OPERATION),
-    _make("queue_cleared", "A queue was cleared", _detect_queue_cleared, Occasion.BULK_OPERATION),
+    _make(
+        "bulk_enqueue",
+        "Many messages enqueued at once",
+        _detect_bulk_enqueue,
+        Occasion.BULK_OPERATION,
+    ),
+    _make(
+        "bulk_delete",
+        "Many messages deleted at once",
+        _detect_bulk_delete,
+        Occasion.BULK_OPERATION,
+    ),
+    _make("bulk_move", "Many messages moved at once", _detect_bulk_move, Occasion.BULK_OPERATION),
+    _make("queue_cleared", "Queue cleared", _detect_queue_cleared, Occasion.BULK_OPERATION),
 )

@@ -1,4 +1,4 @@
-"""What a detector is, and which there are."""
+"""Detectors of anomalies, their input and output, and the registry of those in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Occasion(StrEnum):
-    """When a detector is asked: at an event, for all that one call did together, or each minute."""
+    """When a detector runs: at an event, for the events of one bulk call, or once a minute."""
 
     ENQUEUE = "enqueue"
     DEQUEUE = "dequeue"
@@ -30,10 +30,11 @@ class Occasion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a detector may look at.
+    """The input of a detector.
 
-    event: None for a periodic look, which has `counts` instead. messages: how many the event, or
-    the whole operation, was about. taken: how many its consumer took lately, this event included.
+    event: None for a periodic check, which has `counts` instead. messages: number of messages that
+    the event, or the whole operation, concerns. taken: number of messages that its consumer claimed
+    recently, including this event.
     """
 
     occasion: Occasion
@@ -46,9 +47,9 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something remarkable. seqs: the messages it is about; None: all that the event is about.
+    """An anomaly found. seqs: the messages it concerns; None: all messages of the event.
 
-    queue: for a periodic look, the queue it is about.
+    queue: for a periodic check, the queue that it concerns.
     """
 
     severity: Severity
@@ -61,9 +62,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detector:
-    """Looks at what happened, after the fact; its findings are anomalies of the type `name`.
+    """Checks recorded events; its findings are anomalies of the type `name`.
 
-    detect answers one finding, several where messages differ, or None.
+    events: the occasions at which it runs. detect: returns one finding, several, or None.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Detector:
 
 
 class Registry:
-    """The detectors that there are, and which of them are asked."""
+    """The registered detectors, and which of them are enabled."""
 
     def __init__(self, detectors: Iterable[Detector] = ()) -> None:
         self._detectors: dict[str, Detector] = {}
@@ -85,7 +86,7 @@ class Registry:
 
     def register(self, detector: Detector) -> None:
         if detector.name in self._detectors:
-            raise InvalidSetting(f'there is a detector "{detector.name}" already')
+            raise InvalidSetting(f'detector "{detector.name}" already exists: use another name')
         self._detectors[detector.name] = detector
         if detector.enabled_by_default:
             self._enabled.add(detector.name)
@@ -94,7 +95,7 @@ class Registry:
     def set_enabled(self, name: str, enabled: bool) -> None:  # noqa: FBT001 - as the name says
         if name not in self._detectors:
             known = ", ".join(self._detectors)
-            raise InvalidSetting(f'there is no detector "{name}": choose one of {known}')
+            raise InvalidSetting(f'detector "{name}" not found: use one of {known}')
         if enabled:
             self._enabled.add(name)
         else:
@@ -108,7 +109,7 @@ class Registry:
         return name in self._enabled
 
     def find(self, occasion: Occasion) -> tuple[Detector, ...]:
-        """Return those to ask at an occasion."""
+        """Return the enabled detectors for an occasion."""
         asked = self._asked.get(occasion)
         if asked is None:
             asked = self._asked[occasion] = tuple(

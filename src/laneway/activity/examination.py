@@ -1,4 +1,4 @@
-"""Asks the detectors about what happened, and counts who took messages."""
+"""Examination of events: run the detectors, and count messages by consumer."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _BULK: dict[str, Kind] = {
     Kind.PURGED: Kind.PURGED,
     Kind.CLEARED: Kind.PURGED,
 }
-# Beyond so many consumers at once, those heard of longest ago are forgotten.
+# How many consumers to remember; beyond that, the ones inactive for longest are dropped.
 _MOST_CONSUMERS = 10_000
 _MINUTE = 60.0
 
 
-class _Purge(msgspec.Struct):
+class _PurgeDetail(msgspec.Struct):
     count: int = 0
 
 
-class _Ride(msgspec.Struct):
-    """largest: how many messages the largest of the requests brought that rode in one call."""
+class _PushDetail(msgspec.Struct):
+    """Detail of a push that batched requests. largest: messages of the largest request in it."""
 
     largest: int
 
 
 class Examiner:
-    """Remembers of the past what bursts need, and how much was kept lately."""
+    """Runs detectors on events; remembers recent claims by consumer, and recent anomalies."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Examiner:
         self._allowance = _Allowance(settings.kept_per_minute, clock)
 
     def examine(self, events: Sequence[Event]) -> tuple[list[Anomaly], list[Taker]]:
-        """Return what is remarkable, and who took how much; events come in order."""
+        """Return the anomalies in events, and messages by consumer. Pass events in order."""
         anomalies: list[Anomaly] = []
         takers: dict[tuple[int, str], Taker] = {}
         for event in events:
@@ -108,7 +108,7 @@ class Examiner:
         return bool(self._registry.find(Occasion.PERIODIC))
 
     def look(self, counts: Sequence[Counts], now: datetime) -> list[Anomaly]:
-        """Return what is remarkable about the queues as they are."""
+        """Run the periodic detectors on the queues' counts; return the anomalies."""
         ids = {each.queue: each.queue_id for each in counts}
         context = Context(occasion=Occasion.PERIODIC, settings=self._settings, counts=counts)
         return [
@@ -161,7 +161,7 @@ class Examiner:
             try:
                 found = detector.detect(context)
             except Exception:
-                logger.exception("the detector %s failed", detector.name)
+                logger.exception("detector %s failed, ignoring it for this event", detector.name)
                 continue
             if found is not None:
                 for finding in [found] if isinstance(found, Finding) else found:
@@ -169,7 +169,7 @@ class Examiner:
 
 
 class _Bursts:
-    """How many messages each consumer took lately, by the database's clock."""
+    """How many messages each consumer claimed recently, by the database's clock."""
 
     def __init__(self, within: timedelta) -> None:
         self._within = within
@@ -177,7 +177,7 @@ class _Bursts:
 
     def add(self, consumer: str, at: datetime, messages: int) -> int:
         takes = self._takes.pop(consumer, None) or deque()
-        # The one heard of last is at the end.
+        # Reinserted, so that the consumer active last is at the end.
         self._takes[consumer] = takes
         if len(self._takes) > _MOST_CONSUMERS:
             del self._takes[next(iter(self._takes))]
@@ -188,7 +188,7 @@ class _Bursts:
 
 
 class _Allowance:
-    """Lets so many of one sort pass in a minute: what is always so is not remarkable."""
+    """Limits the anomalies of one type and queue per minute: a permanent condition is no anomaly."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         self._most = per_minute
@@ -222,7 +222,7 @@ def _count_taker(takers: dict[tuple[int, str], Taker], event: Event, consumer: s
 
 
 def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:
-    """Return what one call did to one queue as one: its first event, and how many messages."""
+    """Combine the events of one call on one queue: the first event, and the number of messages."""
     found: dict[tuple[int, Kind, int], tuple[Event, int]] = {}
     for event in events:
         kind = _BULK.get(event.kind)
@@ -230,12 +230,12 @@ def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:
             continue
         messages = event.messages
         if kind is Kind.PURGED and event.detail is not None:
-            messages = msgspec.json.decode(event.detail, type=_Purge).count
+            messages = msgspec.json.decode(event.detail, type=_PurgeDetail).count
         key = (event.xid, kind, event.queue_id)
         first, before = found.get(key, (event, 0))
         messages += before
         if kind is Kind.PUSHED and event.detail is not None:
-            messages = min(messages, msgspec.json.decode(event.detail, type=_Ride).largest)
+            messages = min(messages, msgspec.json.decode(event.detail, type=_PushDetail).largest)
         found[key] = (first, messages)
     return found.values()
 

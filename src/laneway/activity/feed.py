@@ -1,4 +1,4 @@
-"""Follows what happens, here and in other processes, for those who watch it live."""
+"""Live updates of queues, from the events of all processes, for subscribed clients."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Updates about at most so many new messages bring them along, as far as their bodies are small.
+# Updates about at most this many new messages include the messages, with bodies up to LARGEST_BODY.
 SMALL_BATCH = 10
 LARGEST_BODY = 16 * 1024
 
 
 class Subscription:
-    """The updates that one client has not read yet; beyond the limits, only that there were some.
+    """The updates that one client has not read yet. Beyond the limits, one refresh replaces them.
 
-    limit: updates; limit_bytes: of the messages in them. show: what the client is told of an update,
-    None where it is not to know of it.
+    limit: updates. limit_bytes: of the messages in them. show: returns what the client may see of an
+    update, None for nothing.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Subscription:
         self._show = show
         self._updates: deque[Update] = deque()
         self._bytes = 0
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self.ended = False
 
     def put(self, update: Update) -> None:
@@ -58,20 +58,20 @@ class Subscription:
             self._bytes = 0
             shown = refresh(shown.change, None, shown.at)
         self._updates.append(shown)
-        self._stirred.set()
+        self._woken.set()
 
     def end(self) -> None:
-        """Bring nothing more."""
+        """End the subscription; `take` returns None from now on."""
         self.ended = True
-        self._stirred.set()
+        self._woken.set()
 
     async def take(self, timeout: timedelta) -> Update | None:
-        """Return the next update, None if none came in time, or if it has ended."""
+        """Return the next update; None if none arrived in time, or if the subscription ended."""
         if not self._updates and not self.ended:
-            self._stirred.clear()
+            self._woken.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout.total_seconds()):
-                    await self._stirred.wait()
+                    await self._woken.wait()
         if self.ended or not self._updates:
             return None
         update = self._updates.popleft()
@@ -88,7 +88,7 @@ def show_all(update: Update) -> Update:
 
 
 class Feed:
-    """Reads the events only while somebody is subscribed."""
+    """Reads new events and sends updates to subscriptions; idle without subscriptions."""
 
     def __init__(self, broker: Broker, settings: ActivitySettings) -> None:
         self._broker = broker
@@ -101,7 +101,7 @@ class Feed:
     async def subscribe(
         self, show: Callable[[Update], Update | None] = show_all
     ) -> AsyncIterator[Subscription]:
-        """Bring what happens from now on and may be shown, as long as the context lasts."""
+        """Subscribe to the updates from now on that `show` lets pass, while the context is open."""
         settings = self._settings
         subscription = Subscription(settings.buffer, settings.buffer_bytes, show)
         self._subscriptions.add(subscription)
@@ -125,14 +125,14 @@ class Feed:
                 try:
                     busy = await self._look()
                 except Retryable as error:
-                    logger.debug("no live updates until later: %s", error)
+                    logger.debug("cannot read live updates, retrying: %s", error)
                 except LanewayError:
-                    logger.exception("live updates could not be read")
+                    logger.exception("cannot read live updates")
                 await pulse.rest(busy=busy)
 
     async def _begin(self) -> None:
         place = await self._broker.activity.read_snapshot()
-        # Whoever was first decides: an earlier place shows no less.
+        # The first subscriber sets the position: an earlier one includes every later one.
         if self._seen is None:
             self._seen = place
 
@@ -148,7 +148,7 @@ class Feed:
             return False
         place = look.seen
         if look.more:
-            # Too much for anybody to watch: skip to what happens now.
+            # Too many events to show one by one: skip to the newest.
             place = await self._broker.activity.read_snapshot()
             updates = [refresh(Change.ENQUEUE, None, datetime.now(UTC))]
         else:
@@ -161,7 +161,7 @@ class Feed:
         return True
 
     async def _illustrate(self, updates: Sequence[Update]) -> list[Update]:
-        """Add the messages themselves where few are new."""
+        """Add the messages to updates about few new messages."""
         small = [
             update
             for update in updates

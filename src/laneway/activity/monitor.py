@@ -1,4 +1,4 @@
-"""Runs what watches a broker, for as long as its context."""
+"""The monitor of a broker: runs the recorder and the feed while its context is open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Monitor:
-    """feed: live updates. registry: the detectors; more may be registered at any time."""
+    """Records anomalies and sends live updates of a broker.
+
+    feed: the live updates. registry: the detectors; more can be registered at any time.
+    """
 
     def __init__(
         self, broker: Broker, settings: ActivitySettings, registry: Registry | None = None

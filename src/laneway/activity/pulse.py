@@ -1,4 +1,4 @@
-"""Tells one who follows the events when to look again."""
+"""Timing of the readers of events: when to read again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 
 class Pulse:
-    """Soon while things happen, at once when something stirs, else once in a while."""
+    """Waits until the events are to be read again: `soon` after new ones, else at the next wake-up.
+
+    Without a wake-up, it waits for `patience` at most.
+    """
 
     def __init__(self, broker: Broker, *, soon: timedelta, patience: timedelta) -> None:
         self._broker = broker
         self._soon = soon.total_seconds()
         self._patience = patience.total_seconds()
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
 
     def __enter__(self) -> Self:
-        self._end = self._broker.activity.watch(self._stirred.set)
+        self._end = self._broker.activity.watch(self._woken.set)
         return self
 
     def __exit__(
@@ -35,11 +38,11 @@ class Pulse:
         self._end()
 
     async def rest(self, *, busy: bool) -> None:
-        """Return when it is time; busy: the last look saw something."""
+        """Return when it is time. busy: the last read returned events."""
         if busy:
             await asyncio.sleep(self._soon)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
-                await self._stirred.wait()
-        self._stirred.clear()
+                await self._woken.wait()
+        self._woken.clear()

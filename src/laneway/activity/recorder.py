@@ -1,4 +1,4 @@
-"""Has the detectors look at everything that happens, in the one process that maintains."""
+"""Recording of anomalies: the maintenance leader runs the detectors on all events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 _MINUTE = 60.0
 _SWEPT_AT_ONCE = 10_000
-# One look's events are read in so many parts, evenly in time: what is examined at once, requests wait for.
+# The events of one interval are read in this many parts: requests wait while a part is examined.
 _PARTS = 10
 
 
 class Looked(NamedTuple):
-    """The next place to look from; busy: something had happened, more: and more than was looked at."""
+    """Result of one read. seen: the position after it. busy: it returned events. more: others remain."""
 
     seen: Snapshot
     busy: bool
@@ -35,9 +35,10 @@ class Looked(NamedTuple):
 
 
 class Recorder:
-    """Goes on where the one before stopped: each event is examined once, by whichever process.
+    """Examines each event once; continues at the stored position of the previous leader.
 
-    Two that both think they maintain do no harm: what one stored, the other cannot store again.
+    Two processes that both consider themselves leader do no harm: storing a position that another
+    has stored fails.
     """
 
     def __init__(self, broker: Broker, settings: ActivitySettings, registry: Registry) -> None:
@@ -54,9 +55,9 @@ class Recorder:
                 try:
                     await self._follow(pulse)
                 except Retryable as error:
-                    logger.debug("activity is not looked at until later: %s", error)
+                    logger.debug("cannot examine events, retrying: %s", error)
                 except LanewayError:
-                    logger.exception("activity could not be looked at")
+                    logger.exception("cannot examine events, retrying")
                 await asyncio.sleep(settings.patience.total_seconds())
 
     async def _follow(self, pulse: Pulse) -> None:
@@ -73,7 +74,7 @@ class Recorder:
                 await pulse.rest(busy=busy)
 
     async def look(self, seen: Snapshot) -> Looked:
-        """Examine what happened since, as far as one part of a look goes."""
+        """Examine one part of the events since `seen`, and store the anomalies."""
         settings = self._settings
         look = await self._broker.activity.follow(
             seen, limit=max(1, settings.look_events // _PARTS), large=settings.large_payload
@@ -89,7 +90,7 @@ class Recorder:
         return Looked(look.seen, busy=True, more=look.more)
 
     async def _tidy(self, seen: Snapshot) -> Snapshot:
-        """Look at the queues themselves, and forget what is past retention."""
+        """Run the periodic detectors, and delete activity past its retention."""
         if self._examiner.looks_periodically:
             anomalies = self._examiner.look(
                 await self._broker.statistics.counts(), datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What a person can set about activity."""
+"""Settings of activity recording, detectors and live updates."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySettings:
-    """Whether activity is recorded, how long it is kept, and from where on it is remarkable.
+    """Whether activity is recorded, how long it is stored, and the detectors' thresholds.
 
-    large_payload: bytes. near_dlq: attempts left. zombie_factor: overdue by so many times the lock.
-    burst_count messages taken by one consumer in burst_within. bulk_operation: messages at once.
-    look: how often to look for those who watch while things happen, and record: for the detectors;
-    patience: how long to wait to be told of something before looking anyway. look_events bounds one
-    look, so that detectors lag under load rather than add to it; kept_per_minute, what is kept of one type of
-    anomaly and queue; buffer and buffer_bytes, the updates, and the messages in them, that one slow client may leave unread.
+    Thresholds. flash_message: time in the queue, at most. large_payload: bytes. long_processing: time
+    from claim to ack. near_dlq: attempts left. zombie_factor: time since the lease expired, in lease
+    durations. burst_count: messages claimed by one consumer within burst_within. bulk_operation:
+    messages of one operation. kept_per_minute: limit of anomalies of one type and queue.
+
+    Reading. look: interval for live updates under load; record: the same for detectors. patience:
+    interval without wake-ups. look_events: events of one read, so that detectors lag under load
+    rather than add to it.
+
+    Live updates. buffer: unread updates per client. buffer_bytes: of the messages in them. ping:
+    interval of keep-alives.
     """
 
     enabled: bool = True

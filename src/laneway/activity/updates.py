@@ -1,4 +1,4 @@
-"""What changed in the queues, in few words, for those who watch them live."""
+"""Updates: summaries of events for clients that watch queues live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import Event, Facts
 
-# An update names at most so many messages; a look brings at most so many updates.
+# Messages named by one update, and updates from one read, at most.
 MOST_IDS = 100
 MOST_UPDATES = 50
 
@@ -33,9 +33,9 @@ class Change(StrEnum):
 
 
 class Update(NamedTuple):
-    """total messages of a queue changed; force_refresh: more than is said here, so look anew.
+    """A change of `total` messages of a queue. queue: None for any queue. ids: of all, or empty.
 
-    queue None: any of them. ids are all of them, or none.
+    force_refresh: the update does not name everything, so the client must read the queue again.
     """
 
     change: Change
@@ -94,7 +94,7 @@ _STATUS = {
 
 
 def summarize(events: Sequence[Event]) -> list[Update]:
-    """Return what changed for the queues' own groups; neighbours of one sort become one."""
+    """Return updates for the default groups; consecutive changes of one kind are combined."""
     updates: list[Update] = []
     for event in events:
         update = _read(event)
@@ -109,7 +109,7 @@ def summarize(events: Sequence[Event]) -> list[Update]:
 
 
 def refresh(change: Change, queue: str | None, at: datetime, count: int = 0) -> Update:
-    """Return an update that says no more than that there were some."""
+    """Return an update without messages, which asks clients to read the queue again."""
     return Update(change, queue, at, count, force_refresh=True)
 
 
@@ -141,7 +141,7 @@ def _join(first: Update, second: Update) -> Update:
 
 
 def _shorten(updates: Sequence[Update]) -> list[Update]:
-    """Return one update for each sort of change and queue, without what came in which order."""
+    """Return one update for each change and queue; their order is lost."""
     found: dict[tuple[Change, str | None], Update] = {}
     for update in updates:
         key = (update.change, update.queue)

@@ -1,4 +1,4 @@
-"""What `laneway admin` does."""
+"""The commands `laneway admin`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from laneway.cli.settings import LONGEST
 from laneway.library.connection import Connection
 
 admin = typer.Typer(
-    no_args_is_help=True, help="Look after the schema and the whole.", rich_markup_mode=None
+    no_args_is_help=True, help="Manage the schema and the broker.", rich_markup_mode=None
 )
 
 
 @admin.command("install")
 @with_raw_lane
 async def install(lane: Connection, output: Output) -> None:
-    """Bring the schema to the version of this Laneway."""
+    """Install or upgrade the schema."""
     version = await lane.install()
-    output.done(f"the schema is at version {version}", version=version)
+    output.done(f"schema is at version {version}", version=version)
 
 
 @admin.command("verify")
 @with_raw_lane
 async def verify(lane: Connection, output: Output) -> None:
-    """Compare the schema with the one this Laneway ships; exit 1 if they differ."""
+    """Compare the schema with the one this version ships. Exits 1 if they differ."""
     problems = await lane.verify()
-    output.done(*problems or ["the schema is as shipped"], problems=problems)
+    output.done(*problems or ["schema is as shipped"], problems=problems)
     if problems:
         raise typer.Exit(1)
 
@@ -38,7 +38,7 @@ async def verify(lane: Connection, output: Output) -> None:
 @admin.command("stats")
 @with_lane
 async def stats(lane: Connection, output: Output) -> None:
-    """Show the whole database at a glance."""
+    """Show totals of the database."""
     output.one((await lane.admin.system_stats())._asdict())
 
 
@@ -48,19 +48,24 @@ async def reclaim(
     lane: Connection,
     output: Output,
     worker_id: Annotated[
-        str | None, typer.Argument(help="One worker; without it, all that are silent too long.")
+        str | None, typer.Argument(help="Worker id (default: all workers that count as dead).")
     ] = None,
     *,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, max=LONGEST, help="Seconds of silence; each one's own without it."),
+        typer.Option(
+            min=0,
+            max=LONGEST,
+            help="Seconds without a heartbeat before a worker counts as dead (default: each worker's"
+            " own).",
+        ),
     ] = None,
 ) -> None:
-    """Take from workers that died what they have in hand, so that others get it."""
+    """Reclaim the messages of dead workers for others. The attempts count."""
     if worker_id is not None:
         back = {worker_id: await lane.admin.reclaim(worker_id)}
     else:
         silence = None if timeout is None else timedelta(seconds=timeout)
         back = await lane.admin.reclaim_dead(silence)
     total = sum(back.values())
-    output.done(f"{len(back)} workers reclaimed, {total} messages come again", reclaimed=back)
+    output.done(f"{len(back)} workers reclaimed, {total} messages reclaimed", reclaimed=back)

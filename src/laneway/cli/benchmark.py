@@ -1,4 +1,4 @@
-"""What `laneway benchmark` measures: how fast the broker in use is, from here."""
+"""The command `laneway benchmark`: throughput and latency of the broker, from this machine."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ async def benchmark(
     lane: Connection,
     output: Output,
     *,
-    duration: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for each test.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="Messages of a batch.")] = 100,
-    workers: Annotated[int, typer.Option(min=1, max=1000, help="Of the concurrent test.")] = 5,
-    test: Annotated[Test, typer.Option(help="Which one.")] = Test.ALL,
+    duration: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds per test.")] = 5,
+    batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="Messages per batch.")] = 100,
+    workers: Annotated[
+        int, typer.Option(min=1, max=1000, help="Producers in the concurrent test.")
+    ] = 5,
+    test: Annotated[Test, typer.Option(help="Test to run.")] = Test.ALL,
     logging: Annotated[
-        bool, typer.Option("--logging/--no-logging", help="Record activity meanwhile.")
+        bool, typer.Option("--logging/--no-logging", help="Record activity during the benchmark.")
     ] = True,
 ) -> None:
-    """Measure the broker in use, on a queue of its own that is deleted after."""
+    """Benchmark the broker on a temporary queue."""
     name = f"benchmark-{uuid4().hex[:8]}"
     await lane.admin.create_queue(name, QueueSettings(record_events=logging))
     try:

@@ -1,4 +1,4 @@
-"""Gives a command a connection: to a server by URL, or to the database the settings lead to."""
+"""Connections for commands: to the server or the database that the settings name."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from laneway.cli.settings import Settings
     from laneway.library.connection import Connection
 
-# A command is over soon: what has to be done all the time is left to servers and workers.
+# Commands do no maintenance: they end soon, and servers and workers do it.
 _BRIEF = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 
-_FORMAT = Annotated[Format, typer.Option("--format", help="How results are printed.")]
+_FORMAT = Annotated[Format, typer.Option("--format", help="Output format.")]
 
 
 def with_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Call the command with a connection and an output, made from flags that are added to its own.
+    """Call the command with a connection and an output, whose flags are added to the command's own.
 
-    The database that comes along is ready to use as it is: its schema is installed first.
+    In the bundled database, the schema is installed first.
     """
     return _with_lane(command, ready=True)
 
 
 def with_raw_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """As with_lane, for commands about the schema: it is left as it is found."""
+    """Like `with_lane`, but without installing the schema, for commands about the schema."""
     return _with_lane(command, ready=False)
 
 
 def _with_lane(command: Callable[..., Awaitable[None]], *, ready: bool) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(**flags: Any) -> None:
-        # What went wrong is told once, by the command itself.
+        # The command itself prints errors, so they are not logged too.
         logging.getLogger("laneway").addHandler(logging.NullHandler())
         output = Output(flags.pop("format_"))
         settings = take_settings(flags, CLIENT_SETTINGS)

@@ -1,4 +1,4 @@
-"""The database a command works on: the one it was pointed at, or the embedded one."""
+"""The database of a command: the configured one, or the bundled PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laneway.cli.environment import Environment
     from laneway.domain.settings import ConnectionSettings
 
-# How long a command waits for a server that another program starts or stops.
+# How long a command waits for a PostgreSQL server that another program is starting or stopping.
 PATIENCE = timedelta(seconds=20)
 _LOOK = timedelta(milliseconds=50)
 # Longer than any migration takes.
@@ -31,9 +31,9 @@ _LONG = timedelta(days=1)
 async def open_database(
     environment: Environment, data_dir: Path, *, shared: bool = True
 ) -> AsyncIterator[str]:
-    """Yield a DSN; an embedded server that no program runs yet is started, and stopped after.
+    """Yield a DSN. The bundled server is started if it is not running, and stopped afterwards.
 
-    shared: one that another program runs will do, though it ends with that program.
+    shared: use a bundled server that another program runs, although it ends with that program.
     """
     from laneway.embedded import EmbeddedPostgres
 
@@ -47,7 +47,7 @@ async def open_database(
 
 
 def find_database(environment: Environment, data_dir: Path) -> str | None:
-    """Return the DSN of the database given, or of the embedded one where it runs."""
+    """Return the DSN of the configured database, or of the bundled one if it is running."""
     from laneway.embedded import find_running
 
     return environment.database_url or find_running(data_dir)
@@ -57,9 +57,9 @@ def find_database(environment: Environment, data_dir: Path) -> str | None:
 async def open_connection(
     dsn: str, connections: ConnectionSettings
 ) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a connection, past a pooler where the settings say how; its calls may take long.
+    """Yield a connection with long timeouts; it bypasses the pooler if a direct DSN is configured.
 
-    What the database refuses is told in our own terms.
+    Errors of the database are raised as Laneway's errors.
     """
     import asyncpg
 
@@ -84,9 +84,9 @@ async def open_connection(
 
 
 async def _share(data_dir: Path, stack: AsyncExitStack) -> str:
-    """Return the DSN of the server that runs there, or of one that stops with the stack.
+    """Return the DSN of the running bundled server, or start one that stops with the stack.
 
-    Another program may have the directory and be about to start its server, or to stop it.
+    Waits while another program that uses the directory is starting or stopping its server.
     """
     from laneway.embedded import EmbeddedPostgres, find_running
     from laneway.embedded.errors import DataDirectoryInUse

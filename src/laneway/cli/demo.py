@@ -1,4 +1,4 @@
-"""The demonstration that `laneway demo` shows: a queue at work, and how fast it is."""
+"""The command `laneway demo`: the lifecycle of a message, and a short benchmark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WAIT = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of the result: what was done, to how many messages, in how long."""
+    """One line of the result: a step, its number of messages and its duration."""
 
     name: str
     messages: int
@@ -42,12 +42,12 @@ class Step:
 
 
 async def run_demo(dsn: str, connections: ConnectionSettings) -> None:
-    """Fill and empty a queue of its own, show the throughput, and leave nothing behind."""
+    """Walk through a message's lifecycle and measure throughput, on a temporary queue."""
     async with open_connection(dsn, connections) as connection:
         report = await install(connection)
         version = await connection.fetchval("show server_version")
     typer.echo(f"PostgreSQL {version}, schema version {report.version}\n")
-    # A name nobody has: the demonstration touches no queue but its own.
+    # A unique name, so that no other queue is touched.
     queue = f"demo-{uuid4().hex[:8]}"
     engine = EngineSettings(connections=connections)
     if not connections.have_sessions:
@@ -56,25 +56,25 @@ async def run_demo(dsn: str, connections: ConnectionSettings) -> None:
         await broker.queues.create(queue, QueueSettings(description="laneway demo"))
         try:
             await _show_life(broker, queue)
-            typer.echo("\nmeasuring …")
+            typer.echo("\nrunning the benchmark …")
             _show_steps([step async for step in _measure(broker, queue)])
         finally:
             await broker.queues.delete(queue, force=True)
 
 
 async def _show_life(broker: Broker, queue: str) -> None:
-    """Push, claim, fail, retry, settle: one message's life."""
+    """Walk through one message's lifecycle: push, claim, nack, claim again, ack."""
     body = json.dumps({"to": "ada@example.org"})
     (pushed,) = await broker.push(queue, [OutgoingMessage(body, partition="mail", priority=5)])
     typer.echo(f"pushed    {pushed.id}  {body}")
     (first,) = await broker.claim(queue, consumer="worker-1", wait=WAIT)
     typer.echo(f"claimed   {first.id}  attempt {first.attempt}, token {first.token}")
-    await broker.nack([Nack(*first.receipt, reason="mail server away")])
-    typer.echo(f"nacked    {first.id}  mail server away")
+    await broker.nack([Nack(*first.receipt, reason="mail server unreachable")])
+    typer.echo(f"nacked    {first.id}  mail server unreachable")
     (second,) = await broker.claim(queue, consumer="worker-2", wait=WAIT)
     typer.echo(f"claimed   {second.id}  attempt {second.attempt}, token {second.token}")
     lost = await broker.ack([first.receipt])
-    typer.echo(f"late ack  {first.id}  {'refused' if lost else 'accepted'}: another holds it now")
+    typer.echo(f"late ack  {first.id}  {'refused' if lost else 'accepted'}: worker-2 has the lease")
     await broker.ack([second.receipt])
     typer.echo(f"acked     {second.id}")
 

@@ -1,14 +1,14 @@
-"""The environment, read once into a settings object.
+"""Database settings from environment variables.
 
-DATABASE_URL        a PostgreSQL server to use, as a URL; wins over the parts
-POSTGRES_HOST       the same in parts: host name or socket directory (default localhost)
+DATABASE_URL        URL of a PostgreSQL server; takes precedence over the POSTGRES_* variables
+POSTGRES_HOST       host name or socket directory (default localhost)
 POSTGRES_PORT       (default 5432)
 POSTGRES_DATABASE   (default postgres)
 POSTGRES_USER       (default postgres)
 POSTGRES_PASSWORD   (default none)
-POSTGRES_SSL        true requires TLS, false forbids it (default: TLS where the server offers it)
+POSTGRES_SSL        true requires TLS, false forbids it (default: TLS if the server offers it)
 
-With none of them set the embedded PostgreSQL is used.
+If none is set, the bundled PostgreSQL is used.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 _PARTS = ("HOST", "PORT", "DATABASE", "USER", "PASSWORD", "SSL")
 _SSL_MODES = {"true": "require", "1": "require", "false": "disable", "0": "disable"}
 _LARGEST_PORT = 65535
-# What no host name has.
+# Characters that no host name contains.
 _HOST = set("@/?#[] ")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the environment asks for."""
+    """The database that the environment names."""
 
-    # May hold passwords, so never printed.
+    # May contain a password, so it is never printed.
     database_url: str | None = field(default=None, repr=False)
-    # Whether the URL leads through PgBouncer in transaction mode, and one that leads past it.
+    # Whether the URL connects through PgBouncer in transaction mode, and a URL that bypasses it.
     pooled: bool = False
     direct_url: str | None = field(default=None, repr=False)
 
 
 def read_environment(variables: Mapping[str, str]) -> Environment:
-    """Treat an empty variable as one that is not set, as compose files leave them."""
+    """Read the variables. An empty one counts as not set, as compose files leave them."""
     if url := variables.get("DATABASE_URL"):
         return Environment(url)
     parts = {part: value for part in _PARTS if (value := variables.get(f"POSTGRES_{part}"))}
@@ -56,15 +56,16 @@ def _join(parts: Mapping[str, str]) -> str:
     host = parts.get("HOST", "localhost")
     port = _check_port(parts.get("PORT", "5432"))
     if host.startswith("/"):
-        # A URL's authority cannot hold a socket directory; its query can.
+        # A socket directory does not fit into a URL's authority, so it is in the query.
         query["host"] = host
         query["port"] = port
         place = ""
     else:
         if not _HOST.isdisjoint(host):
-            # Not repeated: it may be a URL, with a password in it.
+            # The value is not repeated: it may be a URL with a password.
             raise EnvironmentInvalid(
-                "POSTGRES_HOST", "is no host name or address: set a whole URL as DATABASE_URL"
+                "POSTGRES_HOST",
+                "is not a host name or address: to configure a URL, set DATABASE_URL",
             )
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if ssl := parts.get("SSL"):
@@ -76,7 +77,7 @@ def _join(parts: Mapping[str, str]) -> str:
 
 def _check_port(port: str) -> str:
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _LARGEST_PORT):
-        raise EnvironmentInvalid("POSTGRES_PORT", f"is {port!r}: set a number up to 65535")
+        raise EnvironmentInvalid("POSTGRES_PORT", f"is {port!r}: set a number from 1 to 65535")
     return port
 
 

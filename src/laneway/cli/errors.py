@@ -1,13 +1,13 @@
-"""What can be wrong with how the command was called.
+"""Errors of the command line.
 
 Retryable
-├── DatabaseNotReady        retry: another program has the data directory, and no server runs on it
+├── DatabaseNotReady        retry: another program uses the data directory, without a running server
 └── DatabaseUnreachable     retry, or fix the address: no server answers there
 LanewayError
-├── EnvironmentInvalid      fix the request: an environment variable cannot be understood
-├── SettingInvalid          fix the request: a flag, variable or line of the file cannot be
-│   └── FlagInvalid         a flag cannot be, or two contradict each other
-└── AddressUnusable         fix the request: the server cannot listen there
+├── EnvironmentInvalid      fix the call: an environment variable is invalid
+├── SettingInvalid          fix the call: a flag, variable or line of the settings file is invalid
+│   └── FlagInvalid         a flag is invalid, or two contradict each other
+└── AddressUnusable         fix the call: the server cannot listen on the address
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ class DatabaseNotReady(Retryable):
     def __init__(self, directory: Path, holder: int | None) -> None:
         who = "another process" if holder is None else f"process {holder}"
         super().__init__(
-            f"{who} has the data directory {directory}, and its database is not ready: try again"
+            f"database in {directory} is not ready, and {who} uses the directory: try again"
         )
 
 
 class DatabaseUnreachable(Retryable):
     def __init__(self, dsn: str, reason: Exception) -> None:
-        super().__init__(f"no PostgreSQL server answers at {name_place(dsn)}: {reason}")
+        super().__init__(
+            f"PostgreSQL server at {name_place(dsn)} unreachable: {reason}. Check the address, and that"
+            " the server is running"
+        )
 
 
 class EnvironmentInvalid(LanewayError):
     def __init__(self, variable: str, problem: str) -> None:
-        super().__init__(f"the environment variable {variable} {problem}")
+        super().__init__(f"environment variable {variable} {problem}")
 
 
 class SettingInvalid(LanewayError):

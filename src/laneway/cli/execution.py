@@ -1,4 +1,4 @@
-"""Runs a command's coroutine to its end, whatever ends it."""
+"""Execution of a command's coroutine, with signals, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Result = TypeVar("Result")
 
 _ENDED_BY_SIGNAL = 128
 
-# Everything else that goes wrong exits with 1. Typer has the same code for flags it refuses itself.
+# Any other error exits with 1. Typer exits with 2 too for flags that it refuses itself.
 CODES: dict[type[Exception], int] = {
     FlagInvalid: 2,
     NotFound: 3,
     Conflict: 4,
-    # Whatever else is wrong with the call itself.
+    # Any other error of the call itself.
     InvalidRequest: 2,
     Retryable: 5,
 }
 
 
 def execute(command: Coroutine[None, None, Result]) -> Result:
-    """SIGTERM and Ctrl-C unwind the command, so that what it started is stopped."""
+    """Run a command; SIGTERM and Ctrl-C cancel it, so that it stops what it started."""
     import uvloop
 
     try:
@@ -46,14 +46,14 @@ def execute(command: Coroutine[None, None, Result]) -> Result:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Say in one line what went wrong, and exit with a code that scripts can tell apart."""
+    """Print an error in one line, and exit with its code."""
     try:
         yield
     except LanewayError as error:
         tell(f"laneway: {error}")
         raise typer.Exit(find_code(error)) from error
     except TimeoutError as error:
-        tell(f"laneway: {str(error) or 'it took too long'}")
+        tell(f"laneway: {str(error) or 'timed out: try again'}")
         raise typer.Exit(CODES[Retryable]) from error
 
 

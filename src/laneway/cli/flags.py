@@ -1,4 +1,4 @@
-"""Gives a command flags for settings, beside its own arguments and options."""
+"""Flags for settings, added to a command's own arguments and options."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from laneway.cli.settings import Setting, Settings
 
-_FILE = Annotated[Path | None, typer.Option(help="A file of settings.  [default: laneway.toml]")]
+_FILE = Annotated[Path | None, typer.Option(help="Settings file.  [default: laneway.toml]")]
 
-# Those of the database that are worth a flag with every command; the others are read all the same.
+# The settings with a flag on every command. The others are read from the environment and the file.
 _SHOWN = {"server_url", "api_key", "database_url", "data_dir"}
 
 
 def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
-    """Call the command with every setting, each of which is a flag."""
+    """Call the command with all settings, and add a flag for each."""
 
     @functools.wraps(command)
     def wrapper(**flags: Any) -> None:
@@ -36,7 +36,7 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
 
 
 def with_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Call the command with the settings of the database, and what it has of its own."""
+    """Call the command with the database's settings and its own options, and add their flags."""
 
     @functools.wraps(command)
     def wrapper(**flags: Any) -> None:
@@ -46,19 +46,19 @@ def with_database(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def list_own(command: Callable[..., Any], given: int) -> list[inspect.Parameter]:
-    """Return the command's own arguments and options, after the first so many."""
+    """Return the command's own arguments and options, without the first `given` parameters."""
     hints = get_type_hints(command, include_extras=True)
     own = list(inspect.signature(command).parameters.values())[given:]
     return [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
 
 
 def list_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
-    """Return a file of settings, and those of the settings that are worth a flag everywhere."""
+    """Return the options for the settings file and for the settings that every command shows."""
     return [_CONFIG, *(_make_option(item) for item in settings if item.name in _SHOWN)]
 
 
 def take_settings(flags: dict[str, Any], wanted: Sequence[Setting]) -> Settings:
-    """Take from the flags those of settings, and return what they make with the other sources."""
+    """Remove the settings' flags from `flags`, and read the settings from all sources."""
     file = flags.pop(_CONFIG.name)
     given: Mapping[str, Any] = {item.name: flags.pop(item.name, None) for item in wanted}
     with reporting():
@@ -68,7 +68,7 @@ def take_settings(flags: dict[str, Any], wanted: Sequence[Setting]) -> Settings:
 def sign(
     wrapper: Callable[..., None], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Have Typer see these parameters, and not those of what is wrapped."""
+    """Make Typer see these parameters instead of those of the wrapped function."""
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {item.name: item.annotation for item in parameters}
     del wrapper.__wrapped__  # type: ignore[attr-defined]
@@ -83,8 +83,8 @@ def make_parameter(name: str, annotation: Any, default: Any = None) -> inspect.P
 
 def _make_option(setting: Setting, default: Any = None) -> inspect.Parameter:
     names = [setting.flag, setting.short] if setting.short else []
-    told = "" if default is None else f"  [default: {default}]"
-    option = typer.Option(*names, help=f"{setting.meaning}{told}", show_default=False)
+    shown = "" if default is None else f"  [default: {default}]"
+    option = typer.Option(*names, help=f"{setting.meaning}{shown}", show_default=False)
     return make_parameter(setting.name, Annotated[setting.kind | None, option])
 
 

@@ -1,4 +1,4 @@
-"""What `laneway key` does: makes, lists and revokes API keys."""
+"""The commands `laneway key`: create, list and revoke API keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from laneway.domain.keys import ApiKey
 
 key = typer.Typer(
-    no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None
+    no_args_is_help=True, help="Create, list and revoke API keys.", rich_markup_mode=None
 )
 
 
@@ -31,19 +31,19 @@ key = typer.Typer(
 def create(
     settings: Settings,
     *,
-    role: Annotated[str, typer.Option(help="What it may do: read, write or admin.")],
+    role: Annotated[str, typer.Option(help="Rights of the API key: read, write or admin.")],
     queue: Annotated[
-        str | None, typer.Option(help="The queues it is limited to, as a pattern: mail-*")
+        str | None, typer.Option(help="Limit the API key to queues, by a pattern such as mail-*.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the API key (default: its id).")] = None,
 ) -> None:
-    """Make a key and print it: it is not shown again."""
+    """Create an API key and print it. It is not shown again."""
     from laneway.engine.procedures import keys as procedures
     from laneway.server.authentication import PREFIX, make_key
 
     chosen = _read_role(role)
     if queue == "":
-        raise typer.BadParameter("--queue is empty: name queues, as in 'mail-*', or leave it out")
+        raise typer.BadParameter("--queue is empty: use a pattern such as 'mail-*', or omit it")
     made = make_key()
 
     async def command() -> None:
@@ -58,13 +58,13 @@ def create(
             )
 
     execute(command())
-    reach = f' for queues like "{queue}"' if queue else ""
+    reach = f' for queues matching "{queue}"' if queue else ""
     typer.echo(
         f"for SQS: access key id {PREFIX}_{made.key_id}, secret access key {made.digest.hex()}",
         err=True,
     )
-    typer.echo(f"key {made.key_id}, role {chosen}{reach}; it is not shown again:", err=True)
-    # Alone on stdout, so that a script can keep it.
+    typer.echo(f"API key {made.key_id}, role {chosen}{reach}; it is not shown again:", err=True)
+    # The only output on stdout, for scripts.
     typer.echo(made.text)
 
 
@@ -73,9 +73,9 @@ def create(
 def list_(
     settings: Settings,
     *,
-    revoked: Annotated[bool, typer.Option("--revoked", help="Also those out of force.")] = False,
+    revoked: Annotated[bool, typer.Option("--revoked", help="Include revoked API keys.")] = False,
 ) -> None:
-    """List the keys, of which only hashes are kept."""
+    """List API keys, without their secrets."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -105,9 +105,9 @@ def list_(
 @with_database
 def revoke(
     settings: Settings,
-    key_id: Annotated[str, typer.Argument(help="The key's id, as `laneway key list` shows it.")],
+    key_id: Annotated[str, typer.Argument(help="API key id, as `laneway key list` shows it.")],
 ) -> None:
-    """Put a key out of force."""
+    """Revoke an API key."""
     from laneway.engine.procedures import keys as procedures
 
     async def command() -> None:
@@ -115,7 +115,7 @@ def revoke(
             await procedures.revoke_api_key(connection, key_id)
 
     execute(command())
-    typer.echo(f"key {key_id} is revoked; running servers refuse it within seconds")
+    typer.echo(f"API key {key_id} revoked; running servers refuse it within seconds")
 
 
 @asynccontextmanager
@@ -131,8 +131,8 @@ async def _open_keys(settings: Settings) -> AsyncIterator[asyncpg.Connection]:
 
 
 def _read_role(text: str) -> Role:
-    """Return the role that a person names."""
+    """Return the role of this name."""
     try:
         return Role[text.upper()]
     except KeyError:
-        raise typer.BadParameter(f"{text!r} is not a role: say read, write or admin") from None
+        raise typer.BadParameter(f"{text!r} is not a role: use read, write or admin") from None

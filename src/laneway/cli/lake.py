@@ -1,4 +1,4 @@
-"""`laneway lake`: history on Spark. Spark and all that goes with it is loaded when one of these runs."""
+"""The commands `laneway lake`: history on Spark, which is imported when one of them runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 lake = typer.Typer(
     no_args_is_help=True,
-    help="Land the broker's history in a lake of Parquet files, and ask it.",
+    help="Export the broker's history to a lake of Parquet files, and query it.",
     rich_markup_mode=None,
 )
 
 
 def _parse_folder(place: str | Path) -> Path:
-    """Refuse a lake that cannot be before anything is started."""
+    """Return the lake's directory; refuse an invalid one before anything is started."""
     from laneway.lake.errors import OptionInvalid
     from laneway.lake.location import find_folder
 
@@ -53,16 +53,16 @@ Folder = Annotated[
         "--lake",
         parser=_parse_folder,
         metavar="DIRECTORY",
-        help="The lake's directory: a path or a file:// URL.",
+        help="Directory of the lake: a path or a file:// URL.",
     ),
 ]
-Master = Annotated[str, typer.Option(help="The Spark master: local[*], spark://…, yarn, k8s://…")]
+Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://…, yarn, k8s://…")]
 Conf = Annotated[
-    list[str] | None, typer.Option(help="A setting of Spark, as name=value; may be repeated.")
+    list[str] | None, typer.Option(help="Spark setting, as name=value; can be repeated.")
 ]
 DataDir = Annotated[
     str | None,
-    typer.Option("--data-dir", "--data", help="Where the embedded PostgreSQL lives."),
+    typer.Option("--data-dir", "--data", help="Data directory of the bundled PostgreSQL."),
 ]
 DEFAULT_FOLDER = Path("lake")
 DEFAULT_MASTER = "local[*]"
@@ -81,18 +81,22 @@ class AnswerFormat(StrEnum):
 def run_lake(
     folder: Folder = DEFAULT_FOLDER,
     *,
-    continuous: Annotated[
-        bool, typer.Option("--continuous", help="Go on until stopped, pass after pass.")
-    ] = False,
-    every: Annotated[str, typer.Option(help="From one pass to the next: 30m, 1h.")] = "1m",
+    continuous: Annotated[bool, typer.Option("--continuous", help="Repeat until stopped.")] = False,
+    every: Annotated[
+        str, typer.Option(help="Pause between passes of --continuous, such as 30m or 1h.")
+    ] = "1m",
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on without what left the log unread.")
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Continue if retention removed messages before they were exported.",
+        ),
     ] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Land what is new, refine it, look for anomalies, and bring the numbers back to PostgreSQL."""
+    """Export new messages and events, refine them, detect anomalies, and store results in PostgreSQL."""
     pause = parse_length(every).total_seconds()
 
     def work(dsn: str, stop: threading.Event) -> None:
@@ -102,7 +106,7 @@ def run_lake(
             while True:
                 done = run_once(spark, opened, dsn, tell=_tell, accept_loss=accept_loss)
                 typer.echo(
-                    f"{done.messages} messages and {done.events} events landed, {done.days} days refined,"
+                    f"{done.messages} messages and {done.events} events exported, {done.days} days refined,"
                     f" {done.findings} findings, {done.seconds:.1f} s"
                 )
                 if not continuous or stop.wait(pause):
@@ -115,15 +119,17 @@ def run_lake(
 def make_report(
     folder: Folder = DEFAULT_FOLDER,
     *,
-    since: Annotated[str, typer.Option(help="How far back: 12h, 7d, 4w.")] = "7d",
-    output: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    since: Annotated[str, typer.Option(help="Period to report on, such as 12h, 7d or 4w.")] = "7d",
+    output: Annotated[Path, typer.Option(help="File to write.")] = Path("report.html"),
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
 ) -> None:
-    """Write one HTML file with plots: throughput, waits, backlog, dead letters, consumers, anomalies."""
+    """Write an HTML report: throughput, waits, backlog, dead letters, consumers, anomalies."""
     length = parse_length(since)
     if output.is_dir() or not output.parent.is_dir():
-        raise typer.BadParameter(f"no file can be written as {output}: is its directory there?")
+        raise typer.BadParameter(
+            f"cannot write {output}: it is a directory, or its directory does not exist"
+        )
 
     def work() -> None:
         with _open_lake(folder, master, conf, must_exist=True) as (_, opened):
@@ -133,7 +139,7 @@ def make_report(
         try:
             output.write_text(page, encoding="utf-8")
         except OSError as error:
-            tell(f"laneway: the report cannot be written: {error}")
+            tell(f"laneway: cannot write the report: {error}")
             raise typer.Exit(1) from error
         typer.echo(f"written to {output}")
 
@@ -142,24 +148,24 @@ def make_report(
 
 @lake.command("sql")
 def ask(
-    query: Annotated[str, typer.Argument(help="A query in Spark's SQL.")],
+    query: Annotated[str, typer.Argument(help="Query in Spark SQL.")],
     folder: Folder = DEFAULT_FOLDER,
     *,
     form: Annotated[
-        AnswerFormat, typer.Option("--format", help="table, csv or json.")
+        AnswerFormat, typer.Option("--format", help="Output format.")
     ] = AnswerFormat.TABLE,
-    limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 1000,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
 ) -> None:
-    """Ask the lake's tables, by queries only: messages, events, silver, traffic, consumers, anomalies."""
+    """Query the lake's tables: messages, events, silver, traffic, consumers, anomalies."""
 
     def work() -> None:
         with _open_lake(folder, master, conf, must_exist=True) as (spark, opened):
             from laneway.lake.queries import ask_lake
 
             text = ask_lake(spark, opened, query, form=form, limit=limit)
-        # CSV is for programs as it is, and for people without orders to their terminal.
+        # Programs get CSV unchanged; on a terminal, control characters are escaped.
         plain = form is AnswerFormat.CSV and sys.stdout.isatty()
         typer.echo(escape(text, lines=True) if plain else text)
 
@@ -170,12 +176,14 @@ def ask(
 def offload_segments(
     folder: Folder = DEFAULT_FOLDER,
     *,
-    older_than: Annotated[str, typer.Option(help="Closed for at least this long: 1h, 1d.")] = "1h",
+    older_than: Annotated[
+        str, typer.Option(help="Minimum time since a segment was closed, such as 1h or 1d.")
+    ] = "1h",
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Land closed segments, compare them lane by lane, and drop from PostgreSQL those that are equal."""
+    """Export closed segments, verify the copies, and drop the segments from PostgreSQL."""
     length = parse_length(older_than)
 
     def work(dsn: str, _stop: threading.Event) -> None:
@@ -188,36 +196,42 @@ def offload_segments(
             if each.failure is not None:
                 tell(f"laneway: segment {each.segment} stays in PostgreSQL: {each.failure}")
                 continue
-            fate = "dropped" if each.dropped else "in the lake, and dropped once it is settled"
-            typer.echo(f"segment {each.segment}: {each.messages} messages equal, {fate}")
+            fate = "dropped" if each.dropped else "to be dropped once its messages are settled"
+            typer.echo(f"segment {each.segment}: {each.messages} messages verified, {fate}")
         if failed:
             tell(f"laneway: {len(failed)} of {len(done)} segments could not be offloaded")
             raise typer.Exit(1)
         if not done:
-            typer.echo("no closed segment is that old")
+            typer.echo("no closed segment is old enough")
 
     _execute(work, data_dir)
 
 
 @lake.command("replay")
 def replay_history(
-    queue: Annotated[str, typer.Option(help="The queue whose history is meant.")],
+    queue: Annotated[str, typer.Option(help="Queue whose history to replay.")],
     folder: Folder = DEFAULT_FOLDER,
     *,
     where: Annotated[
-        str | None, typer.Option(help="Which of its messages: a condition in Spark's SQL.")
+        str | None, typer.Option(help="Condition on the messages, in Spark SQL (default: all).")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="The queue to push to; else the same.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Queue to enqueue to (default: the same queue).")
+    ] = None,
     run_id: Annotated[
         str | None,
-        typer.Option(help="A name for this run to this queue; the same again pushes nothing."),
+        typer.Option(
+            help="Name of this replay; repeating a replay to a queue under its name does nothing."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the number of messages, and enqueue none.")
+    ] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Push messages of the past again, as new ones."""
+    """Enqueue past messages again, as new ones."""
     name = uuid4().hex if run_id is None else _check_run(run_id)
     goal = to or queue
 
@@ -228,28 +242,28 @@ def replay_history(
             check_replay(dsn, to=goal, run_id=name)
             rows = choose_history(opened, queue, where)
             if dry_run:
-                typer.echo(f'{count_history(rows)} messages would be pushed to "{goal}"')
+                typer.echo(f'{count_history(rows)} messages would be enqueued to "{goal}"')
                 return
             count = replay(rows, dsn, to=goal, run_id=name)
             if count is None:
-                typer.echo(f'nothing was pushed: run {name} was published to "{goal}" before')
+                typer.echo(f'nothing enqueued: replay {name} to "{goal}" was already done')
             else:
-                typer.echo(f'{count} messages pushed to "{goal}" by run {name}')
+                typer.echo(f'{count} messages enqueued to "{goal}" by replay {name}')
 
     _execute(work, data_dir)
 
 
 def parse_length(text: str) -> timedelta:
-    """Read 90m, 12h, 7d or 4w."""
+    """Parse a length of time such as 90m, 12h, 7d or 4w."""
     match = re.fullmatch(r"(\d+)([mhdw])", text)
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no length of time: say 90m, 12h, 7d or 4w")
+        raise typer.BadParameter(f"{text!r} is not a length of time: use 90m, 12h, 7d or 4w")
     try:
         length = timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError:
         length = timedelta.max
     if length > _LONGEST:
-        raise typer.BadParameter(f"{text!r} is too long: at most {_LONGEST.days}d")
+        raise typer.BadParameter(f"{text!r} is too long: use {_LONGEST.days}d at most")
     return length
 
 
@@ -265,7 +279,7 @@ def _check_run(name: str) -> str:
 
 
 def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None) -> None:
-    """Run what needs the database beside it; Ctrl-C lets a pass end and no other begin."""
+    """Run work with the database's DSN. Ctrl-C lets the current pass end and starts no other."""
 
     async def command() -> None:
         from laneway.sql.migrate import install
@@ -276,7 +290,7 @@ def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None)
             async with open_connection(dsn, settings.connections) as connection:
                 await install(connection)
             try:
-                # Spark's tasks have sessions of their own.
+                # Spark's tasks open their own connections.
                 await asyncio.to_thread(work, settings.environment.direct_url or dsn, stop)
             finally:
                 stop.set()
@@ -316,7 +330,7 @@ def _open_lake(
 def _parse_setting(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found:
-        raise typer.BadParameter(f"{text!r} is no setting of Spark: say name=value")
+        raise typer.BadParameter(f"{text!r} is not a Spark setting: use name=value")
     return name, value
 
 

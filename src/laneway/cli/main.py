@@ -1,4 +1,4 @@
-"""The commands of `laneway`; each loads what it needs when it runs, and starts the quicker for it."""
+"""The command `laneway`. Subcommands import what they need when they run, to start quickly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from laneway.cli.traffic import dequeue, enqueue, tail
 from laneway.cli.workers import worker
 from laneway.cli.workflows import workflow
 
-# Plain help: a table's narrow columns would cut the flags' names short.
+# Plain help: the narrow columns of tables would truncate the flags' names.
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -49,7 +49,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OutputLost as error:
-        # Who stops reading knows that; a full disk is news.
+        # Not printed if the reader closed the pipe; other errors, such as a full disk, are.
         if error.code == 1:
             tell(f"laneway: {error}")
         sys.exit(error.code)
@@ -79,10 +79,10 @@ def describe(
 @app.command()
 @with_settings
 def serve(settings: Settings) -> None:
-    """Run the server; without a database given, on the embedded PostgreSQL.
+    """Run the server, on the bundled PostgreSQL unless a database is configured.
 
-    Every setting is a flag, an environment variable (PORT) and a line of laneway.toml (port); flags
-    win over the environment, the environment over the file.
+    Every setting is a flag (--port), an environment variable (PORT) and a line of laneway.toml
+    (port). Flags take precedence over the environment, and the environment over the file.
     """
     from laneway.cli.serve import run_server
 
@@ -92,14 +92,14 @@ def serve(settings: Settings) -> None:
 @app.command()
 @with_settings
 def config(settings: Settings) -> None:
-    """Print every setting and where it comes from, secrets hidden."""
+    """Print all settings and their sources, with secrets hidden."""
     show_settings(settings)
 
 
 @app.command()
 @with_database
 def demo(settings: Settings) -> None:
-    """Install the schema and show the broker at work."""
+    """Walk through a message's lifecycle and benchmark this machine."""
     from laneway.cli.demo import run_demo
 
     async def command() -> None:
@@ -112,10 +112,13 @@ def demo(settings: Settings) -> None:
 @app.command()
 @with_database
 def url(settings: Settings) -> None:
-    """Print the URL of the database in use, for psql and other clients."""
+    """Print the database's URL, for psql and other clients."""
     with reporting():
         found = find_database(settings.environment, settings.data_dir)
     if found is None:
-        tell(f"laneway: no embedded database is running in {settings.data_dir}")
+        tell(
+            f"laneway: bundled PostgreSQL is not running in {settings.data_dir}. Start it with: laneway"
+            " serve"
+        )
         raise typer.Exit(1)
     typer.echo(found)

@@ -1,4 +1,4 @@
-"""What commands print: a table for people, or JSON for programs."""
+"""Output of commands: tables and lines for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WIDE = 10_000
 
-# Numbers that name something, and count nothing.
+# Numbers that are names, which are written without thousands separators.
 _NAMES = {"pid", "version"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -30,10 +30,9 @@ class Format(StrEnum):
 
 
 class Output:
-    """Results go to stdout, and nothing else does; each has got out when its call returns.
+    """Prints results to stdout, flushed when a method returns.
 
-    In tables and lines control characters are spelled out, whoever sent them; JSON has them as
-    its own escapes.
+    Control characters in tables and lines are escaped; JSON has its own escapes.
     """
 
     def __init__(self, chosen: Format) -> None:
@@ -44,7 +43,7 @@ class Output:
         return self.format is Format.JSON
 
     def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Print a list; JSON has every field, a table the columns named."""
+        """Print a list: JSON with all fields, or a table of the given columns."""
         if self.is_json:
             self.json([_plain(row) for row in rows])
             return
@@ -55,7 +54,7 @@ class Output:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
         for column in columns:
             right = any(isinstance(row.get(column), int | float) for row in rows)
-            # Nothing is cut off, least of all the name or id that comes first.
+            # Long values are wrapped, except the name or id in the first column.
             table.add_column(
                 column.replace("_", " "),
                 justify="right" if right else "left",
@@ -63,7 +62,7 @@ class Output:
                 no_wrap=column == columns[0],
             )
         for row in rows:
-            # As text: what is in a message is not markup.
+            # As Text, so that message contents are not read as markup.
             table.add_row(*(Text(_write(column, row.get(column))) for column in columns))
         _print(table)
 
@@ -81,7 +80,7 @@ class Output:
         _print(table)
 
     def done(self, *lines: str, **facts: Any) -> None:
-        """Say what was done: in words, or as an object of the facts."""
+        """Print the outcome of a command: the lines, or the facts as a JSON object."""
         if self.is_json:
             self.json(_plain(facts))
         else:
@@ -99,7 +98,7 @@ class Output:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    # Who reads a pipe has as much room as it takes.
+    # Lines for a pipe are not wrapped.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
     sys.stdout.flush()
 
@@ -111,7 +110,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(name: str, value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
+def _write(name: str, value: Any) -> str:  # noqa: PLR0911 - one for each type of value
     match value:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""What `laneway queue` does."""
+"""The commands `laneway queue`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
 
 queue = typer.Typer(
-    no_args_is_help=True, help="Make, look at, empty and delete queues.", rich_markup_mode=None
+    no_args_is_help=True, help="Create, inspect, purge and delete queues.", rich_markup_mode=None
 )
-dlq = typer.Typer(no_args_is_help=True, help="Look after dead letters.", rich_markup_mode=None)
+dlq = typer.Typer(
+    no_args_is_help=True, help="List, redrive and delete dead letters.", rich_markup_mode=None
+)
 queue.add_typer(dlq, name="dlq")
 
-Name = Annotated[str, typer.Argument(help="The queue's name.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Name = Annotated[str, typer.Argument(help="Queue name.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 
 _METRICS = (
     "queue",
@@ -45,23 +47,25 @@ async def create(
     output: Output,
     name: Name,
     *,
-    kind: Annotated[QueueKind, typer.Option(help="What kind of queue.")] = "standard",
-    ordered: Annotated[bool, typer.Option("--ordered", help="Strictly in order by lane.")] = False,
+    kind: Annotated[QueueKind, typer.Option(help="Kind of queue.")] = "standard",
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Deliver each partition in order.")
+    ] = False,
     lock_time: Annotated[
-        float, typer.Option(min=0.001, max=LONGEST, help="How long a lock lasts, in seconds.")
+        float, typer.Option(min=0.001, max=LONGEST, help="Lease duration in seconds.")
     ] = 30,
     max_attempts: Annotated[
-        int, typer.Option(min=0, help="Deliveries until a message is dead; 0: without end.")
+        int, typer.Option(min=0, help="Attempts before a message is dead-lettered (0: unlimited).")
     ] = 3,
     backoff: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Wait after a failure, in seconds.")
+        float, typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds.")
     ] = 0,
     durable_claims: Annotated[
-        bool, typer.Option(help="Whether a claim survives a crash of PostgreSQL.")
+        bool, typer.Option(help="Keep leases across a crash of PostgreSQL.")
     ] = True,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    description: Annotated[str | None, typer.Option(help="Description of the queue.")] = None,
 ) -> None:
-    """Make a queue; exits 4 if there is one of that name."""
+    """Create a queue. Exits 4 if it exists."""
     made = await lane.admin.create_queue(
         name,
         QueueSettings(
@@ -74,13 +78,13 @@ async def create(
             description=description,
         ),
     )
-    output.done(f"queue {name} is made", name=made.name, queue_id=made.queue_id)
+    output.done(f"queue {name} created", name=made.name, queue_id=made.queue_id)
 
 
 @queue.command("list")
 @with_lane
 async def list_(lane: Connection, output: Output) -> None:
-    """List the queues, with how many messages each has."""
+    """List queues with their counts and rates."""
     rows = [metrics._asdict() for metrics in await lane.admin.all_queues_metrics()]
     output.rows(rows, _METRICS)
 
@@ -88,7 +92,7 @@ async def list_(lane: Connection, output: Output) -> None:
 @queue.command("get")
 @with_lane
 async def get(lane: Connection, output: Output, name: Name) -> None:
-    """Show a queue's settings; exits 3 if there is none of that name."""
+    """Show a queue's settings. Exits 3 if it does not exist."""
     found = await lane.admin.get_queue(name)
     settings = {field: getattr(found.settings, field) for field in QueueSettings.__slots__}
     output.one(
@@ -106,9 +110,9 @@ async def get(lane: Connection, output: Output, name: Name) -> None:
 async def metrics(
     lane: Connection,
     output: Output,
-    name: Annotated[str | None, typer.Argument(help="The queue's name; all without one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Queue name (default: all queues).")] = None,
 ) -> None:
-    """Show how a queue stands, or all."""
+    """Show the metrics of one queue or of all."""
     if name is None:
         rows = [item._asdict() for item in await lane.admin.all_queues_metrics()]
         output.rows(rows, _METRICS)
@@ -123,11 +127,11 @@ async def messages(
     output: Output,
     name: Name,
     *,
-    status: Annotated[Status, typer.Option(help="Of which state.")] = Status.QUEUED,
+    status: Annotated[Status, typer.Option(help="Status of the messages.")] = Status.QUEUED,
     limit: Limit = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Pass over so many.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Number of messages to skip.")] = 0,
 ) -> None:
-    """List a queue's messages of one state, newest first."""
+    """List a queue's messages of one status, newest first."""
     found = await lane.admin.messages(name, status, limit=limit, offset=offset)
     output.rows([show_message(message) for message in found], _MESSAGES)
 
@@ -139,14 +143,16 @@ async def purge(
     output: Output,
     name: Name,
     *,
-    status: Annotated[Status | None, typer.Option(help="Only of this state.")] = None,
+    status: Annotated[
+        Status | None, typer.Option(help="Delete only messages of this status.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete a queue's messages, whatever their state or those of one."""
+    """Delete a queue's messages, all or those of one status."""
     if not yes:
         typer.confirm(f"Delete the messages of {name}?", abort=True, err=True)
     purged = await lane.admin.purge_queue(name, status=status)
-    output.done(f"{purged} messages are deleted", deleted=purged)
+    output.done(f"{purged} messages deleted", deleted=purged)
 
 
 @queue.command("delete")
@@ -157,18 +163,18 @@ async def delete(
     name: Name,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Also with messages or unfinished runs in it.")
+        bool, typer.Option("--force", help="Delete it even with messages or unfinished runs.")
     ] = False,
 ) -> None:
-    """Delete a queue; exits 4 while messages or unfinished runs are left in it, unless forced."""
+    """Delete a queue. Exits 4 if it has messages or unfinished runs, unless --force."""
     await lane.admin.delete_queue(name, force=force)
-    output.done(f"queue {name} is deleted", name=name)
+    output.done(f"queue {name} deleted", name=name)
 
 
 @dlq.command("list")
 @with_lane
 async def dlq_list(lane: Connection, output: Output, name: Name, *, limit: Limit = 20) -> None:
-    """List dead letters, newest first, each with its reason."""
+    """List dead letters with their failure reasons, newest first."""
     found = await lane.admin.dlq_list(name, limit=limit)
     output.rows([show_message(message) for message in found], _MESSAGES)
 
@@ -180,21 +186,23 @@ async def dlq_replay(
     output: Output,
     name: Name,
     *,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of dead letters (default: all).")
+    ] = None,
 ) -> None:
-    """Put dead letters back, oldest first, attempts from zero."""
+    """Redrive dead letters, oldest first, with attempts reset."""
     replayed = await lane.admin.dlq_replay(name, limit=limit)
-    output.done(f"{replayed} messages come again", replayed=replayed)
+    output.done(f"{replayed} dead letters redriven", replayed=replayed)
 
 
 @dlq.command("purge")
 @with_lane
 async def dlq_purge(lane: Connection, output: Output, name: Name, *, yes: Yes = False) -> None:
-    """Delete dead letters."""
+    """Delete a queue's dead letters."""
     if not yes:
         typer.confirm(f"Delete the dead letters of {name}?", abort=True, err=True)
     purged = await lane.admin.dlq_purge(name)
-    output.done(f"{purged} dead letters are deleted", deleted=purged)
+    output.done(f"{purged} dead letters deleted", deleted=purged)
 
 
 def show_message(message: StoredMessage) -> dict[str, object]:

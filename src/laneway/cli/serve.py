@@ -1,4 +1,4 @@
-"""What `laneway serve` does: a database, its schema, a socket, and the server on them."""
+"""The command `laneway serve`: prepare database, schema and sockets, and run the server."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A database that starts at the same time is waited for this long.
+# How long to wait for a database that is starting.
 PATIENCE = timedelta(seconds=30)
 PAUSE = timedelta(milliseconds=500)
 
 BACKLOG = 2048
 
 LEFT_OUT = (
-    "a pooler between this server and PostgreSQL leaves out session parameters. If it is PgBouncer "
-    "in transaction mode, set DATABASE_DIRECT_URL to a URL of the same database that leads past it, "
-    "or DATABASE_POOLED=true"
+    "a connection pooler between this server and PostgreSQL drops session parameters. If it is "
+    "PgBouncer in transaction mode, set DATABASE_DIRECT_URL to a URL of the same database that "
+    "bypasses it, or set DATABASE_POOLED=true"
 )
 NO_SESSIONS = (
-    "DATABASE_POOLED without DATABASE_DIRECT_URL: this server does no maintenance, so expired "
-    "leases come back and old messages go only while another Laneway process that reaches "
-    "PostgreSQL directly runs, and it finds what other processes push once a second. Set "
-    "DATABASE_DIRECT_URL to a URL of the same database that leads past PgBouncer"
+    "DATABASE_POOLED without DATABASE_DIRECT_URL: this server does no maintenance, and finds "
+    "messages from other processes by polling once a second. Leases expire and old messages are "
+    "removed only while another Laneway process with a direct connection is running. Set "
+    "DATABASE_DIRECT_URL to a URL of the same database that bypasses PgBouncer"
 )
 
 
@@ -81,7 +81,7 @@ async def run_server(settings: Settings) -> None:
 
 
 def read_keys(server: ServerSettings) -> ServerSettings:
-    """Read a key that is in a file, and refuse those that cannot be used before anything starts."""
+    """Read the JWT public key if it is in a file; refuse invalid keys before anything starts."""
     server = replace(server, tokens=_read_public_key(server.tokens))
     for name, check in (
         ("QUEEN_ENCRYPTION_KEY", lambda: Vault.from_text(server.encryption_key)),
@@ -95,7 +95,7 @@ def read_keys(server: ServerSettings) -> ServerSettings:
 
 
 def _read_public_key(tokens: TokenSettings) -> TokenSettings:
-    """Take the key as it is given, its line breaks perhaps as backslashes, or from the file named."""
+    """Read the public key from its PEM text, perhaps with escaped line breaks, or from a file."""
     key = tokens.public_key
     if key is None:
         return tokens
@@ -108,7 +108,7 @@ def _read_public_key(tokens: TokenSettings) -> TokenSettings:
 
 
 async def prepare(dsn: str, server: ServerSettings) -> None:
-    """Install the schema, and make sure that strangers find a locked door."""
+    """Install the schema; refuse to listen on a public address without any key, unless insecure."""
     deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
     said = ""
     locked: bool | None = None
@@ -126,25 +126,25 @@ async def prepare(dsn: str, server: ServerSettings) -> None:
     locked = locked or bool(server.secret_key or server.tokens.secret or server.tokens.public_key)
     if not (locked or server.insecure or is_loopback(server.host)):
         raise AddressUnusable(
-            f"{server.host} can be reached from elsewhere and no key is asked for: make one with "
-            "`laneway key create`, set SECRET_KEY, or say --insecure"
+            f"cannot listen on {server.host} without a key, because other hosts can reach it. Create an"
+            " API key with: laneway key create. Or set SECRET_KEY, or use --insecure"
         )
 
 
 async def _prepare(dsn: str, connections: ConnectionSettings) -> bool:
-    """Return whether there are keys; one that is revoked locks the door still."""
+    """Install the schema; return whether API keys were ever created, also if all are revoked."""
     async with open_connection(dsn, connections) as connection:
         if not connections.through_pooler and not await _begins_as_asked(connection):
             logger.warning(LEFT_OUT)
         report = await install(connection)
         keys = await list_api_keys(connection, revoked=True)
     if report.changed:
-        logger.info("the schema is at version %d", report.version)
+        logger.info("schema is at version %d", report.version)
     return bool(keys)
 
 
 async def _begins_as_asked(connection: asyncpg.Connection) -> bool:
-    """Tell whether the session got its parameters: a pooler may leave them out without a word."""
+    """Return whether the session has its parameters, which a pooler may drop silently."""
     source = await connection.fetchval(
         "select source from pg_catalog.pg_settings where name = 'statement_timeout'"
     )
@@ -152,7 +152,7 @@ async def _begins_as_asked(connection: asyncpg.Connection) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket; an address that cannot be had is one line, not a traceback."""
+    """Open a listening socket; raise AddressUnusable if it cannot be opened."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -163,7 +163,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         raise AddressUnusable(f"cannot listen on {host} port {port}: {error}") from error
-    listener.setblocking(False)  # noqa: FBT003 - the standard library takes it so
+    listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener
 
 

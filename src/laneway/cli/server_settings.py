@@ -1,4 +1,4 @@
-"""What the settings mean to the server."""
+"""Conversion of the command's settings to the server's."""
 
 from __future__ import annotations
 

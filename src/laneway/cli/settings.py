@@ -1,9 +1,9 @@
-"""Settings from flags, environment and file: one table names, explains and reads them all.
+"""Settings from flags, environment variables and the settings file, in one table.
 
 A setting has one name in three spellings: ACK_TIMEOUT_SECONDS in the environment,
---ack-timeout-seconds as a flag, ack_timeout_seconds in laneway.toml. Flags win over the
-environment, the environment over the file, and the file over the defaults. So it is with the choice
-between a server, a database and the embedded one, which several settings make together.
+--ack-timeout-seconds as a flag, ack_timeout_seconds in laneway.toml. Flags take precedence over the
+environment, the environment over the file, and the file over the defaults. The same precedence
+decides between a server, a database and the bundled PostgreSQL, which several settings name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Value: TypeAlias = str | int | float | bool | None
 Source: TypeAlias = Literal["flag", "environment", "file", "default"]
 
-# Nearest first.
+# Highest precedence first.
 _SOURCES: tuple[Source, ...] = ("flag", "environment", "file", "default")
 
 DEFAULT_FILE = Path("laneway.toml")
@@ -43,7 +43,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
-_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 LONGEST = 10 * 365 * 24 * 3600
 
 
@@ -53,7 +53,7 @@ def _is_part(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be set; low and high bound a number. short: a second name of its flag."""
+    """One setting. low, high: limits of a number. short: a second name of its flag."""
 
     name: str
     kind: type[str | int | float | bool]
@@ -75,182 +75,241 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("host", str, "127.0.0.1", "The address to listen on; others than loopback need a key."),
-    Setting("port", int, 3001, "The port to listen on; 0 takes a free one.", 0, 65535),
-    Setting("workers", int, 1, "Processes that share the port.", 1, 256),
+    Setting("host", str, "127.0.0.1", "Address to listen on. Any but loopback requires a key."),
+    Setting("port", int, 3001, "Port to listen on (0: any free port).", 0, 65535),
+    Setting("workers", int, 1, "Number of server processes that share the port.", 1, 256),
     Setting(
         "insecure",
         bool,
         default=False,
-        meaning="Listen on any address without a key, and let everybody in while none is in force.",
+        meaning="Allow any address without a key. Everybody has access until a key exists.",
     ),
     Setting(
         "allowed_hosts",
         str,
         None,
-        "Host names, with commas between, that a server without keys answers to beside localhost "
-        "and IP addresses; each with its subdomains.",
+        "Host names, separated by commas, that a server without keys accepts besides localhost and "
+        "IP addresses. Each includes its subdomains.",
     ),
     Setting(
         "allowed_origins",
         str,
         "*",
-        "Origins of web pages that may call the server, with commas between. *: any page, once a "
-        "key is needed; without keys only the server's own pages and those listed.",
+        "Origins of web pages that may call the server, separated by commas. *: any origin if keys "
+        "are required; without keys, only the server's own pages and the origins listed.",
     ),
-    Setting("secret_key", str, None, "A key that may do everything, as X-API-KEY.", secret=True),
+    Setting("secret_key", str, None, "API key with all rights, sent as X-API-KEY.", secret=True),
     Setting(
         "queen_encryption_key",
         str,
         None,
-        "Key of encrypted queues: 64 hexadecimal digits, 32 bytes.",
+        "Encryption key of encrypted queues: 32 bytes as 64 hexadecimal digits.",
         secret=True,
     ),
     Setting(
         "jwt_secret",
         str,
         None,
-        "Secret of signed tokens (JWT, HS256): 32 bytes or more. With it, a token or key is needed.",
+        "Secret of signed tokens (JWT, HS256): 32 bytes or more. If set, a token or key is required.",
         secret=True,
     ),
     Setting(
         "jwt_public_key",
         str,
         None,
-        "Public key of signed tokens (JWT, RS256 or EdDSA): PEM, or a file with it.",
+        "Public key of signed tokens (JWT, RS256 or EdDSA): PEM text or a PEM file.",
     ),
-    Setting("jwt_issuer", str, None, "Who must have issued a token."),
-    Setting("jwt_audience", str, None, "Whom a token must be for."),
-    Setting("jwt_roles_claim", str, "role", "Where a token says read-only, read-write or admin."),
-    Setting("log_level", str, "info", "The least important lines to log.", choices=LEVELS),
-    Setting("data_dir", str, ".laneway", "Where the embedded PostgreSQL lives.", short="--data"),
+    Setting("jwt_issuer", str, None, "Required issuer (iss) of tokens."),
+    Setting("jwt_audience", str, None, "Required audience (aud) of tokens."),
+    Setting(
+        "jwt_roles_claim", str, "role", "Token claim with the role: read-only, read-write or admin."
+    ),
+    Setting("log_level", str, "info", "Minimum log level.", choices=LEVELS),
+    Setting(
+        "data_dir", str, ".laneway", "Data directory of the bundled PostgreSQL.", short="--data"
+    ),
     Setting(
         "database_url",
         str,
         None,
-        "A PostgreSQL server, as a URL; wins over POSTGRES_HOST and so on. None: the embedded one.",
+        "PostgreSQL URL; overrides POSTGRES_HOST etc. (default: the bundled PostgreSQL).",
         secret=True,
     ),
-    Setting("postgres_host", str, None, "The same in parts: host name or socket directory."),
-    Setting("postgres_port", str, None, "Its port (5432)."),
-    Setting("postgres_database", str, None, "Its database (postgres)."),
-    Setting("postgres_user", str, None, "Its user (postgres)."),
-    Setting("postgres_password", str, None, "Its password.", secret=True),
-    Setting("postgres_ssl", str, None, "true requires TLS, false forbids it."),
+    Setting("postgres_host", str, None, "PostgreSQL host name or socket directory."),
+    Setting("postgres_port", str, None, "PostgreSQL port (default 5432)."),
+    Setting("postgres_database", str, None, "PostgreSQL database (default postgres)."),
+    Setting("postgres_user", str, None, "PostgreSQL user (default postgres)."),
+    Setting("postgres_password", str, None, "PostgreSQL password.", secret=True),
+    Setting("postgres_ssl", str, None, "TLS to PostgreSQL: true requires it, false forbids it."),
     Setting(
         "database_pooled",
         bool,
         default=False,
-        meaning="The database is reached through PgBouncer in transaction mode.",
+        meaning="Connect to the database through PgBouncer in transaction mode.",
     ),
     Setting(
         "database_direct_url",
         str,
         None,
-        "A URL of the same database past PgBouncer, for LISTEN, maintenance and migrations.",
+        "URL of the same database that bypasses PgBouncer, for LISTEN, maintenance and migrations.",
         secret=True,
     ),
-    Setting("postgres_pool_size", int, 10, "Connections per process.", 2, 1000),
-    Setting("queue_name", str, "default", "The queue meant when a request names none."),
+    Setting("postgres_pool_size", int, 10, "Database connections per process.", 2, 1000),
+    Setting("queue_name", str, "default", "Queue of requests that name none."),
     Setting(
-        "ack_timeout_seconds", float, 30, "How long a lock lasts, for new queues.", 0.001, LONGEST
+        "ack_timeout_seconds", float, 30, "Lease duration of new queues in seconds.", 0.001, LONGEST
     ),
     Setting(
-        "max_attempts", int, 3, "Deliveries until a message is dead, for new queues.", 1, 32767
+        "max_attempts",
+        int,
+        3,
+        "Attempts before a message is dead-lettered, for new queues.",
+        1,
+        32767,
     ),
-    Setting("requeue_batch_size", int, 100, "Overdue messages put back at once.", 1, 100_000),
+    Setting("requeue_batch_size", int, 100, "Expired leases to process per batch.", 1, 100_000),
     Setting(
-        "overdue_check_interval_ms", int, 5000, "How often overdue messages are looked for.", 100
+        "overdue_check_interval_ms",
+        int,
+        5000,
+        "Interval of checks for expired leases in milliseconds.",
+        100,
     ),
-    Setting("max_priority_levels", int, 10, "Priorities go from 0 to one below this.", 1, 32767),
-    Setting("relay_actor", str, "relay-actor", "Who activity says the server is."),
+    Setting("max_priority_levels", int, 10, "Number of priority levels, counted from 0.", 1, 32767),
+    Setting("relay_actor", str, "relay-actor", "Name of the server in activity."),
     Setting(
         "manual_operation_actor",
         str,
         "user-manual-operation",
-        "Who activity says a person is, and who holds what is moved by hand.",
+        "Name of a user in activity, and of the consumer of messages that a user moves to processing.",
     ),
     Setting("activity_log_enabled", bool, default=True, meaning="Record activity of new queues."),
-    Setting("activity_log_retention_hours", float, 24, "How long activity is kept.", 0, 87_600),
     Setting(
-        "activity_flash_message_threshold_ms", int, 500, "Less time in a queue is remarkable.", 0
+        "activity_log_retention_hours", float, 24, "Retention of activity in hours.", 0, 87_600
     ),
-    Setting("activity_large_payload_threshold_bytes", int, 5000, "Larger is remarkable.", 0),
     Setting(
-        "activity_long_processing_threshold_ms", int, 10_000, "Longer in hand is remarkable.", 0
+        "activity_flash_message_threshold_ms",
+        int,
+        500,
+        "Flag messages dequeued within this many milliseconds of being enqueued.",
+        0,
     ),
-    Setting("activity_near_dlq_threshold", int, 1, "So few attempts left are remarkable.", 0),
+    Setting(
+        "activity_large_payload_threshold_bytes",
+        int,
+        5000,
+        "Flag payloads larger than this many bytes.",
+        0,
+    ),
+    Setting(
+        "activity_long_processing_threshold_ms",
+        int,
+        10_000,
+        "Flag messages in flight for longer than this many milliseconds.",
+        0,
+    ),
+    Setting(
+        "activity_near_dlq_threshold",
+        int,
+        1,
+        "Flag messages with this many attempts left, or fewer.",
+        0,
+    ),
     Setting(
         "activity_zombie_threshold_multiplier",
         float,
         2.0,
-        "Overdue by so many times its lock is remarkable.",
+        "Flag leases that expired more than this many lease durations ago.",
         0,
     ),
-    Setting("activity_burst_threshold_count", int, 50, "So many taken by one consumer …", 1),
-    Setting("activity_burst_threshold_seconds", float, 5, "… in so long are remarkable.", 0),
-    Setting("activity_bulk_operation_threshold", int, 10, "So many at once are remarkable.", 1),
+    Setting(
+        "activity_burst_threshold_count",
+        int,
+        50,
+        "Flag consumers that dequeue this many messages within the burst period.",
+        1,
+    ),
+    Setting("activity_burst_threshold_seconds", float, 5, "Burst period in seconds.", 0),
+    Setting(
+        "activity_bulk_operation_threshold",
+        int,
+        10,
+        "Flag operations on this many messages at once.",
+        1,
+    ),
     Setting(
         "sqs_port",
         int,
         None,
-        "A second port, for SQS clients that are set to another; 0 takes a free one.",
+        "Additional port for SQS clients (0: any free port).",
         0,
         65535,
     ),
-    Setting("sqs_host", str, None, "Host and port in queue URLs. None: as the client called us."),
+    Setting("sqs_host", str, None, "Host and port in queue URLs (default: those of the request)."),
     Setting(
         "sqs_url_style",
         str,
         "path",
-        "Queue URLs: /account/queue, /queue/region/account/queue, or the region in the host.",
+        "Style of queue URLs. path: /account/queue; region: /queue/region/account/queue; host: region"
+        " in the host name.",
         choices=("region", "host", "path"),
     ),
-    Setting("sqs_region", str, "us-east-1", "The region of callers that name none."),
-    Setting("sqs_account", str, "000000000000", "The account of callers that name none."),
-    Setting("sqs_in_flight", int, 120_000, "Messages of a queue that may be in flight.", 1),
-    Setting("sqs_recreate_seconds", float, 60, "How long a deleted queue's name rests.", 0, 86_400),
-    Setting("sqs_purge_seconds", float, 60, "How long a queue rests after a purge.", 0, 86_400),
-    Setting("max_body_bytes", int, 16 * 1024 * 1024, "The largest body of a request.", 1024),
-    Setting("max_long_polls", int, 10_000, "Consumers that may wait at a time, per process.", 1),
-    Setting("max_event_streams", int, 1000, "Event streams at a time, per process.", 1),
+    Setting("sqs_region", str, "us-east-1", "Region of requests that name none."),
+    Setting("sqs_account", str, "000000000000", "Account of requests that name none."),
+    Setting("sqs_in_flight", int, 120_000, "Maximum number of messages in flight per queue.", 1),
+    Setting(
+        "sqs_recreate_seconds",
+        float,
+        60,
+        "Time before the name of a deleted queue can be used again, in seconds.",
+        0,
+        86_400,
+    ),
+    Setting(
+        "sqs_purge_seconds", float, 60, "Time between two purges of a queue in seconds.", 0, 86_400
+    ),
+    Setting(
+        "max_body_bytes", int, 16 * 1024 * 1024, "Maximum size of a request body in bytes.", 1024
+    ),
+    Setting("max_long_polls", int, 10_000, "Maximum number of long polls per process.", 1),
+    Setting("max_event_streams", int, 1000, "Maximum number of event streams per process.", 1),
     Setting(
         "max_anonymous_event_streams",
         int,
         100,
-        "Event streams at a time without a key, per process, where one is needed: they tell only "
-        "that something changed. 0: none.",
+        "Maximum number of event streams without a key, per process, where keys are required. They "
+        "show only that something changed. 0: none.",
         0,
     ),
-    Setting("shutdown_seconds", float, 20, "How long a stop may take.", 0, 3600),
+    Setting("shutdown_seconds", float, 20, "Time limit of a shutdown in seconds.", 0, 3600),
 )
 
 _OF_CONNECTIONS = ("database_pooled", "database_direct_url", "postgres_pool_size")
 
-# What commands read that use the database …
+# The settings of commands that use the database …
 DATABASE_SETTINGS = tuple(
     item
     for item in SETTINGS
     if item.name in {"database_url", "data_dir", *_OF_CONNECTIONS} or _is_part(item.name)
 )
 
-# … or a broker, wherever that is.
+# … and of commands that use a server or the database.
 CLIENT_SETTINGS = (
     Setting(
         "server_url",
         str,
         None,
-        "A Laneway server to work at, in place of a database.",
+        "URL of a Laneway server to use instead of a database.",
         short="--url",
     ),
-    Setting("api_key", str, None, "The server's API key.", secret=True),
+    Setting("api_key", str, None, "API key for the server.", secret=True),
     *DATABASE_SETTINGS,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A setting's value and where it came from."""
+    """A setting's value and its source."""
 
     setting: Setting
     value: Value
@@ -258,7 +317,7 @@ class Chosen:
 
     @property
     def shown(self) -> str:
-        """The value, with what is secret in it hidden."""
+        """The value as text, with secrets hidden."""
         if self.value is None:
             return ""
         if self.setting.name in {"database_url", "database_direct_url"}:
@@ -269,7 +328,7 @@ class Chosen:
 
 
 class Settings:
-    """Every setting with its value."""
+    """The settings with their values."""
 
     def __init__(self, chosen: Mapping[str, Chosen]) -> None:
         self.chosen = chosen
@@ -283,42 +342,47 @@ class Settings:
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:
-        wanted = "list host names like mq.example.com, without scheme or port"
+        wanted = "use host names such as mq.example.com, without scheme or port"
         return self._read_list("allowed_hosts", _HOST_NAME, wanted)
 
     @property
     def allowed_origins(self) -> tuple[str, ...]:
-        wanted = "list origins like https://app.example.com:8443, or *"
+        wanted = "use origins such as https://app.example.com:8443, or *"
         listed = self._read_list("allowed_origins", _ORIGIN, wanted)
         return tuple(_drop_default_port(origin) for origin in listed)
 
     @property
     def server_url(self) -> str | None:
-        """The server to work at, None for the database: what comes from nearer; then the server."""
+        """The server to use; None if the database's settings have higher precedence."""
         server = self._rank("server_url")
         database = 0 if self.has_database_flag else self._rank("database_url", *self._parts)
         if self["server_url"] is None or database < server:
             return None
         if server == database == 0:
-            raise FlagInvalid("--url", "names a server and another flag a database: give one")
+            raise FlagInvalid(
+                "--url", "contradicts the flag that names a database: use one of them"
+            )
         url = str(self["server_url"])
         if not _is_server(url):
-            # Not repeated: it may be a database's, with a password in it.
+            # The value is not repeated: it may be a database's URL with a password.
             raise self._refuse(
-                "server_url", "is no URL of a server: it looks like http://host:3001"
+                "server_url", "is not a server's URL: use one such as http://host:3001"
             )
         return url
 
     @property
     def environment(self) -> Environment:
-        """The database: the URL or the parts, whichever comes from nearer; then the URL.
+        """The database: the URL or the parts, whichever has higher precedence, else the URL.
 
-        --data-dir asks for the embedded one; in the environment or the file it only says where.
+        The flag --data-dir selects the bundled PostgreSQL; elsewhere data_dir only sets its directory.
         """
         nearest = self._rank("database_url", *self._parts)
         if self.chosen["data_dir"].source == "flag":
             if nearest == 0:
-                raise FlagInvalid("--data-dir", "and another flag name a database each: give one")
+                raise FlagInvalid(
+                    "--data-dir",
+                    "contradicts the flag that names another database: use one of them",
+                )
             return read_environment({})
         near = {name.upper(): str(self[name]) for name in self._parts if self[name] is not None}
         url = self["database_url"]
@@ -331,7 +395,7 @@ class Settings:
 
     @property
     def connections(self) -> ConnectionSettings:
-        """How the database is connected to."""
+        """The settings of database connections."""
         environment = self.environment
         return ConnectionSettings(
             size=self["postgres_pool_size"],
@@ -348,13 +412,13 @@ class Settings:
         return [name for name in self.chosen if _is_part(name)]
 
     def _add_pooler(self, environment: Environment) -> Environment:
-        """Add how PgBouncer is passed; the embedded database has none before it."""
+        """Add the settings of PgBouncer, which the bundled PostgreSQL does not have."""
         direct = self["database_direct_url"]
         if not (direct or self["database_pooled"]):
             return environment
         if environment.database_url is None:
             name = "database_direct_url" if direct else "database_pooled"
-            raise self._refuse(name, "is set, and no database is: set DATABASE_URL")
+            raise self._refuse(name, "is set without a database: set DATABASE_URL too")
         fault = None if direct is None else find_fault(direct)
         if fault is not None:
             raise self._refuse("database_direct_url", f"cannot be used: {fault}")
@@ -365,11 +429,11 @@ class Settings:
         items = tuple(item.removesuffix("/").lower() for item in items)
         for item in items:
             if not form.fullmatch(item):
-                raise self._refuse(name, f"has {item!r}: {wanted}")
+                raise self._refuse(name, f"contains {item!r}: {wanted}")
         return items
 
     def _rank(self, *names: str) -> int:
-        """Return how near the nearest of them comes from; a flag is 0."""
+        """Return the highest precedence of these settings' sources; 0 is a flag."""
         return min(_SOURCES.index(self.chosen[name].source) for name in names)
 
     def _refuse(self, name: str, problem: str) -> SettingInvalid:
@@ -377,12 +441,12 @@ class Settings:
         if chosen.source == "flag":
             return FlagInvalid(chosen.setting.short or chosen.setting.flag, problem)
         if chosen.source == "environment":
-            return SettingInvalid(f"the environment variable {chosen.setting.variable}", problem)
-        return SettingInvalid(f"{name} in the file of settings", problem)
+            return SettingInvalid(f"environment variable {chosen.setting.variable}", problem)
+        return SettingInvalid(f"{name} in the settings file", problem)
 
 
 def _drop_default_port(origin: str) -> str:
-    """Write an origin as browsers send it."""
+    """Return an origin as browsers send it."""
     scheme, _, place = origin.partition("://")
     host, _, port = place.rpartition(":")
     if host and port.isascii() and port.isdecimal():
@@ -398,7 +462,7 @@ def read_settings(
     *,
     wanted: Sequence[Setting] = SETTINGS,
 ) -> Settings:
-    """Return every setting; a file that is named must be there, laneway.toml need not."""
+    """Read the wanted settings from all sources. A file that is named must exist."""
     table = _read_file(file)
     chosen = {}
     for setting in wanted:
@@ -410,7 +474,7 @@ def read_settings(
             except SettingInvalid as error:
                 raise FlagInvalid(error.where, error.problem) from error
         elif text:
-            where = f"the environment variable {setting.variable}"
+            where = f"environment variable {setting.variable}"
             value, source = _check(setting, _parse(setting, text, where), where), "environment"
         elif setting.name in table:
             where = f"{setting.name} in {file or DEFAULT_FILE}"
@@ -445,7 +509,7 @@ def _read_file(file: Path | None) -> Mapping[str, Any]:
         raise SettingInvalid(str(path), f"cannot be read: {error}") from error
     unknown = sorted(set(table) - {item.name for item in (*SETTINGS, *CLIENT_SETTINGS)})
     if unknown:
-        raise SettingInvalid(str(path), f"has settings that do not exist: {', '.join(unknown)}")
+        raise SettingInvalid(str(path), f"contains unknown settings: {', '.join(unknown)}")
     return table
 
 
@@ -467,7 +531,7 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
         value = float(value)
     if setting.kind is str and isinstance(value, int | float | bool):
         value = str(value).lower()
-    if type(value) is not setting.kind or value != value:  # noqa: PLR0124 - NaN is no number
+    if type(value) is not setting.kind or value != value:  # noqa: PLR0124 - NaN differs from itself
         shown = HIDDEN if setting.secret else repr(value)
         raise SettingInvalid(where, f"is {shown}: set {_KINDS[setting.kind]}")
     if setting.choices is not None:
@@ -486,7 +550,7 @@ def _check(setting: Setting, value: Any, where: str) -> Value:
 def _is_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        # A port that cannot be raises here.
+        # An invalid port raises here.
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

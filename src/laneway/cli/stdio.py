@@ -1,4 +1,4 @@
-"""Standard output and error: what they cannot take ends a command in one line, or quietly."""
+"""Standard output and error: a failure to write ends the command with one line or silently."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from laneway.domain.escapes import escape
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-# As a shell tells of a program that the signal SIGPIPE ended.
+# The exit code by which shells report that SIGPIPE ended a program.
 _NO_READER = 141
 _FAILED = 1
 
-# The number of standard error.
+# The file descriptor of standard error.
 _LAST = 2
 
 
 class OutputLost(OSError):
-    """What was printed did not get out. code: what the command exits with."""
+    """The output could not be written. code: the command's exit code."""
 
     def __init__(self, reason: OSError) -> None:
-        super().__init__(f"the output cannot be written: {reason.strerror}")
+        super().__init__(f"cannot write the output: {reason.strerror}")
         self.code = _NO_READER if reason.errno == errno.EPIPE else _FAILED
 
 
 def guard_output() -> None:
-    """Have every failure to write to standard output raise OutputLost, once."""
+    """Make a failure to write to standard output raise OutputLost, once."""
     _fill_gaps()
     found = sys.stdout
-    # A program that is started without one has None.
+    # None if the program was started with standard output closed.
     sink = _Sink(None if found is None else io.FileIO(found.fileno(), "w", closefd=False))
     straight = getattr(found, "write_through", False)
     sys.stdout = io.TextIOWrapper(
@@ -48,7 +48,7 @@ def guard_output() -> None:
 
 
 def tell(text: str) -> None:
-    """Say something beside the results; where nobody can hear it, the command goes on."""
+    """Print a line to standard error; if that fails, continue."""
     with suppress(OSError):
         if sys.stderr is not None:
             sys.stderr.write(f"{escape(text, lines=True)}\n")
@@ -56,14 +56,14 @@ def tell(text: str) -> None:
 
 
 def _fill_gaps() -> None:
-    """Open what the program was started without: no connection may get the number of a stream."""
+    """Open closed standard streams, so that no connection gets their file descriptors."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= _LAST:
         pass
     os.close(number)
 
 
 class _Sink(io.RawIOBase):
-    """Takes all it is given, however often that takes; after a failure, to nowhere."""
+    """Writes everything, in several writes if needed; after a failure, discards it."""
 
     def __init__(self, file: io.FileIO | None) -> None:
         self._file = file
@@ -94,6 +94,6 @@ class _Sink(io.RawIOBase):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         written = self._file.write(data)
         if written is None:
-            # Whoever shares it made it one that does not wait.
+            # Another process that shares the descriptor made it non-blocking.
             select.select([], [self._file], [])
         return written or 0

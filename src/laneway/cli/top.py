@@ -1,4 +1,4 @@
-"""What `laneway top` shows: queues and workers, live."""
+"""The command `laneway top`: queues and workers, live."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ async def top(
     output: Output,
     *,
     interval: Annotated[
-        float, typer.Option(min=0.1, max=LONGEST, help="Seconds between two looks.")
+        float, typer.Option(min=0.1, max=LONGEST, help="Seconds between updates.")
     ] = 1,
-    looks: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    looks: Annotated[
+        int | None, typer.Option(min=1, help="Number of updates (default: unlimited).")
+    ] = None,
 ) -> None:
     """Show queues, rates, the oldest message's age, and workers, until Ctrl-C.
 
-    With --format json, or where there is no terminal, one line or picture for each look.
+    With --format json, each update is one line. Without a terminal, each is printed after the last.
     """
     from rich.console import Console
     from rich.live import Live

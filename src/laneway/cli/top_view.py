@@ -1,4 +1,4 @@
-"""The picture that `laneway top` shows of queues and workers."""
+"""The tables that `laneway top` shows of queues and workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw(queues: list[QueueMetrics], workers: list[WorkerInfo]) -> Group:
     of_workers = Table(title=f"{len(workers)} workers", expand=True)
     for column in ("worker", "host", "queues", "state"):
         of_workers.add_column(column)
-    for column in ("held", "handled", "failed", "heard of"):
+    for column in ("in flight", "handled", "failed", "heartbeat"):
         of_workers.add_column(column, justify="right")
     for worker in workers[:_MOST_ROWS]:
         of_workers.add_row(

@@ -1,4 +1,4 @@
-"""What `laneway enqueue`, `dequeue` and `tail` do."""
+"""The commands `laneway enqueue`, `laneway dequeue` and `laneway tail`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laneway.domain.errors import InvalidMessage, LanewayError, LeaseLost
 from laneway.library.connection import Connection
 from laneway.library.messages import Message
 
-QueueOption = Annotated[str, typer.Option("--queue", help="The queue.")]
+QueueOption = Annotated[str, typer.Option("--queue", help="Queue name.")]
 
 _NOTHING = 6
 _LOOK = timedelta(milliseconds=250)
@@ -31,29 +31,37 @@ async def enqueue(
     output: Output,
     payload: Annotated[
         str | None,
-        typer.Argument(help="JSON to push; - reads a JSON text from each line of standard input."),
+        typer.Argument(
+            help="Payload as JSON, or - for one JSON payload per line of standard input."
+        ),
     ] = None,
     *,
     queue: QueueOption = "default",
     messages: Annotated[
         int | None,
-        typer.Option(min=1, help="How many; without a payload made-up ones.  [default: 1 or 500]"),
+        typer.Option(
+            min=1,
+            help="Number of messages (default: 1, or 500 generated messages without a payload).",
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="So many at once.")] = 50,
-    priority: Annotated[int, typer.Option(min=0, help="Their priority.")] = 0,
-    partition: Annotated[str, typer.Option("--partition", "--type", help="Their partition.")] = "",
+    batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="Messages per batch.")] = 50,
+    priority: Annotated[int, typer.Option(min=0, help="Priority.")] = 0,
+    partition: Annotated[str, typer.Option("--partition", "--type", help="Partition.")] = "",
     delay: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Handed out in so many seconds.")
+        float, typer.Option(min=0, max=LONGEST, help="Seconds before the messages are delivered.")
     ] = 0,
     stream: Annotated[
-        bool, typer.Option("--stream", help="With -: push lines as they come, not once all are.")
+        bool,
+        typer.Option(
+            "--stream", help="With -: enqueue lines as they are read, without checking all."
+        ),
     ] = False,
 ) -> None:
-    """Push messages: one's own, or made-up ones.
+    """Enqueue messages: a payload, lines of standard input, or generated messages.
 
-    Standard input is read and checked to its end before anything is pushed (where it is larger
-    than 16 MiB, or with --stream, it is pushed as it is read): a line that is not JSON exits 2 if
-    nothing is pushed, and 1 if the lines before it are.
+    Standard input is checked to its end before anything is enqueued. If it is larger than 16 MiB, or
+    with --stream, lines are enqueued as they are read. If a line is not JSON, the command exits 2 if
+    nothing was enqueued, else 1.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -63,7 +71,7 @@ async def enqueue(
     total, items = await find_payloads(payload, messages, stream=stream)
     wait = timedelta(seconds=delay) if delay else None
     with Progress(disable=not sys.stderr.isatty(), console=Console(stderr=True)) as progress:
-        bar = progress.add_task("pushing", total=total)
+        bar = progress.add_task("enqueueing", total=total)
         try:
             async for batch in cut(items, batch_size):
                 ids = await producer.batch_enqueue(
@@ -75,12 +83,12 @@ async def enqueue(
             if not pushed:
                 raise
             progress.stop()
-            tell(f"laneway: {len(pushed)} messages are pushed to {queue}, then it ended")
-            # Such calls do nothing otherwise, and their code says so.
+            tell(f"laneway: {len(pushed)} messages enqueued to {queue} before the error")
+            # Exit code 2 of these errors means that nothing was done, so it becomes 1.
             if isinstance(error, typer.BadParameter | InvalidMessage):
                 raise LanewayError(str(error)) from error
             raise
-    text = pushed[0] if len(pushed) == 1 else f"{len(pushed)} messages are pushed to {queue}"
+    text = pushed[0] if len(pushed) == 1 else f"{len(pushed)} messages enqueued to {queue}"
     output.done(text, queue=queue, pushed=len(pushed), ids=pushed)
 
 
@@ -90,36 +98,38 @@ async def dequeue(
     output: Output,
     *,
     queue: QueueOption = "default",
-    count: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 10,
+    count: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 10,
     timeout: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for one.")
+        float, typer.Option(min=0, max=LONGEST, help="Seconds to wait for a message.")
     ] = 30,
     ack_timeout: Annotated[
-        float, typer.Option(min=0.001, max=LONGEST, help="How long they are locked, in seconds.")
+        float, typer.Option(min=0.001, max=LONGEST, help="Lease duration in seconds.")
     ] = 30,
-    consumer: Annotated[str | None, typer.Option(help="Who takes them.")] = None,
-    ack: Annotated[bool, typer.Option("--ack", help="Settle them once they are printed.")] = False,
+    consumer: Annotated[
+        str | None, typer.Option(help="Consumer name in activity (default: a generated name).")
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="Ack messages after printing them.")] = False,
 ) -> None:
-    """Take messages and print them; exits 6 if none came in time.
+    """Dequeue messages and print them. Exits 6 if none arrives in time.
 
-    With --ack they are settled once they are printed; what cannot be printed is given back.
+    With --ack, messages are acked after printing. Messages that cannot be printed are released.
     """
-    taker = lane.consumer(queue, name=consumer)
-    taken = await taker.dequeue_many(
+    reader = lane.consumer(queue, name=consumer)
+    messages = await reader.dequeue_many(
         count, timedelta(seconds=ack_timeout), wait=timedelta(seconds=timeout)
     )
     try:
-        output.rows([_show(message, output) for message in taken], _COLUMNS)
+        output.rows([_show(message, output) for message in messages], _COLUMNS)
     except OutputLost:
-        await lane.backend.release([message.receipt for message in taken])
+        await lane.backend.release([message.receipt for message in messages])
         raise
-    if not taken:
+    if not messages:
         raise typer.Exit(_NOTHING)
-    lost = (await taker.delete_many(taken)).count(False) if ack else 0
+    lost = (await reader.delete_many(messages)).count(False) if ack else 0
     if lost:
         raise LeaseLost(
-            f"{lost} of the {len(taken)} messages come again: their locks ended before they were "
-            "settled; say a longer --ack-timeout"
+            f"{lost} of {len(messages)} messages not acked, because their leases had expired; they are "
+            "delivered again. Use a longer --ack-timeout"
         )
 
 
@@ -127,18 +137,18 @@ async def dequeue(
 async def tail(
     lane: Connection,
     output: Output,
-    queue: Annotated[str, typer.Argument(help="The queue.")],
+    queue: Annotated[str, typer.Argument(help="Queue name.")],
     *,
     seconds: Annotated[
-        float | None, typer.Option(min=0, max=LONGEST, help="Stop after so long.")
+        float | None, typer.Option(min=0, max=LONGEST, help="Seconds to run (default: unlimited).")
     ] = None,
 ) -> None:
-    """Print what happens in a queue, as it happens, until Ctrl-C."""
+    """Print a queue's events as they happen, until Ctrl-C."""
     loop = asyncio.get_running_loop()
     end = None if seconds is None else loop.time() + seconds
     seen = (await lane.admin.follow(queue)).seen
     if sys.stderr.isatty():
-        tell(f"following {queue}; Ctrl-C ends")
+        tell(f"following {queue}; press Ctrl-C to stop")
     while end is None or loop.time() < end:
         watched = await lane.admin.follow(queue, seen)
         seen = watched.seen

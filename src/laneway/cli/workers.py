@@ -1,4 +1,4 @@
-"""What `laneway worker` does."""
+"""The commands `laneway worker`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from laneway.worker.app import App
 
 worker = typer.Typer(
-    no_args_is_help=True, help="Run workers, look at them, stop them.", rich_markup_mode=None
+    no_args_is_help=True, help="Run, inspect and stop workers.", rich_markup_mode=None
 )
 
-Id = Annotated[str, typer.Argument(help="The worker's id, as `laneway worker list` shows it.")]
+Id = Annotated[str, typer.Argument(help="Worker id, as `laneway worker list` shows it.")]
 
 
 class LogLevel(StrEnum):
@@ -60,27 +60,27 @@ _COLUMNS = (
 @with_database
 def run(
     settings: Settings,
-    app: Annotated[str, typer.Argument(help="The app, as module:name.")],
+    app: Annotated[str, typer.Argument(help="App, as module:name.")],
     *,
-    name: Annotated[str | None, typer.Option(help="What to call the worker.")] = None,
+    name: Annotated[str | None, typer.Option(help="Worker name (default: the app's).")] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="The database's DSN or the server's URL, in place of the app's own."),
+        typer.Option(help="Database DSN or server URL (default: the app's own address)."),
     ] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="The least important lines to log.")
-    ] = LogLevel.INFO,
+    log_level: Annotated[LogLevel, typer.Option(help="Minimum log level.")] = LogLevel.INFO,
 ) -> None:
     """Run an app's handlers until SIGTERM or Ctrl-C, then drain.
 
-    It works where a flag says, else at the app's own address, else on the database of the settings.
+    The address is that of the flags, else the app's own, else the database of the settings.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
     with reporting():
         if address is not None and settings.has_database_flag:
-            raise FlagInvalid("--address", "and another flag name a database each: give one")
+            raise FlagInvalid(
+                "--address", "contradicts the flag that names another database: use one of them"
+            )
         found = find_app(app)
         place = address or (None if settings.has_database_flag else found.address)
         if place is None and settings.environment.pooled:
@@ -96,9 +96,9 @@ async def list_(
     lane: Connection,
     output: Output,
     *,
-    queue: Annotated[str | None, typer.Option(help="Only those of this queue.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Show only workers of this queue.")] = None,
 ) -> None:
-    """List the workers."""
+    """List workers."""
     found = await lane.admin.list_workers(queue)
     output.rows([show_worker(item) for item in found], _COLUMNS)
 
@@ -106,14 +106,14 @@ async def list_(
 @worker.command("get")
 @with_lane
 async def get(lane: Connection, output: Output, worker_id: Id) -> None:
-    """Show a worker; exits 3 if there is none of that id."""
+    """Show a worker. Exits 3 if it does not exist."""
     output.one(show_worker(await lane.admin.get_worker(worker_id)))
 
 
 @worker.command("suspend")
 @with_lane
 async def suspend(lane: Connection, output: Output, worker_id: Id) -> None:
-    """Have a worker take nothing more; what it has in hand it finishes first."""
+    """Suspend a worker: it finishes its messages and claims no more."""
     state = await lane.admin.suspend_worker(worker_id)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
@@ -121,7 +121,7 @@ async def suspend(lane: Connection, output: Output, worker_id: Id) -> None:
 @worker.command("resume")
 @with_lane
 async def resume(lane: Connection, output: Output, worker_id: Id) -> None:
-    """Have a suspended worker go on."""
+    """Resume a suspended worker."""
     state = await lane.admin.resume_worker(worker_id)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
@@ -134,10 +134,10 @@ async def shutdown(
     worker_id: Id,
     *,
     release: Annotated[
-        bool, typer.Option("--release", help="Also with messages in hand: they go back.")
+        bool, typer.Option("--release", help="Release its messages in flight, and stop it.")
     ] = False,
 ) -> None:
-    """End a worker; exits 4 while it has messages in hand, unless they are released."""
+    """Stop a worker. Exits 4 if it has messages in flight, unless --release."""
     state = await lane.admin.shutdown_worker(worker_id, release=release)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
@@ -149,12 +149,12 @@ async def purge(
     output: Output,
     *,
     older_than: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Stopped so many hours ago.")
+        float, typer.Option(min=0, max=LONGEST, help="Minimum hours since a worker stopped.")
     ] = 24,
 ) -> None:
-    """Forget workers that stopped long ago."""
+    """Delete the records of workers that stopped long ago."""
     purged = await lane.admin.purge_old_workers(timedelta(hours=older_than))
-    output.done(f"{purged} workers are forgotten", purged=purged)
+    output.done(f"{purged} workers deleted", purged=purged)
 
 
 @worker.command("health")
@@ -165,10 +165,14 @@ async def health(
     *,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, max=LONGEST, help="Seconds of silence; each one's own without it."),
+        typer.Option(
+            min=0,
+            max=LONGEST,
+            help="Maximum seconds since the last heartbeat (default: each worker's own).",
+        ),
     ] = None,
 ) -> None:
-    """Tell which workers were heard of in time; exits 1 if one was not."""
+    """Show which workers have sent heartbeats in time. Exits 1 if one has not."""
     found = await lane.admin.worker_health(None if timeout is None else timedelta(seconds=timeout))
     rows = [{"worker_id": name, "healthy": healthy} for name, healthy in found.items()]
     output.rows(rows, ("worker_id", "healthy"))
@@ -179,12 +183,12 @@ async def health(
 @worker.command("stats")
 @with_lane
 async def stats(lane: Connection, output: Output) -> None:
-    """Show all workers together."""
+    """Show totals of all workers."""
     output.one((await lane.admin.worker_stats())._asdict())
 
 
 class _LogFormatter(logging.Formatter):
-    """Spells out control characters in Laneway's own lines, which repeat what failures say."""
+    """Escapes control characters in Laneway's log lines, which may contain handlers' error texts."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -192,17 +196,19 @@ class _LogFormatter(logging.Formatter):
 
 
 def find_app(place: str) -> App:
-    """Return the app that a person names, as module:name, from the working directory too."""
+    """Import the app named as module:name. The working directory is on the import path."""
     from laneway.worker.app import App
 
     module, _, name = place.partition(":")
-    sys.path.insert(0, str(os.getcwd()))  # noqa: PTH109 - what the path holds are texts
+    sys.path.insert(0, str(os.getcwd()))  # noqa: PTH109 - sys.path takes strings
     try:
         found = getattr(importlib.import_module(module), name or "app")
     except (ImportError, AttributeError, ValueError) as error:
-        raise LanewayError(f"{place!r} is no app: {error}") from error
+        raise LanewayError(
+            f"app {place!r} cannot be imported: {error}. Name it as module:name"
+        ) from error
     if not isinstance(found, App):
-        raise LanewayError(f"{place!r} is a {type(found).__name__}, not an App")
+        raise LanewayError(f"{place!r} is a {type(found).__name__}, not a laneway.App")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What `laneway workflow` does."""
+"""The commands `laneway workflow`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from laneway.domain.runs import RunInfo, RunStatus
 from laneway.library.connection import Connection
 
 workflow = typer.Typer(
-    no_args_is_help=True, help="Start workflows, look at them, end them.", rich_markup_mode=None
+    no_args_is_help=True, help="Start, inspect and control workflow runs.", rich_markup_mode=None
 )
 
-Id = Annotated[str, typer.Argument(help="The run's id.")]
+Id = Annotated[str, typer.Argument(help="Run id.")]
 
 _COLUMNS = ("run_id", "name", "queue", "status", "steps", "created_at", "finished_at", "error")
 
@@ -31,22 +31,24 @@ _COLUMNS = ("run_id", "name", "queue", "status", "steps", "created_at", "finishe
 async def start(
     lane: Connection,
     output: Output,
-    name: Annotated[str, typer.Argument(help="The workflow's name.")],
-    arguments: Annotated[str, typer.Argument(help="Its arguments, as a JSON list.")] = "[]",
+    name: Annotated[str, typer.Argument(help="Workflow name.")],
+    arguments: Annotated[str, typer.Argument(help="Arguments, as a JSON list.")] = "[]",
     *,
-    queue: Annotated[str, typer.Option(help="The workflow's queue.")] = "workflows",
-    run_id: Annotated[str | None, typer.Option(help="An id of one's own choice.")] = None,
+    queue: Annotated[str, typer.Option(help="Queue of the workflow.")] = "workflows",
+    run_id: Annotated[
+        str | None, typer.Option(help="Run id, to start a run only once (default: a new id).")
+    ] = None,
     wait: Annotated[
-        float | None, typer.Option(min=0, max=LONGEST, help="Wait so many seconds for the result.")
+        float | None, typer.Option(min=0, max=LONGEST, help="Seconds to wait for the result.")
     ] = None,
 ) -> None:
-    """Begin a run; with --wait, print its result.
+    """Start a run and print its id, or with --wait its result.
 
-    Where the wait ends before the run does, its id is printed, and it goes on.
+    If the wait ends before the run does, the run's id is printed and the run continues.
     """
     given = read_json(arguments, "the list of arguments")
     if not isinstance(given, list):
-        raise typer.BadParameter("the arguments are no JSON list")
+        raise typer.BadParameter("the arguments are not a JSON list: use, for example, '[17]'")
     run = await lane.start(name, *given, queue=queue, run_id=run_id)
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
@@ -65,10 +67,10 @@ async def list_(
     lane: Connection,
     output: Output,
     *,
-    status: Annotated[RunStatus | None, typer.Option(help="Only of this state.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+    status: Annotated[RunStatus | None, typer.Option(help="Show only runs of this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of runs.")] = 20,
 ) -> None:
-    """List runs, newest first."""
+    """List workflow runs, newest first."""
     found = await lane.admin.list_runs(status=status, limit=limit)
     output.rows([_show(item, output) for item in found], _COLUMNS)
 
@@ -76,7 +78,7 @@ async def list_(
 @workflow.command("get")
 @with_lane
 async def get(lane: Connection, output: Output, run_id: Id) -> None:
-    """Show a run, with the steps it has finished."""
+    """Show a run and its finished steps."""
     run = lane.run(run_id)
     steps = [item.step for item in await run.steps()]
     output.one({**_show(await run.info(), output), "steps": steps})
@@ -85,7 +87,7 @@ async def get(lane: Connection, output: Output, run_id: Id) -> None:
 @workflow.command("pause")
 @with_lane
 async def pause(lane: Connection, output: Output, run_id: Id) -> None:
-    """Have a run stop at its next step."""
+    """Pause a run at its next step."""
     status = await lane.run(run_id).pause()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
@@ -93,7 +95,7 @@ async def pause(lane: Connection, output: Output, run_id: Id) -> None:
 @workflow.command("resume")
 @with_lane
 async def resume(lane: Connection, output: Output, run_id: Id) -> None:
-    """Have a paused or failed run go on."""
+    """Resume a paused or failed run."""
     status = await lane.run(run_id).resume()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
@@ -101,7 +103,7 @@ async def resume(lane: Connection, output: Output, run_id: Id) -> None:
 @workflow.command("cancel")
 @with_lane
 async def cancel(lane: Connection, output: Output, run_id: Id) -> None:
-    """End a run at its next step."""
+    """Cancel a run at its next step."""
     status = await lane.run(run_id).cancel()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
@@ -113,12 +115,12 @@ async def purge(
     output: Output,
     *,
     older_than: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Ended so many hours ago.")
+        float, typer.Option(min=0, max=LONGEST, help="Minimum hours since a run ended.")
     ] = 24 * 7,
 ) -> None:
-    """Forget runs that ended long ago."""
+    """Delete runs that ended long ago."""
     purged = await lane.admin.purge_runs(timedelta(hours=older_than))
-    output.done(f"{purged} runs are forgotten", purged=purged)
+    output.done(f"{purged} runs deleted", purged=purged)
 
 
 def _show(info: RunInfo, output: Output) -> dict[str, object]:
@@ -129,5 +131,5 @@ def _show(info: RunInfo, output: Output) -> dict[str, object]:
 
 
 def _embed(text: str | None) -> msgspec.Raw | None:
-    """Return JSON text as a part of other JSON, on one line."""
+    """Return JSON text for embedding into other JSON, on one line."""
     return None if text is None else msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))

@@ -1,4 +1,4 @@
-"""The broker behind a URL: the library's calls over HTTP."""
+"""The library's calls over HTTP, to a server at a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's calls, each sent to a server as one request."""
+"""The HTTP backend of the library: each call is one request to a server."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NOT_FOUND = 404
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
-# A long poll is cut into parts: a connection that died in silence is noticed.
+# Longer polls are split into several, so that a connection that died silently is noticed.
 _LONGEST_WAIT = timedelta(seconds=60)
 
 
 class HttpBackend:
-    """The calls of Backend, made at the server at `url`; connections: requests at the same time."""
+    """The calls of `Backend`, sent to the server at `url`."""
 
     def __init__(self, url: str, *, api_key: str | None, settings: ConnectionSettings) -> None:
         self._client = HttpClient(
@@ -77,7 +77,7 @@ class HttpBackend:
                 )
             except Unavailable:
                 if wait and self._client.closed:
-                    # As a broker in this process answers those who wait when it closes.
+                    # As a broker in this process does when it is closed while a caller waits.
                     return []
                 raise
             if response.status != _OK:
@@ -94,7 +94,7 @@ class HttpBackend:
         loop = asyncio.get_running_loop()
         end = loop.time() + wait.total_seconds()
         while True:
-            # Not as a timedelta before it is cut: one of the longest has no room for the rounding.
+            # In seconds until shortened: the longest timedelta would overflow by rounding.
             left = min(max(end - loop.time(), 0), _LONGEST_WAIT.total_seconds())
             found = await call(**{**options, "wait": timedelta(seconds=left)})
             if found or not left or self._client.closed:
@@ -104,5 +104,7 @@ class HttpBackend:
         try:
             return restore(_decode_failure(body))
         except msgspec.DecodeError:
-            what = "knows no such call" if status == _NOT_FOUND else f"answered {status}"
-            return Misconfigured(f"the server {what}: check the URL, and that it runs Laneway")
+            what = "does not know this call" if status == _NOT_FOUND else f"answered {status}"
+            return Misconfigured(
+                f"the server {what}: check that the URL is that of a Laneway server of this version"
+            )

@@ -1,4 +1,4 @@
-"""Requests over connections that are kept open: HTTP/1.1, one at a time on each."""
+"""HTTP/1.1 client with persistent connections, one request at a time on each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Response(NamedTuple):
+    """A response's status and body."""
+
     status: int
     body: bytes
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection."""
+    """One connection to the server."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -38,7 +40,7 @@ class _Exchange(asyncio.Protocol):
 
     async def send(self, request: bytes) -> Response:
         if self.transport is None:
-            raise Unavailable("the server closed the connection: call again later")
+            raise Unavailable("the server closed the connection: retry later")
         self._parser = httptools.HttpResponseParser(self)
         self._body = []
         self._answer = asyncio.get_running_loop().create_future()
@@ -49,22 +51,24 @@ class _Exchange(asyncio.Protocol):
             self._answer = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports are of that class, though they all are what it says.
+        # Some loops' transports have this interface without being of the class.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
-            # Nobody asked.
+            # No request is pending.
             self.close()
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(Unavailable(f"the server's answer is not HTTP: {error}"))
+            self._fail(Unavailable(f"the server's answer is not valid HTTP: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._fail(Unavailable(f"the server closed the connection ({exc or 'no answer'})"))
+        self._fail(
+            Unavailable(f"the server closed the connection ({exc or 'no answer'}): retry later")
+        )
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
@@ -90,7 +94,7 @@ class _Exchange(asyncio.Protocol):
 class HttpClient:
     """Sends POST requests with JSON bodies to one server.
 
-    connections: how many at the same time, beside those that wait for something to happen.
+    connections: requests at the same time, not counting long polls.
     """
 
     def __init__(
@@ -119,9 +123,9 @@ class HttpClient:
     async def post(
         self, path: str, body: bytes, *, patience: float, waits: bool = False
     ) -> Response:
-        """Return the answer; a caller that is cancelled closes its connection.
+        """Send a request and return the response. Cancelling the caller closes its connection.
 
-        waits: the server answers when something happens, and meanwhile the others go on.
+        waits: the request is a long poll, which does not count against the limit of connections.
         """
         self._require_open()
         request = (
@@ -131,14 +135,14 @@ class HttpClient:
             exchange = await self._open()
             if self.closed:
                 exchange.close()
-                raise Unavailable("the connection was closed meanwhile")
+                raise Unavailable("the connection was closed during the call")
             self._busy.add(exchange)
             try:
                 async with asyncio.timeout(patience):
                     response = await exchange.send(request)
             except TimeoutError:
                 exchange.close()
-                raise Unavailable("the server did not answer in time: call again later") from None
+                raise Unavailable("the server did not answer in time: retry later") from None
             except BaseException:
                 exchange.close()
                 raise
@@ -170,18 +174,18 @@ class HttpClient:
                 )
         except (OSError, TimeoutError) as error:
             raise Unavailable(
-                f"no server answers at {self._host} port {self._port}"
-                f" ({str(error) or type(error).__name__}): call again later"
+                f"server at {self._host} port {self._port} unreachable"
+                f" ({str(error) or type(error).__name__}): check the address, or retry later"
             ) from error
         return made
 
 
 def _refuse() -> InvalidRequest:
-    # Without a word of it: there may be a password in it.
-    return InvalidRequest("the URL is no server's address: it looks like http://host:3001")
+    # The URL is not repeated: it may contain a password.
+    return InvalidRequest("the URL is not a server's address: use one such as http://host:3001")
 
 
 def _check_key(key: str) -> str:
     if not key.isascii() or not key.isprintable():
-        raise InvalidRequest("an API key has printable ASCII characters only")
+        raise InvalidRequest("the API key has characters other than printable ASCII: check the key")
     return key

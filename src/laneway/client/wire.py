@@ -1,4 +1,4 @@
-"""How the library's calls travel as JSON: derived from the signatures of Backend."""
+"""JSON encoding of the library's calls, derived from the signatures of `Backend`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "/library/v1"
 
 Turn: TypeAlias = Callable[[Any], Any]
 
-# A token travels as text; msgspec cannot tell a UUID from a text by itself.
+# Lease tokens are sent as text; msgspec cannot distinguish a UUID from a str by itself.
 _TOKEN = (UUID, str)
 
 
@@ -46,9 +46,11 @@ _WIRE_NAMES = {
 
 
 class Shape(NamedTuple):
-    """One call: what it takes, what it answers, and how what was decoded becomes that.
+    """One call: its name, arguments and answer.
 
-    name: as on the wire. method: where the call is in a Backend, such as "queues.create".
+    name: as on the wire. method: the call in a Backend, such as "queues.create". request: the
+    arguments' type. answer: the type to decode the answer as. turn, turns: conversions of the decoded
+    answer and arguments; None or missing for no conversion.
     """
 
     name: str
@@ -60,7 +62,7 @@ class Shape(NamedTuple):
 
 
 class Failure(msgspec.Struct):
-    """An error: its class, its text and its attributes."""
+    """An error in an answer: its class, message and other attributes."""
 
     error: str
     message: str
@@ -106,7 +108,7 @@ def _derive(method: str, function: Callable[..., Any]) -> Shape:
 
 
 def _adapt(hint: Any) -> tuple[Any, Turn | None]:
-    """Return what to decode for a type, and how to make one of it where that differs."""
+    """Return the type to decode for a hint, and the conversion to the hint's type, if it differs."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in {list, Sequence}:
         made = arguments[0]
@@ -122,7 +124,7 @@ def _has_token(kind: type) -> bool:
 
 
 def _flatten(kind: type) -> Any:
-    """Return a named tuple's type as a plain tuple's, with tokens as text."""
+    """Return the plain tuple type of a named tuple, with tokens as text."""
     hints = [get_type_hints(kind)[name] for name in kind._fields]  # type: ignore[attr-defined]
     return tuple[tuple(map(_write_token, hints))]  # type: ignore[misc]
 
@@ -131,10 +133,11 @@ def _write_token(hint: Any) -> Any:
     kinds = get_args(hint)
     if not set(_TOKEN) <= set(kinds):
         return hint
-    return Union[str, None] if type(None) in kinds else str  # noqa: UP007 - made when it runs
+    return Union[str, None] if type(None) in kinds else str  # noqa: UP007 - built at runtime
 
 
 def describe(error: LanewayError) -> Failure:
+    """Return an error as it is sent."""
     details = {
         name: {"seconds": value.total_seconds()} if isinstance(value, timedelta) else value
         for name, value in vars(error).items()
@@ -144,7 +147,7 @@ def describe(error: LanewayError) -> Failure:
 
 
 def restore(failure: Failure) -> LanewayError:
-    """Return the error as it was raised; one of the server's own becomes the nearest of ours."""
+    """Return the error that was sent; an error class that only the server has becomes the nearest."""
     kind = getattr(errors, _NEAREST.get(failure.error, failure.error), None)
     if not (isinstance(kind, type) and issubclass(kind, LanewayError)):
         kind = errors.InternalError

@@ -1,4 +1,4 @@
-"""What happened to messages and queues, and what was remarkable about it."""
+"""Events of messages and queues, and the anomalies found in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laneway.domain.messages import Token
 
 
 class Kind(StrEnum):
-    """What an event was, as laneway.event_kind says."""
+    """The kind of an event, as in laneway.event_kind."""
 
     PUSHED = "pushed"
     CLAIMED = "claimed"
@@ -46,7 +46,7 @@ class Severity(StrEnum):
 
 
 class Snapshot(NamedTuple):
-    """Which transactions had ended: all below `xmax` but those of `running`."""
+    """The transactions that had ended: all below `xmax` except those of `running`."""
 
     xmin: int
     xmax: int
@@ -54,13 +54,12 @@ class Snapshot(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened to a run of seqs at once; one about a queue has no lane and no seqs.
+    """What happened to a span of messages at once.
 
-    A push to many lanes has none either; spread: how many messages it brought.
-
-    attempt: the hand-out it was about. since: when that began. first_created and last_created: when
-    the run's ends were pushed. detail: a JSON object. large: of a push, the seqs and sizes of its
-    large messages.
+    An event about a queue has no lane and no sequence numbers. A push to many lanes has none
+    either; spread: its number of messages. attempt: the delivery that it is about. since: when that
+    began. first_created and last_created: when the first and last message of the span were pushed.
+    detail: a JSON object. large: of a push, the sequence numbers and sizes of its large messages.
     """
 
     xid: int
@@ -92,14 +91,14 @@ class Event(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages it was about."""
+        """The number of messages that it is about."""
         if self.first_seq is None or self.last_seq is None:
             return self.spread or 0
         return self.last_seq - self.first_seq + 1
 
 
 class Look(NamedTuple):
-    """What happened between two snapshots. more: there may be more to see at once."""
+    """The events between two snapshots. more: there may be more events to read at once."""
 
     events: list[Event]
     seen: Snapshot
@@ -108,7 +107,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """Something remarkable about an event. seqs: the messages it is about, in runs."""
+    """An unusual finding about an event. seqs: the messages that it is about, as spans."""
 
     type: str
     severity: Severity
@@ -128,7 +127,7 @@ class Anomaly:
 
 
 class Taker(NamedTuple):
-    """Who took how many messages of a queue, and when last."""
+    """How many messages of a queue a consumer claimed, and when last."""
 
     queue_id: int
     consumer: str
@@ -144,7 +143,7 @@ class ConsumerStats(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityFilter:
-    """Which activity to show; None: whatever. anomalous: with something remarkable, or without."""
+    """Which entries to show; None: any. anomalous: with an anomaly, or without one."""
 
     queue_ids: Sequence[int] | None = None
     kinds: Sequence[str] | None = None
@@ -165,7 +164,7 @@ class AnomalyFilter:
 
 
 class Facts(NamedTuple):
-    """What the log knows of a message; the body only where it was asked for and is small."""
+    """What the log stores of a message; the body only if requested and small."""
 
     segment: int
     lane: int
@@ -183,7 +182,7 @@ class Facts(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What was remarkable."""
+    """An anomaly of an entry."""
 
     type: str
     severity: str
@@ -193,7 +192,7 @@ class Remark(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What happened to one message, or with message None to a queue. batch: how many with it."""
+    """What happened to one message, or to a queue (message None). batch: its number of messages."""
 
     xid: int
     event_id: int
@@ -216,14 +215,14 @@ class Entry(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """A page of activity. total: of all that matches, as far as it was counted."""
+    """A page of the activity log. total: of all that match, as far as counted."""
 
     entries: list[Entry]
     total: int
 
 
 class Found(NamedTuple):
-    """One message, or with message None one queue, that was remarkable."""
+    """An anomaly of one message, or of a queue (message None)."""
 
     anomaly_id: int
     event_id: int | None

@@ -1,6 +1,6 @@
-"""What the library asks of a broker: of one in this process, or of one behind a URL.
+"""The calls of the library, to a broker in this process or behind a URL.
 
-Every argument and answer can travel as JSON: the HTTP client and the server's side of it are both
+Every argument and answer can be sent as JSON: the HTTP client and the server's side of it are both
 derived from these signatures.
 """
 
@@ -32,8 +32,8 @@ from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder,
 NO_WAIT = timedelta(0)
 
 
-class Holding(NamedTuple):
-    """A message in hand, by its whole address."""
+class LeasedMessage(NamedTuple):
+    """A message in flight: its lease token and its complete address."""
 
     token: Token
     segment: int
@@ -72,7 +72,7 @@ class GroupCalls(Protocol):
 
 class MessageCalls(Protocol):
     async def archive_leased(
-        self, queue: str, holdings: Sequence[Holding], *, group: str = DEFAULT_GROUP
+        self, queue: str, holdings: Sequence[LeasedMessage], *, group: str = DEFAULT_GROUP
     ) -> list[int]: ...
 
     async def purge(

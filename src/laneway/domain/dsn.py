@@ -1,4 +1,4 @@
-"""What can be wrong with a PostgreSQL URL, and what of one may be shown: never its password."""
+"""Checks PostgreSQL URLs, and hides their passwords."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ENCODE = (
     "Percent-encode the user and the password: @ is %40, / is %2F, ? is %3F, # is %23, % is %25, "
     ": is %3A, [ is %5B, ] is %5D"
 )
-_LOOKS = "It looks like postgresql://user:password@host:5432/database"
+_LOOKS = "The format is postgresql://user:password@host:5432/database"
 
-# Whose values may hold an @ where nothing stands before the host.
+# Parameters whose values may contain an @, if there is no user before the host.
 _FREE_TEXTS = {
     "application_name",
     "database",
@@ -33,11 +33,11 @@ _FREE_TEXTS = {
 
 
 def find_fault(dsn: str) -> str | None:
-    """Return what is wrong with a DSN and how to write it, without a word of it; None if nothing.
+    """Return what is wrong with a DSN and how to write it, without quoting it; None if nothing.
 
-    A special character in a password that is not percent-encoded moves where the password ends:
-    drivers then take a piece of it for the host or port, and print that in their errors. So a DSN
-    that can be read in two ways is refused before any driver sees it.
+    A special character in a password that is not percent-encoded changes where the password ends.
+    Drivers then take a part of it for the host or port, and print that in their errors. So
+    ambiguous DSNs are refused before any driver sees them.
     """
     if not dsn.startswith(SCHEMES):
         return f"it must start with {SCHEMES[0]}. {_LOOKS}"
@@ -50,7 +50,7 @@ def find_fault(dsn: str) -> str | None:
 
 
 def hide_password(dsn: str) -> str:
-    """Return the DSN without its password; one that cannot be read is hidden whole."""
+    """Return the DSN without its password; one that cannot be parsed is hidden completely."""
     if find_fault(dsn) is not None:
         return HIDDEN
     parts = urlsplit(dsn)
@@ -65,7 +65,7 @@ def hide_password(dsn: str) -> str:
 
 
 def name_place(dsn: str) -> str:
-    """Return the host and port that a DSN leads to, or where its socket is."""
+    """Return the host and port of a DSN, or the directory of its socket."""
     if find_fault(dsn) is not None:
         return "?"
     authority, _, query = _split(dsn)
@@ -73,7 +73,7 @@ def name_place(dsn: str) -> str:
 
 
 def _split(dsn: str) -> tuple[str, str, str]:
-    """Return what stands before the first slash or question mark, the path, and the query."""
+    """Return the part before the first slash or question mark, the path, and the query."""
     before, _, query = dsn.partition("://")[2].partition("?")
     authority, _, path = before.partition("/")
     return authority, path, query
@@ -105,8 +105,8 @@ def _find_unreadable(dsn: str) -> str | None:
         if parts.query:
             parse_qsl(parts.query, strict_parsing=True)
     except ValueError:
-        # Said here without the reason: that repeats what it is about.
-        return "it cannot be taken apart as a URL"
+        # Without the reason, which would quote the DSN.
+        return "it cannot be parsed as a URL"
     return None
 
 
@@ -126,7 +126,7 @@ def _find_wrong_host(places: str, query: str) -> str | None:
                 return "a host has more than one port; an IPv6 address goes in brackets, as [::1]"
         ports.append(unquote(port))
     if not all(map(_is_port, filter(None, ports))):
-        return f"a port is no number up to {_LARGEST_PORT}"
+        return f"a port must be a number up to {_LARGEST_PORT}"
     return None
 
 

@@ -1,10 +1,10 @@
-"""Text of strangers, made harmless for terminals: what would command one is spelled out."""
+"""Escapes untrusted text for terminals: control characters are printed as escape sequences."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters of one and two bytes, marks that turn text around, odd line ends, half pairs.
+# C0 and C1 control characters, bidirectional marks, unusual line ends, unpaired surrogates.
 _ORDERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -13,7 +13,7 @@ _ONE_BYTE = 0x100
 
 
 def escape(text: str, *, lines: bool = False) -> str:
-    r"""Return the text with \x1b for an escape and so on; lines: line ends and tabs stay."""
+    r"""Return the text with \x1b for an escape and so on; lines: keep line ends and tabs."""
 
     def spell(match: re.Match[str]) -> str:
         found = match[0]
@@ -26,5 +26,5 @@ def escape(text: str, *, lines: bool = False) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Return the same JSON, with what JSON itself lets through in its texts spelled out."""
+    """Return equal JSON, with characters escaped that JSON itself allows in texts."""
     return _ORDERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

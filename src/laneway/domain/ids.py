@@ -1,4 +1,4 @@
-"""A message's public id: its address in the log."""
+"""The public id of a message: its address in the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_SEQ = 2**63 - 1
 
 
 class MessageId(NamedTuple):
-    """Where a message is: written `segment-lane-seq`, or as a UUID of the same 32 + 32 + 64 bits."""
+    """The address of a message: `segment-lane-seq`, or a UUID of the same 32 + 32 + 64 bits."""
 
     segment: int
     lane: int
@@ -32,7 +32,7 @@ class MessageId(NamedTuple):
         match = _FORM.fullmatch(text)
         if match is None:
             raise InvalidId(
-                f"{text!r} is not a message id: it looks like 2-17-4711 (segment-lane-seq)"
+                f"{text!r} is not a message id: expected segment-lane-seq, such as 2-17-4711"
             )
         return cls._check(text, *map(int, match.groups()))
 

@@ -1,4 +1,4 @@
-"""API keys: who may call a server, and what for."""
+"""API keys: their roles and the queues that they are limited to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Role(IntEnum):
-    """What a key may do; each includes the one before."""
+    """What an API key may do; each role includes the one before."""
 
     READ = 1
     WRITE = 2
@@ -21,7 +21,7 @@ class Role(IntEnum):
 
 
 class ApiKey(NamedTuple):
-    """A key as it is kept. pattern: the queues it is limited to, as a shell pattern; None: all.
+    """An API key as stored. pattern: the queues it is limited to, as a shell pattern; None: all.
 
     digest: SHA-256 of the whole key as a client sends it.
     """

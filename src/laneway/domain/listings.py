@@ -1,4 +1,4 @@
-"""Lists of messages: what to look for, and what was found."""
+"""Lists of messages: filters and pages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 class MessageFilter(NamedTuple):
-    """Which messages of a state are meant; None: any. since and until are both included.
+    """Which messages of a state to list; None: any. since and until are inclusive.
 
-    search: looked for in the id, the partition and the body, without regard to case.
+    search: a text in the id, the partition or the body, in any case.
     """
 
     partitions: Sequence[str] | None = None
@@ -39,7 +39,7 @@ class MessageFilter(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a list. total: exact without a filter; with one, at least so many."""
+    """A part of a list. total: exact without a filter, a lower bound with one."""
 
     messages: Sequence[StoredMessage]
     total: int
@@ -47,7 +47,7 @@ class Page(NamedTuple):
 
 
 class PayloadSizes(NamedTuple):
-    """Bytes of a body, by a sample of the newest messages."""
+    """Sizes of bodies in bytes, from a sample of the newest messages."""
 
     average: float
     largest: int

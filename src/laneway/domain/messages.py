@@ -1,7 +1,7 @@
-"""Messages on their way in and out, and what becomes of them.
+"""Messages as they are pushed, delivered and settled.
 
-They are tuples, not dataclasses: one is made per message, at a quarter of the cost, and a batch of
-them turns into columns without a loop.
+They are tuples, not dataclasses: creating one costs a quarter, and a batch of them converts to
+columns without a loop.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from uuid import UUID
 
 from laneway.domain.ids import MessageId
 
-# A lock's token: as the database gave it, or in its text form as a client sent it back.
+# A lease token: as the database returned it, or as text from a client.
 Token: TypeAlias = UUID | str
 
-# What a message may be given, in characters where it is a text. A key of no characters is none.
+# Limits of a message's fields; of texts in characters. An empty dedup key counts as none.
 LARGEST_PRIORITY = 32_767
 LONGEST_PARTITION = 255
 LONGEST_KEY = 512
 LONGEST_DELAY = timedelta(days=3650)
-# A lock or delay beyond this leads to a moment that no clock here can hold, and the database refuses it.
+# A longer lease or delay would end after the largest time that can be represented, so the database
+# refuses it.
 LONGEST_TIME = timedelta(days=365_250)
 
 
 class Status(StrEnum):
-    """What a message is to one group."""
+    """The state of a message in one group."""
 
     QUEUED = "queued"
     PROCESSING = "processing"
@@ -37,7 +38,7 @@ class Status(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a message given back; lost: the token did not hold it, nothing changed."""
+    """The result of a nack; lost: the lease was lost, and nothing changed."""
 
     REQUEUED = "requeued"
     DEAD = "dead"
@@ -45,24 +46,24 @@ class Outcome(StrEnum):
 
 
 class OutgoingMessage(NamedTuple):
-    """A message to push. Body and headers are JSON text and come back byte for byte.
+    """A message to push. Body and headers are JSON text and are delivered byte for byte.
 
-    Without a delay, lease or max_attempts the queue's apply. A key seen within the queue's window
-    makes the message a duplicate.
+    Without a delay, lease or max_attempts, the queue's apply. A dedup key that was seen within the
+    queue's window makes the message a duplicate.
     """
 
     body: str
     partition: str = ""
     priority: int = 0
     delay: timedelta | None = None
-    key: str | None = None
+    dedup_key: str | None = None
     headers: str | None = None
     lease: timedelta | None = None
     max_attempts: int | None = None
 
 
 class Pushed(NamedTuple):
-    """Where a pushed message is; for a duplicate, where the first one is."""
+    """The place of a pushed message; for a duplicate, the place of the first one."""
 
     segment: int
     lane: int
@@ -75,7 +76,7 @@ class Pushed(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The right to settle one message in hand."""
+    """The proof of a lease on one message, with which it can be settled."""
 
     token: Token
     lane: int
@@ -83,10 +84,10 @@ class Receipt(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A message in hand until `until`, by the database's clock.
+    """A message leased until `until`, by the database's clock.
 
-    `attempt` counts hand-outs, this one included; `lease` is the message's own, if it has one;
-    `error` says why it failed the last time, if it did.
+    `attempt` counts deliveries, this one included; `lease` is the message's own duration, if it has
+    one; `error` is the reason of the last failure, if it failed.
     """
 
     token: Token
@@ -100,7 +101,7 @@ class Delivery(NamedTuple):
     until: datetime
     lease: timedelta | None
     max_attempts: int | None
-    key: str | None
+    dedup_key: str | None
     headers: str | None
     body: str
     error: str | None = None
@@ -115,10 +116,10 @@ class Delivery(NamedTuple):
 
 
 class ClaimedSpan(NamedTuple):
-    """What one lock was handed out with: the messages first, first + 1, … of a lane, as columns.
+    """A leased span: the messages first, first + 1, … of a lane, as columns.
 
-    A column that is None has nothing for any of them. positions: where each stands among all that a
-    consumer was handed at once. attempts go before `attempt`, where they are not 0.
+    A column is None if no message has a value. positions: each message's position among all that
+    the consumer got at once. A value of attempts other than 0 takes precedence over `attempt`.
     """
 
     token: Token
@@ -134,16 +135,16 @@ class ClaimedSpan(NamedTuple):
     created_at: Sequence[datetime]
     leases: Sequence[timedelta | None] | None
     max_attempts: Sequence[int | None] | None
-    keys: Sequence[str | None] | None
+    dedup_keys: Sequence[str | None] | None
     headers: Sequence[str | None] | None
     bodies: Sequence[str]
     errors: Sequence[str | None] | None
 
 
 class Nack(NamedTuple):
-    """A message given back after a failure. No delay: the queue's backoff.
+    """A nack of a message. No delay: the queue's backoff applies.
 
-    dead: no more tries; False: another one, however many there were; None: as the queue says.
+    dead: no more attempts; False: another one in any case; None: as the queue says.
     """
 
     token: Token
@@ -155,7 +156,7 @@ class Nack(NamedTuple):
 
 
 class MessageChanges(TypedDict, total=False):
-    """What of a message is to change for one group; what is not named stays."""
+    """The fields of a message to change for one group; others keep their values."""
 
     partition: str
     priority: int

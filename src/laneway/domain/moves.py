@@ -1,4 +1,4 @@
-"""Tasks that move all that waits in one queue to another."""
+"""Tasks that move all ready messages of one queue to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class MoveTask(NamedTuple):
-    """target None: each message goes to where it came from. rate: messages a second, None: any."""
+    """A move task.
+
+    target None: each message returns to its source queue. rate: messages a second, None: no limit.
+    """
 
     task_id: UUID
     status: str

@@ -8,13 +8,13 @@ from datetime import datetime
 
 from laneway.domain.settings import QueueSettings
 
-# Every queue is made with a group of this name.
+# Every queue is created with a group of this name.
 DEFAULT_GROUP = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A reader of the whole queue; ordered: one holder per lane, in strict order."""
+    """A reader of the whole queue; ordered: one consumer per lane at a time, in strict order."""
 
     group_id: int
     name: str
@@ -24,7 +24,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """guards: which of its settings a push over streams has to heed; see laneway.domain.streams."""
+    """A queue with its settings and groups.
+
+    guards: the options that a push over streams must check; see laneway.domain.streams.
+    """
 
     queue_id: int
     name: str
@@ -39,8 +42,7 @@ class Queue:
 class Counts:
     """How many messages a group has in each state.
 
-    `queued` includes `delayed`: those set aside until later, which a delayed message is once a
-    claim has met it.
+    `queued` includes `delayed`: messages that are not due yet, as far as a claim has met them.
     """
 
     group_id: int

@@ -17,7 +17,7 @@ class RunStatus(StrEnum):
 
 ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
-# How a run stands for one who drives it; superseded: another does, or the message's lease is over.
+# The state of a run for its driver; superseded: another message drives it, or the lease has ended.
 DriveStatus: TypeAlias = Literal[
     "running", "paused", "completed", "failed", "cancelled", "superseded"
 ]
@@ -47,7 +47,10 @@ class RunInfo(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A finished step's result or failure as JSON text; remaining: of a timer, zero once it is over."""
+    """A finished step's result or failure as JSON text.
+
+    remaining: of a timer; zero once it is over.
+    """
 
     step: str
     result: str | None
@@ -56,7 +59,7 @@ class StepInfo(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is kept of a step, and how its run stands now."""
+    """What is stored of a step, and the state of its run."""
 
     status: DriveStatus
     result: str | None
@@ -65,14 +68,14 @@ class Stored(NamedTuple):
 
 
 class Drive(NamedTuple):
-    """A run as its driver finds it: its arguments as JSON text."""
+    """A run for its driver; arguments are JSON text."""
 
     status: DriveStatus
     arguments: str
 
 
 class JobResult(NamedTuple):
-    """What a handler returned, as JSON text."""
+    """A handler's result, as JSON text."""
 
     result: str | None
     finished_at: datetime

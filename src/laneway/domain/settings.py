@@ -1,4 +1,4 @@
-"""What a person can set: per queue, and for the engine of one process."""
+"""The settings of queues, and of the engine in one process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias, TypedDict
 QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
 DedupScope: TypeAlias = Literal["queue", "partition"]
 
-# Where a new group begins: the earliest message kept, only what comes from now on, or a time.
+# Where a new group starts: at the earliest kept message, with messages from now on, or at a time.
 Start: TypeAlias = Literal["all", "new"] | datetime
 
-# Where a group goes: the earliest message kept, behind the newest, a time, or a seq of a partition.
+# Where a group seeks to: the earliest kept message, behind the newest, a time, or a sequence
+# number.
 Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
 
 
@@ -99,10 +100,10 @@ class QueueChanges(TypedDict, total=False):
 def name_target_queues(
     dead_letter_queue: str | None, dead_letter_source: str | None
 ) -> Sequence[str]:
-    """Return the names of the queues that these settings of a queue send its messages to.
+    """Return the queues that these settings of a queue move its messages to.
 
-    Dead letters go to `dead_letter_queue`, and from there a move task without a destination sends
-    them to the queue whose name ends `dead_letter_source`.
+    Dead letters go to `dead_letter_queue`. From there, a move task without a destination moves them
+    to the queue whose name ends `dead_letter_source`.
     """
     source = dead_letter_source and dead_letter_source.rpartition(":")[2]
     return [name for name in (dead_letter_queue, source) if name is not None]
@@ -110,10 +111,10 @@ def name_target_queues(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """How the engine holds its connections.
+    """How the engine connects.
 
-    direct_dsn: where LISTEN and session locks go when the engine's DSN leads through PgBouncer in
-    transaction mode; through_pooler then keeps no prepared statement and no session parameter.
+    direct_dsn: for LISTEN and session locks, if the engine's DSN connects through PgBouncer in
+    transaction mode; through_pooler then uses no prepared statements and no session parameters.
     """
 
     size: int = 10
@@ -126,17 +127,17 @@ class ConnectionSettings:
 
     @property
     def have_sessions(self) -> bool:
-        """Whether a session can be had that is this process's own, for LISTEN and locks."""
+        """Whether this process can have its own session, for LISTEN and locks."""
         return not self.through_pooler or self.direct_dsn is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PumpSettings:
-    """How much rides in one call, how many calls at once, how much may wait.
+    """Batch sizes, concurrency and queue lengths of the pumps.
 
-    flush_* bound one call; a larger submission still rides, alone. waiting_* bound what has not
-    been answered yet. flights: calls at once, per pump; flights_per_queue: pushes into one queue at
-    once, where more than one makes an unordered queue spread over stripes.
+    flush_* limit one call; a larger submission is sent alone. waiting_* limit what is not answered
+    yet. flights: concurrent calls per pump; flights_per_queue: concurrent pushes into one queue,
+    where more than one makes an unordered queue use several stripes.
     """
 
     flush_messages: int = 1000
@@ -150,9 +151,10 @@ class PumpSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeupSettings:
-    """notify_pause: at most one notification to other processes in that time.
+    """How processes wake each other.
 
-    listen: hear what other processes tell; without it, only the safety poll finds what they did.
+    notify_pause: the shortest time between two notifications. listen: receive notifications of
+    other processes; without it, only the safety poll finds their messages.
     """
 
     listen: bool = True
@@ -163,9 +165,9 @@ class WakeupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceSettings:
-    """Whether this process offers itself for maintenance, and how often each service runs.
+    """Whether this process may become maintenance leader, and how often each service runs.
 
-    *_batch: how much in one go. keep_workers: how long workers that stopped are still known.
+    *_batch: rows per step. keep_workers: how long stopped workers are kept.
     """
 
     enabled: bool = True
@@ -196,7 +198,7 @@ class MaintenanceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """shutdown: how long closing waits for what is under way."""
+    """The settings of the engine. shutdown: how long closing waits for present calls."""
 
     connections: ConnectionSettings = ConnectionSettings()
     pumps: PumpSettings = PumpSettings()
@@ -205,7 +207,7 @@ class EngineSettings:
     shutdown: timedelta = timedelta(seconds=5)
 
     def without_sessions(self) -> EngineSettings:
-        """Return these settings without what needs a session of its own: LISTEN and maintenance."""
+        """Return these settings without LISTEN and maintenance, which need their own session."""
         return replace(
             self,
             wakeups=replace(self.wakeups, listen=False),

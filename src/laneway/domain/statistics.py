@@ -1,4 +1,4 @@
-"""Numbers that a person looks at."""
+"""Metrics for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from laneway.domain.activity import Snapshot
 
 
 class QueueMetrics(NamedTuple):
-    """How a group of a queue stands. total: pending and locked; rates are of the last minute."""
+    """The metrics of a group. total: pending and locked; rates are of the last minute."""
 
     queue: str
     total: int
@@ -26,7 +26,7 @@ class QueueMetrics(NamedTuple):
 
 
 class SystemStats(NamedTuple):
-    """The whole database at a glance. bytes: what the schema's tables take."""
+    """Metrics of the whole database. bytes: the size of the schema's tables."""
 
     queues: int
     pending: int
@@ -41,7 +41,7 @@ class SystemStats(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """What happened to messages of a queue at once; first and last are their ids."""
+    """An event about messages of a queue; first and last are their ids."""
 
     at: datetime
     kind: str
@@ -56,7 +56,7 @@ class Happening(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What happened since the last look; `seen` is where the next one begins."""
+    """The events since the last look; the next look starts at `seen`."""
 
     happenings: list[Happening]
     seen: Snapshot

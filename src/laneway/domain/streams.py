@@ -1,4 +1,4 @@
-"""What is said of messages in streams: by the names clients know them by."""
+"""Values of the streams protocol: settlements, positions, traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import ClaimedSpan, Pushed, Token
 
-# What a queue may have to be heeded by every push, as bits of Queue.guards; see laneway.queue.
+# Options that every push must check, as bits of Queue.guards; see laneway.queue.
 ENCRYPTED = 1
 FULL_AT_SOME_SIZE = 2
 RESTS_AFTER_PUSH = 4
@@ -20,10 +20,10 @@ Action: TypeAlias = Literal["ack", "retry", "dead"]
 
 
 class Settlement(NamedTuple):
-    """What is to become of a message; `key` is its key or, where it has none, its address.
+    """How to settle a message; `key` is its dedup key or, if it has none, its address.
 
-    segment and seq: the address that the key may be; None where it is none. lease None: whoever
-    holds it.
+    segment and seq: the address, if the key may be one. lease None: the current lease, whichever
+    consumer has it.
     """
 
     lane: int
@@ -37,7 +37,7 @@ class Settlement(NamedTuple):
 
 
 class Fate(StrEnum):
-    """What became of a message that was to be settled; see laneway.settle_stream."""
+    """The result of a settlement; see laneway.settle_stream."""
 
     COMPLETED = "completed"
     REQUEUED = "requeued"
@@ -50,7 +50,7 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """released: nothing is left of the claim that held it."""
+    """The result of a settlement. released: the claim has no messages left."""
 
     fate: Fate
     released: bool
@@ -69,7 +69,7 @@ class Transacted(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a group is in a partition: a row of laneway.list_stream_positions."""
+    """A group's position in a partition: a row of laneway.list_stream_positions."""
 
     group: str
     ordered: bool
@@ -112,7 +112,7 @@ class TraceName(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """Where a group asked to begin; queue_id 0: in any queue."""
+    """Where a group asked to start; queue_id 0: in any queue."""
 
     group: str
     queue_id: int

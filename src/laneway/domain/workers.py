@@ -1,4 +1,4 @@
-"""Worker programs: what they are, and which states follow which."""
+"""Workers: their states, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 
 class WorkerState(StrEnum):
-    """What a worker is doing.
+    """The state of a worker.
 
-    ready: registered, takes nothing yet. polling: takes and handles messages. interrupted: takes
-    nothing more and finishes what it has in hand, to become what it was asked to. suspended: idle
-    until resumed. stopped: gone, for good.
+    ready: registered, claims nothing yet. polling: claims and handles messages. interrupted: claims
+    nothing more and finishes its messages in flight, before it enters the state it was asked to.
+    suspended: idle until resumed. stopped: ended, for good.
     """
 
     READY = "ready"
@@ -22,10 +22,10 @@ class WorkerState(StrEnum):
     STOPPED = "stopped"
 
 
-# What can be asked of a worker from outside.
+# What a worker can be asked to do from outside.
 Ask: TypeAlias = Literal["suspend", "resume", "shutdown"]
 
-# What a worker becomes by itself, and from where.
+# The transitions that a worker makes by itself.
 STEPS: dict[WorkerState, frozenset[WorkerState]] = {
     WorkerState.READY: frozenset({WorkerState.SUSPENDED}),
     WorkerState.POLLING: frozenset({WorkerState.READY}),
@@ -43,7 +43,7 @@ STEPS: dict[WorkerState, frozenset[WorkerState]] = {
 
 
 class Answer(NamedTuple):
-    """How an ask changes a worker that is in one state: what it is then, and is to become."""
+    """The effect of an ask on a worker in one state: its state then, and the one it is to enter."""
 
     state: WorkerState
     asked: WorkerState | None = None
@@ -71,7 +71,11 @@ TARGETS: dict[Ask, WorkerState] = {
 
 
 class WorkerIdentity(NamedTuple):
-    """Who a worker is. worker_id is the consumer of its claims; timeout: silence that means death."""
+    """A worker and its queues.
+
+    worker_id is the consumer of its claims. timeout: a worker that sends no heartbeat for this long
+    counts as dead.
+    """
 
     worker_id: str
     name: str
@@ -82,9 +86,10 @@ class WorkerIdentity(NamedTuple):
 
 
 class WorkerOrder(NamedTuple):
-    """What a worker learns with a heartbeat.
+    """The answer to a heartbeat.
 
-    Stopped without having been asked to: it was not heard of for too long, and reclaimed.
+    A worker that is stopped without having been asked to was reclaimed: its heartbeats came too
+    late.
     """
 
     state: WorkerState
@@ -92,7 +97,7 @@ class WorkerOrder(NamedTuple):
 
 
 class WorkerInfo(NamedTuple):
-    """A worker as it is known: a row of the view laneway.workers. held: messages in hand."""
+    """A worker as stored: a row of the view laneway.workers. held: messages in flight."""
 
     worker_id: str
     name: str
@@ -112,12 +117,12 @@ class WorkerInfo(NamedTuple):
 
     @property
     def healthy(self) -> bool:
-        """Whether it works: it has not stopped, and was heard of within its own timeout."""
+        """Whether it works: it has not stopped, and its last heartbeat is within its timeout."""
         return self.state is not WorkerState.STOPPED and self.silence < self.timeout
 
 
 class WorkerStats(NamedTuple):
-    """All workers together, by state, and what they did."""
+    """All workers by state, and the number of messages they settled."""
 
     total: int
     by_state: dict[str, int]

@@ -1,4 +1,4 @@
-"""The broker's calls about what happened, and about what was remarkable in it."""
+"""The broker's calls about events, the activity log and anomalies."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from laneway.engine.core import Core
     from laneway.engine.procedures.call import Connection
 
-# Beyond so many entries, a total is "at least".
+# Above this many entries, a total is a lower bound.
 MOST_COUNTED = 10_000
 MOST_EVENTS = 1000
 
-# No message is that large: sizes do not matter here.
+# Larger than any message: no size is reported.
 NOT_LARGE = 2**31 - 1
 
 
@@ -43,15 +43,15 @@ class Activity:
         self._core = core
 
     def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
-        """Have `stir` called whenever something may have happened; return what ends that.
+        """Call `stir` whenever there may be new events; return a function that ends this.
 
-        It is called on the way of every push: it must be quick. What other processes settle is not
-        told; look once in a while for that.
+        It is called during every push, so it must be fast. Settlements by other processes are not
+        announced: poll for them.
         """
         return self._core.wakeups.watch(stir)
 
     async def read_snapshot(self) -> Snapshot:
-        """Return the place from which what happens from now on is followed."""
+        """Return the place from which to follow new events."""
         async with self._core.pool.lend() as connection:
             return await procedures.read_snapshot(connection)
 
@@ -61,10 +61,10 @@ class Activity:
             return await procedures.activity_place(connection)
 
     async def follow(self, seen: Snapshot, *, limit: int, large: int) -> Look:
-        """Return what happened since `seen`, each event exactly once however late it commits.
+        """Return the events since `seen`, each exactly once, however late it commits.
 
-        At least `limit` events where there are more, so that no transaction is torn apart; large:
-        the size in bytes beyond which pushed messages are pointed out.
+        Returns at least `limit` events if there are more, so that transactions are not split.
+        large: the size in bytes from which pushed messages are reported.
         """
         async with self._core.pool.lend() as connection:
             events, now = await procedures.follow_events(
@@ -76,11 +76,11 @@ class Activity:
         return Look(events, _stop_at(max(event.xid for event in events), now), more=True)
 
     async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched:
-        """Return what happened in a queue since the last look; the first only marks the place."""
+        """Return the events of a queue since the last look; the first call only sets the place."""
         found = await self._core.catalog.find(queue)
         if seen is None:
             return Watched([], await self.read_snapshot(), more=False)
-        # Everything that happened is looked at, and what happened elsewhere passed over.
+        # Events of all queues are read, and those of other queues skipped.
         look = await self.follow(seen, limit=MOST_EVENTS, large=NOT_LARGE)
         shown = [_show(event) for event in look.events if event.queue_id == found.queue_id]
         return Watched(shown, look.seen, look.more)
@@ -93,7 +93,7 @@ class Activity:
         anomalies: Sequence[Anomaly],
         takers: Sequence[Taker],
     ) -> bool:
-        """Keep what was found between two places; False: somebody else did, nothing was kept."""
+        """Store what was found between two places; return False if another process has done so."""
         async with self._core.pool.lend() as connection:
             return await procedures.store_activity(
                 connection,
@@ -106,7 +106,7 @@ class Activity:
     async def list_entries(
         self, wanted: ActivityFilter, *, limit: int = 100, offset: int = 0
     ) -> Entries:
-        """Return what happened, newest first, an entry for each message."""
+        """Return the activity log, newest first, one entry per message."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_activity(
                 connection, wanted=wanted, limit=limit, offset=offset, bound=MOST_COUNTED
@@ -116,7 +116,7 @@ class Activity:
         return Entries(entries, total)
 
     async def list_message_entries(self, message: MessageId) -> list[Entry]:
-        """Return what happened to one message, oldest first."""
+        """Return the activity log of one message, oldest first."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.message_activity(connection, message)
             return await _complete(connection, rows)
@@ -150,13 +150,13 @@ class Activity:
         return found
 
     async def count_anomalies(self, wanted: AnomalyFilter) -> list[tuple[str, str, int]]:
-        """Return (type, severity, how many), of the newest that match."""
+        """Return (type, severity, count) of the newest anomalies that match."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.count_anomalies(connection, wanted=wanted, bound=MOST_COUNTED)
         return [(row[0], row[1], row[2]) for row in rows]
 
     async def find_facts(self, ids: Sequence[MessageId], *, largest: int = 0) -> list[Facts]:
-        """Return what the log knows of messages, with bodies of up to `largest` bytes."""
+        """Return what the log stores of messages, with bodies of up to `largest` bytes."""
         async with self._core.pool.lend() as connection:
             return await procedures.message_facts(connection, ids, largest=largest)
 
@@ -169,7 +169,7 @@ class Activity:
             )
 
     async def record_refusals(self, refusals: Sequence[tuple[MessageId, Token | None]]) -> None:
-        """Put on record that acknowledgements were refused, with the tokens that came."""
+        """Record refused acks, with the tokens that were sent."""
         ids, tokens = zip(*refusals, strict=True)
         async with self._core.pool.lend() as connection:
             await procedures.record_event(connection, action="ack_refused", ids=ids, tokens=tokens)
@@ -179,12 +179,12 @@ class Activity:
             await procedures.clear_activity(connection)
 
     async def sweep(self, *, limit: int) -> int:
-        """Forget anomalies and consumers past retention; return how many."""
+        """Delete anomalies and consumer counts past retention; return how many."""
         async with self._core.pool.lend() as connection:
             return await procedures.sweep_activity(connection, limit=limit)
 
     async def set_event_retention(self, retention: timedelta) -> None:
-        """Set how long what happened is kept, for the whole database."""
+        """Set how long events are kept, for the whole database."""
         async with self._core.pool.lend() as connection:
             await procedures.set_event_retention(connection, retention)
 
@@ -211,13 +211,13 @@ def _show(event: Event) -> Happening:
 
 
 def _stop_at(xid: int, now: Snapshot) -> Snapshot:
-    """Return the snapshot of one who has seen all that `now` shows up to a transaction."""
+    """Return the snapshot after all that `now` shows up to a transaction."""
     running = tuple(each for each in now.running if each <= xid)
     return Snapshot(min(running, default=xid + 1), xid + 1, running)
 
 
 async def _complete(connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Entry]:
-    """Add what the log and the detectors know to what happened."""
+    """Add data of the log and the detectors to entries."""
     facts = await _find_facts(connection, rows, largest=0)
     anomalies: dict[int, list[asyncpg.Record]] = {}
     if rows:

@@ -1,4 +1,4 @@
-"""The broker: everything a protocol, a worker or a library user can ask for, in one process."""
+"""The broker: the calls of every protocol, worker and library user, in one process."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ T = TypeVar("T")
 class Broker:
     """A broker on the database at `dsn`, running for as long as its context.
 
-    It starts whether the database is there or not: until it is, and whenever it is not, calls fail
-    with Unavailable. Any number of brokers may run on one database; they are equals.
+    It starts whether or not the database is reachable: while it is not, calls fail with
+    Unavailable. Any number of brokers may run on one database, with equal rights.
     """
 
     def __init__(self, dsn: str, settings: EngineSettings | None = None) -> None:
@@ -160,7 +160,7 @@ class Broker:
     async def __aenter__(self) -> Self:
         notices = self._core.notices
         speak = (
-            notices.run() if self._settings.wakeups.listen else notices.run_deaf(self._core.pool)
+            notices.run() if self._settings.wakeups.listen else notices.run_sending(self._core.pool)
         )
         self._tasks.start(speak, name="notices")
         self._tasks.start(self._safety.run(), name="safety poll")
@@ -174,9 +174,9 @@ class Broker:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take nothing more, finish what is under way, and leave no task or connection behind.
+        """Accept no new calls, finish the present ones, and close all tasks and connections.
 
-        Those who wait for messages are answered with none.
+        Consumers that wait for messages get none.
         """
         self._closed = True
         self._deadlines.close()
@@ -189,7 +189,7 @@ class Broker:
                 await self._settlements.drain()
                 await self._core.notices.drain(self._core.pool)
         except TimeoutError:
-            logger.warning("the broker closed with calls under way")
+            logger.warning("the broker closed during the call")
         finally:
             self._pushes.abandon()
             self._settlements.abandon()
@@ -197,11 +197,11 @@ class Broker:
                 await self._returns.close()
                 await self._tasks.close()
             finally:
-                # Also when cancelled: no connection is left behind.
+                # Close the connections when cancelled, too.
                 await self._core.pool.close()
 
     async def ping(self) -> datetime:
-        """Return the database's clock: proof that it answers."""
+        """Return the database's clock, as proof that the database answers."""
         async with self._core.pool.lend() as connection:
             return await read_clock(connection)
 
@@ -227,9 +227,9 @@ class Broker:
     async def push(
         self, queue: str, messages: Sequence[OutgoingMessage], *, guards: int | None = None
     ) -> list[Pushed]:
-        """Return where each message is, once all are committed; all are pushed, or none.
+        """Return the place of each message after the commit; all are pushed, or none.
 
-        QueueChanged where the queue has other guards than those given.
+        Raises QueueChanged if the queue's guards are not those given.
         """
         if not messages:
             return []
@@ -245,9 +245,9 @@ class Broker:
     async def push_each(
         self, items: Sequence[tuple[str, OutgoingMessage]], *, guards: Sequence[int] | None = None
     ) -> list[Pushed]:
-        """Push messages each to the queue named with it; all are pushed, or none.
+        """Push each message to the queue named with it; all are pushed, or none.
 
-        guards: of each message's queue, as for `push`.
+        guards: for each message's queue, as for `push`.
         """
         if not items:
             return []
@@ -273,11 +273,11 @@ class Broker:
         priority: int | None = None,
         apart: bool = False,
     ) -> list[Delivery]:
-        """Return up to n messages, in order of priority, then age; none if none came in time.
+        """Return up to n messages by priority, then age; none if none was ready in time.
 
-        The lock lasts for `lease`, else the message's own, else the queue's, from when it is handed
-        out. A caller that is cancelled gives back what was claimed for it, its attempt unspent.
-        Consumers of one name may get messages under one token, unless they ask for one apart.
+        The lease lasts for `lease`, else the message's own duration, else the queue's, from the
+        time of delivery. If the caller is cancelled, its claim is released. Consumers of the same
+        name may get messages under one token, unless they ask for one `apart`.
         """
         handouts = await self.claim_spans(
             queue,
@@ -305,7 +305,7 @@ class Broker:
         priority: int | None = None,
         apart: bool = False,
     ) -> list[ClaimedSpan]:
-        """Claim, for who can do with the messages of each lock as columns."""
+        """Claim messages as spans with columns, for callers that can use them."""
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
@@ -322,7 +322,7 @@ class Broker:
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
-                # Whichever is gone is told by its name.
+                # Raise an error that names what no longer exists.
                 self._core.catalog.forget(queue)
                 await self._core.catalog.find_group(queue, group)
                 raise
@@ -330,25 +330,25 @@ class Broker:
         return await self._with_catalog((queue,), claim)
 
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
-        """Settle messages; return the positions of those whose lock was lost, left unchanged."""
+        """Ack messages; return the positions of those whose lease was lost, which are unchanged."""
         return await self._settlements.ack(receipts) if receipts else []
 
     async def ack_spans(self, spans: Spans) -> list[LostSpan]:
-        """Settle spans of messages; return what was not settled of them."""
+        """Ack spans of messages; return the parts that were not acked."""
         return await self._settlements.ack_spans(spans)
 
     async def ack_whole(self, spans: Spans) -> None:
-        """Settle all of these messages; LeaseLost: none of them, as one is not held in time."""
+        """Ack all of these messages, or raise LeaseLost and ack none if a lease is lost."""
         await self._settlements.ack_whole(spans)
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
-        """Give messages back after a failure: the attempt is spent."""
+        """Nack messages: the attempt counts."""
         return await self._settlements.nack(nacks) if nacks else []
 
     async def release(
         self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
     ) -> list[int]:
-        """Give messages back unread; return the positions of those whose lock was lost."""
+        """Release messages without counting; return the positions of those whose lease was lost."""
         return await self._settlements.release(receipts, delay=delay) if receipts else []
 
     async def return_claims(self, receipts: Sequence[Receipt]) -> None:
@@ -362,38 +362,38 @@ class Broker:
     async def extend(
         self, receipts: Sequence[Receipt], *, lease: timedelta
     ) -> list[datetime | None]:
-        """Have locks last for `lease` from now; return the deadlines, None where one was lost.
+        """Extend leases to `lease` from now; return the new expiry times, None for lost leases.
 
-        Nothing at all ends them; less than that is a mistake.
+        A duration of zero ends them; a negative one is refused.
         """
         if lease < NO_WAIT:
-            raise InvalidRequest(f"a lock cannot last for {lease.total_seconds():g} s")
+            raise InvalidRequest(f"lease must not be negative: {lease.total_seconds():g} s")
         return await self._settlements.extend(receipts, lease=lease) if receipts else []
 
     async def extend_any(
         self, queue: str, message: MessageId, *, lease: timedelta, group: str = DEFAULT_GROUP
     ) -> datetime | None:
-        """Extend the lock on a message, whoever holds it; None where nobody does."""
+        """Extend the current lease of a message, whichever consumer has it; None without one."""
         (token,) = await self.messages.find_leases(queue, [message], group=group)
         if token is None:
             return None
         return (await self.extend([Receipt(token, message.lane, message.seq)], lease=lease))[0]
 
     def expect_expiry(self, lease: timedelta) -> None:
-        """End locks that were handed out just now promptly when their time is up.
+        """End leases that were just given promptly when they expire.
 
-        Without it, they end with the next regular round, some seconds later at the most.
+        Without this call they end in the next regular round, up to some seconds later.
         """
         self._deadlines.note(lease)
 
     async def end_expired(self) -> None:
-        """End the locks whose time was up lately, now."""
-        await self._deadlines.end_locks()
+        """End the leases that expired recently, now."""
+        await self._deadlines.end_leases()
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]
     ) -> list[Pushed]:
-        """Settle messages and push others, all or nothing; LeaseLost where one cannot be settled."""
+        """Settle messages and push others, all or nothing; LeaseLost if a lease is lost."""
         self._require_open()
         spans = make_spans(acks)
         names = tuple(name for name, _ in pushes)
@@ -416,7 +416,7 @@ class Broker:
         return await self._with_catalog(names, push)
 
     async def _with_catalog(self, names: Sequence[str], call: Callable[[], Awaitable[T]]) -> T:
-        """Make the call again if it fails by a queue or group that was made anew meanwhile."""
+        """Repeat the call if it failed because a cached queue or group was recreated."""
         self._require_open()
         try:
             return await call()
@@ -429,7 +429,7 @@ class Broker:
         return await call()
 
     async def _find_queues(self, names: Sequence[str]) -> tuple[Sequence[int], bool]:
-        """Return the queues' ids, one where all are the same, and whether one of them delays."""
+        """Return the queues' ids, one id if all are equal, and whether one of them delays."""
         found = {name: await self._core.catalog.find(name) for name in set(names)}
         ids = [found[name].queue_id for name in names]
         delayed = any(queue.settings.delay is not None for queue in found.values())

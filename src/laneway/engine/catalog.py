@@ -1,4 +1,4 @@
-"""Remembers queues and groups by name, so that a push or claim need not ask for them."""
+"""Caches queues and groups by name, so that pushes and claims need not look them up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from laneway.engine.tasks import Tasks
 
 
-# How long a renewal waits, in seconds: who noticed that it is time wants to make a call first.
+# Seconds before a refresh, so that the call that triggered it goes first.
 PAUSE = 0.05
 
 
@@ -28,9 +28,9 @@ class _Entry(NamedTuple):
 
 
 class Catalog:
-    """Forgets a queue after `age`, when told that the catalog changed, and when a call misses it.
+    """A cache of queues; entries expire after `age`, on announced changes, and when a call misses.
 
-    One that is in use is looked up anew beforehand, so that no call waits for that.
+    Entries in use are refreshed before they expire, so that no call waits for that.
     """
 
     def __init__(self, *, pool: Pool, tasks: Tasks, age: timedelta) -> None:
@@ -38,14 +38,15 @@ class Catalog:
         self._tasks = tasks
         self._age = age.total_seconds()
         self._entries: dict[str, _Entry] = {}
-        # By what was forgotten before: nobody joins a question that is older than that.
+        # The number of invalidations before a load: callers share only loads that began after the
+        # last one.
         self._loads: dict[tuple[int, str], asyncio.Future[Queue]] = {}
         self._renewals: set[str] = set()
         self._generation = 0
         self._changed: asyncio.Future[None] | None = None
 
     def peek(self, name: str) -> Queue | None:
-        """Return the queue if it is remembered."""
+        """Return the queue if it is cached."""
         entry = self._entries.get(name)
         if entry is None:
             return None
@@ -63,7 +64,7 @@ class Catalog:
     async def find_group(self, queue_name: str, name: str) -> tuple[Queue, Group]:
         queue = await self.find(queue_name)
         for _ in range(2):
-            # The first may have been asked for by another, before the group was made.
+            # The shared load may have begun before the group was created.
             if name not in queue.groups:
                 queue = await self._load(queue_name)
         group = queue.groups.get(name)
@@ -72,7 +73,7 @@ class Catalog:
         return queue, group
 
     def forget(self, name: str | None = None) -> None:
-        """Forget one queue, or all."""
+        """Drop one queue from the cache, or all."""
         self._generation += 1
         if name is None:
             self._entries.clear()
@@ -83,7 +84,7 @@ class Catalog:
             self._entries.pop(name, None)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return what is done when something changed from now on, here or in another process."""
+        """Return a future that is done on the next change, in this process or another."""
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
         return asyncio.shield(self._changed)
@@ -91,20 +92,21 @@ class Catalog:
     async def _renew(self, name: str) -> None:
         try:
             await asyncio.sleep(PAUSE)
-            with suppress(LanewayError):  # whoever wants the queue next is told
+            with suppress(LanewayError):  # the next caller gets the error
                 await self._load(name)
         finally:
             self._renewals.discard(name)
 
     async def _load(self, name: str) -> Queue:
-        """Ask the database, once for all who want to know at the same time."""
+        """Load a queue; concurrent callers share one query."""
         early = True
         while (load := self._loads.get((self._generation, name))) is not None:
             await asyncio.wait([load])
             if load.cancelled():
                 continue
             if early and isinstance(load.exception(), QueueNotFound):
-                # It was asked before we were, and the queue may have been made in between.
+                # The shared load began before this call, and the queue may have been created in
+                # between.
                 early = False
                 continue
             return load.result()

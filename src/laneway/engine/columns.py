@@ -1,4 +1,4 @@
-"""Batches as the arrays that the SQL functions take, and their answers as values again."""
+"""Batches as the arrays that SQL functions take, and their results as values."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 class MessageColumns(NamedTuple):
-    """Messages turned on their side, as push_many takes them: null, one for all, or one each."""
+    """Messages as columns for push_many: null, one value for all, or one value each."""
 
     bodies: Sequence[str]
     partitions: Sequence[str] | None
     priorities: Sequence[int] | None
     delays: Sequence[timedelta | None] | None
-    keys: Sequence[str | None] | None
+    dedup_keys: Sequence[str | None] | None
     headers: Sequence[str | None] | None
     leases: Sequence[timedelta | None] | None
     max_attempts: Sequence[int | None] | None
 
 
 class Spans(NamedTuple):
-    """Receipts as ack_many takes them: each span is first .. last of a token in a lane."""
+    """Receipts as columns for ack_many: each span is first .. last of a token in a lane."""
 
     tokens: list[Token]
     lanes: list[int]
@@ -47,7 +47,7 @@ class Spans(NamedTuple):
         self.last.append(seq)
 
     def join(self, spans: Spans) -> None:
-        """Add all of others."""
+        """Add all spans of others."""
         self.tokens.extend(spans.tokens)
         self.lanes.extend(spans.lanes)
         self.first.extend(spans.first)
@@ -58,7 +58,7 @@ class Spans(NamedTuple):
         return sum(self.last) - sum(self.first) + len(self.first)
 
     def find_positions(self, lost: Sequence[LostSpan]) -> list[int]:
-        """Return where lost messages stand among all."""
+        """Return the positions of lost messages among all."""
         if not lost:
             return []
         sizes = (last - first + 1 for first, last in zip(self.first, self.last, strict=True))
@@ -71,7 +71,7 @@ class Spans(NamedTuple):
 
 
 class LostSpan(NamedTuple):
-    """What was not settled of a span: its messages first .. last."""
+    """The part of a span that was not settled: its messages first .. last."""
 
     span: int
     first: int
@@ -97,7 +97,7 @@ def turn_messages(messages: Sequence[OutgoingMessage]) -> MessageColumns:
 
 
 def squeeze(column: Sequence[T], default: T | None = None) -> Sequence[T] | None:
-    """Return null for a column of defaults and one element for a column of equals."""
+    """Return null for a column of defaults, and one element for a column of equal values."""
     first = column[0]
     if column.count(first) < len(column):
         return column
@@ -116,7 +116,7 @@ def expand_places(rows: Iterable[asyncpg.Record]) -> list[Pushed]:
 
 
 def make_spans(receipts: Sequence[Receipt]) -> Spans:
-    """Return one span for the messages of a token in a lane, as far as they follow each other."""
+    """Return spans of the receipts: consecutive messages of a token and lane share one."""
     spans = Spans([], [], [], [])
     if not _fill_spans(spans, receipts):
         spans = Spans([], [], [], [])
@@ -125,7 +125,7 @@ def make_spans(receipts: Sequence[Receipt]) -> Spans:
 
 
 def _fill_spans(spans: Spans, receipts: Sequence[Receipt]) -> bool:
-    """Return False where a token's messages in a lane fell into several spans."""
+    """Fill the spans; return False if the messages of a token and lane are not consecutive."""
     last = spans.last
     seen: set[tuple[Token, int]] = set()
     whole = True

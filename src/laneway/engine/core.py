@@ -1,4 +1,4 @@
-"""What the broker's parts share."""
+"""The state that the broker's parts share."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Core(NamedTuple):
     traffic: Traffic
 
     def announce_change(self) -> None:
-        """Have this process and the others forget what they know of queues and groups."""
+        """Drop cached queues and groups, in this process and the others."""
         self.catalog.forget()
         self.notices.tell_catalog()
 
     async def reload_queue(self, name: str) -> Queue:
-        """Return the queue as it is now, not as it is remembered."""
+        """Return the queue from the database, not from the cache."""
         self.catalog.forget(name)
         return await self.catalog.find(name)
 

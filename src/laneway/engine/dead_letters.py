@@ -1,6 +1,6 @@
 """The broker's calls that redrive dead letters.
 
-A queue may name another one for its dead letters in its options. Maintenance moves them there, and
+A queue's settings may name another queue for its dead letters. Maintenance moves them there, and
 `redrive_by_policy` does so at once.
 """
 
@@ -24,7 +24,7 @@ class DeadLetters:
     async def redrive(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Put dead messages back, oldest first, attempts from zero; return how many."""
+        """Redrive dead letters, oldest first, with attempts counted from zero; return how many."""
         found_queue, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             replayed = await procedures.replay(connection, group_id=found.group_id, limit=limit)
@@ -32,7 +32,7 @@ class DeadLetters:
         return replayed
 
     async def redrive_by_policy(self, queue: str) -> int:
-        """Put what is dead in a queue where its options say, or back; return how many were."""
+        """Move a queue's dead letters to its target queue, or redrive them; return how many."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             rows = await procedures.redrive_by_policy(

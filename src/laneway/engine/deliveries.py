@@ -1,4 +1,4 @@
-"""What claims hand out: dealt to those who asked, and message by message where one wants it so."""
+"""Claimed spans: dealt to the waiting consumers, and converted to messages."""
 
 from __future__ import annotations
 
@@ -17,122 +17,122 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FIRST = ClaimedSpan._fields.index("first")
-# From this field on, a handout has columns.
+# From this field on, the fields of a span are columns.
 _COLUMNS = ClaimedSpan._fields.index("positions")
 
 
 def deal(
     rows: Iterable[asyncpg.Record | tuple[Any, ...]], wants: Sequence[int]
 ) -> list[list[ClaimedSpan]]:
-    """Return what each waiter was handed.
+    """Return the spans of each waiter.
 
-    A row is a waiter's number and a handout. What is more than that one wanted is for those after
-    it: they share a lock.
+    A row is a waiter's number and a span. If a waiter's spans have more messages than it asked for,
+    the rest is for the waiters after it: they share a claim.
     """
     dealt: list[list[ClaimedSpan]] = [[] for _ in wants]
     for row in rows:
         dealt[row[0]].append(ClaimedSpan._make(row[1:]))
-    for waiter, handouts in enumerate(dealt):
-        if count_messages(handouts) > wants[waiter]:
-            shared, dealt[waiter] = handouts, []
+    for waiter, spans in enumerate(dealt):
+        if count_messages(spans) > wants[waiter]:
+            shared, dealt[waiter] = spans, []
             _share_out(shared, dealt, wants, waiter)
             break
     return dealt
 
 
 def _share_out(
-    handouts: Sequence[ClaimedSpan],
+    spans: Sequence[ClaimedSpan],
     dealt: list[list[ClaimedSpan]],
     wants: Sequence[int],
     waiter: int,
 ) -> None:
-    """Give each waiter from this one on as many as it wanted, the oldest first."""
-    if len(handouts) == 1:
+    """Give each waiter from this one on the messages that it asked for, oldest first."""
+    if len(spans) == 1:
         start = 0
         for place in range(waiter, len(wants)):
             stop = start + wants[place]
-            if start < len(handouts[0].bodies) and start < stop:
-                dealt[place].append(_cut(handouts[0], start, stop))
+            if start < len(spans[0].bodies) and start < stop:
+                dealt[place].append(_cut(spans[0], start, stop))
             start = stop
         return
     places = chain.from_iterable(repeat(place, wants[place]) for place in range(waiter, len(wants)))
-    spots = [[(handout, at) for at in range(len(handout.bodies))] for handout in handouts]
-    for place, (handout, at) in zip(places, arrange(handouts, spots), strict=False):
-        dealt[place].append(_cut(handout, at, at + 1))
+    cells = [[(span, at) for at in range(len(span.bodies))] for span in spans]
+    for place, (span, at) in zip(places, arrange(spans, cells), strict=False):
+        dealt[place].append(_cut(span, at, at + 1))
 
 
-def _cut(handout: ClaimedSpan, start: int, stop: int) -> ClaimedSpan:
-    values: list[Any] = list(handout)
+def _cut(span: ClaimedSpan, start: int, stop: int) -> ClaimedSpan:
+    values: list[Any] = list(span)
     values[_FIRST] += start
     values[_COLUMNS:] = [column and column[start:stop] for column in values[_COLUMNS:]]
     return ClaimedSpan._make(values)
 
 
-def arrange(handouts: Sequence[ClaimedSpan], columns: Iterable[Iterable[T]]) -> list[T]:
-    """Return what there is of each message, a column for a handout, in the order of delivery.
+def arrange(spans: Sequence[ClaimedSpan], columns: Iterable[Iterable[T]]) -> list[T]:
+    """Return the values of all messages in delivery order, from a column of values per span.
 
-    That is by position or, where there are none, by age.
+    The order is by position or, without positions, by age.
     """
-    if len(handouts) == 1 and handouts[0].positions is None:
+    if len(spans) == 1 and spans[0].positions is None:
         return list(*columns)
-    if all(handout.positions is None for handout in handouts):
-        ages = [handout.created_at for handout in handouts]
+    if all(span.positions is None for span in spans):
+        ages = [span.created_at for span in spans]
         aged = [zip(*pair, strict=False) for pair in zip(ages, columns, strict=True)]
         return [value for _, value in merge(*aged, key=itemgetter(0))]
     first: list[T] = []
     placed: list[tuple[int, T]] = []
-    for handout, column in zip(handouts, columns, strict=True):
-        if handout.positions is None:
+    for span, column in zip(spans, columns, strict=True):
+        if span.positions is None:
             first += column
         else:
-            placed += zip(handout.positions, column, strict=True)
+            placed += zip(span.positions, column, strict=True)
     placed.sort(key=itemgetter(0))
     return first + [value for _, value in placed]
 
 
-def list_deliveries(handouts: Sequence[ClaimedSpan]) -> list[Delivery]:
-    """Return the messages in the order of delivery."""
-    return arrange(handouts, map(_list_messages, handouts))
+def list_deliveries(spans: Sequence[ClaimedSpan]) -> list[Delivery]:
+    """Return the messages in delivery order."""
+    return arrange(spans, map(_list_messages, spans))
 
 
-def count_messages(handouts: Iterable[ClaimedSpan]) -> int:
-    return sum(len(handout.bodies) for handout in handouts)
+def count_messages(spans: Iterable[ClaimedSpan]) -> int:
+    return sum(len(span.bodies) for span in spans)
 
 
-def list_receipts(handouts: Iterable[ClaimedSpan]) -> list[Receipt]:
+def list_receipts(spans: Iterable[ClaimedSpan]) -> list[Receipt]:
     return [
-        Receipt(handout.token, handout.lane, seq)
-        for handout in handouts
-        for seq in range(handout.first, handout.first + len(handout.bodies))
+        Receipt(span.token, span.lane, seq)
+        for span in spans
+        for seq in range(span.first, span.first + len(span.bodies))
     ]
 
 
-def list_attempts(handout: ClaimedSpan) -> Iterable[int]:
-    """Return how often each was handed out; those that did not fail before have no own number."""
-    if not handout.attempts:
-        return repeat(handout.attempt)
-    return [own or handout.attempt for own in handout.attempts]
+def list_attempts(span: ClaimedSpan) -> Iterable[int]:
+    """Return the attempt of each message; zero in `attempts` means the span's own."""
+    if not span.attempts:
+        return repeat(span.attempt)
+    return [own or span.attempt for own in span.attempts]
 
 
-def _list_messages(handout: ClaimedSpan) -> Iterable[Delivery]:
+def _list_messages(span: ClaimedSpan) -> Iterable[Delivery]:
     return map(
         Delivery._make,
         zip(
-            repeat(handout.token),
-            repeat(handout.segment),
-            repeat(handout.lane),
-            count(handout.first),
-            repeat(handout.partition),
-            repeat(handout.priority),
-            list_attempts(handout),
-            handout.created_at,
-            repeat(handout.until),
-            handout.leases or _NOTHING,
-            handout.max_attempts or _NOTHING,
-            handout.keys or _NOTHING,
-            handout.headers or _NOTHING,
-            handout.bodies,
-            handout.errors or _NOTHING,
+            repeat(span.token),
+            repeat(span.segment),
+            repeat(span.lane),
+            count(span.first),
+            repeat(span.partition),
+            repeat(span.priority),
+            list_attempts(span),
+            span.created_at,
+            repeat(span.until),
+            span.leases or _NOTHING,
+            span.max_attempts or _NOTHING,
+            span.dedup_keys or _NOTHING,
+            span.headers or _NOTHING,
+            span.bodies,
+            span.errors or _NOTHING,
             strict=False,
         ),
     )

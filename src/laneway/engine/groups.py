@@ -26,7 +26,7 @@ class Groups:
     async def create(
         self, queue: str, name: str, *, ordered: bool | None = None, start: Start = "all"
     ) -> Group:
-        """Make a group that reads the whole queue; ordered None: as the queue is."""
+        """Create a group that reads the whole queue; ordered None: as the queue is."""
         since = start if isinstance(start, datetime) else None
         async with self._core.pool.lend() as connection:
             group_id = await procedures.create_group(
@@ -37,7 +37,7 @@ class Groups:
                 start="time" if isinstance(start, datetime) else start,
                 since=since,
             )
-        await self._rest_readers(group_id)
+        await self._mark_readers_idle(group_id)
         self._core.announce_change()
         return (await self._core.catalog.find_group(queue, name))[1]
 
@@ -54,9 +54,11 @@ class Groups:
     async def seek(
         self, queue: str, to: Place, *, group: str = DEFAULT_GROUP, partition: str | None = None
     ) -> int:
-        """Put a group, or its part in one partition, elsewhere; return how many lanes moved."""
+        """Reposition a group, or its part in one partition; return how many lanes moved."""
         if isinstance(to, bool):
-            raise InvalidSetting("a group goes to earliest, latest, a time or a seq")
+            raise InvalidSetting(
+                "a group can seek to earliest, latest, a time or a sequence number"
+            )
         found_queue, found = await self._core.catalog.find_group(queue, group)
         target, time, seq = _aim(to)
 
@@ -75,8 +77,8 @@ class Groups:
         self._core.wakeups.wake(found_queue.queue_id, delayed=True)
         return moved
 
-    async def _rest_readers(self, group_id: int) -> None:
-        """Spare claims the lanes that have nothing for a new group."""
+    async def _mark_readers_idle(self, group_id: int) -> None:
+        """Mark the readers of a new group idle in lanes that have nothing for it."""
 
         async def rest(connection: Connection, done: Step) -> Step:
             return Step(

@@ -1,4 +1,4 @@
-"""Holds queues to a limit of messages in hand, by the database's count and what was handed out since."""
+"""Limits a queue's messages in flight: a count from the database, plus claims since then."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ if TYPE_CHECKING:
 
     from laneway.domain.queues import Queue
 
-# How long a count is believed where nothing is in hand, in seconds; less, the less room there is.
+# How long a count is used if nothing is in flight, in seconds. It shrinks with the remaining room.
 _LONGEST = 5.0
-# With no more room than this, every claim has the messages counted, whoever handed them out.
+# With less room than this, every claim counts the messages that all processes have in flight.
 _NARROW = 10_000
-# A count is believed for so many times as long as it took: counting cannot take all the time.
+# A count is used for at least this many times as long as it took, so that counting does not
+# dominate.
 _SPARING = 2.0
 _MOST_KNOWN = 10_000
 
 
 class _Known:
-    """What is known of one queue. took: how long the count lasted, in seconds."""
+    """What is known about one queue. took: how long the count took, in seconds."""
 
     __slots__ = ("count", "counted_at", "lock", "took")
 
@@ -40,21 +41,21 @@ class _Known:
 
 
 class InFlight:
-    """count: asks the database, which knows what every process handed out."""
+    """The in-flight counts of queues. count: asks the database, which sees every process."""
 
     def __init__(self, count: Callable[[str], Awaitable[int]]) -> None:
         self._count = count
         self._known: dict[int, _Known] = {}
 
     async def find_room(self, queue: Queue, limit: int) -> int:
-        """Return how many more messages may be handed out.
+        """Return how many more messages may be claimed.
 
-        The limit may be exceeded by what several consumers are handed at the same moment.
+        Several consumers that claim at the same moment may exceed the limit.
         """
         known = self._known.get(queue.queue_id)
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
-                # Queues come and go; what is forgotten is counted anew.
+                # Queues are created and deleted; a dropped count is read again.
                 self._known.clear()
             known = self._known[queue.queue_id] = _Known()
         if not known.is_fresh(limit):
@@ -62,7 +63,7 @@ class InFlight:
         return max(limit - known.count, 0)
 
     def note(self, queue: Queue, change: int) -> None:
-        """Take into account what this process handed out, or saw settled."""
+        """Add messages that this process claimed or settled to the count."""
         known = self._known.get(queue.queue_id)
         if known is not None:
             known.count = max(known.count + change, 0)
@@ -71,7 +72,7 @@ class InFlight:
         asked_at = monotonic()
         async with known.lock:
             if known.counted_at >= asked_at:
-                return  # for somebody else, meanwhile
+                return  # another caller has counted meanwhile
             began_at = monotonic()
             known.count = await self._count(queue.name)
             known.counted_at = monotonic()

@@ -18,7 +18,7 @@ class Keys:
     async def create(
         self, key_id: str, *, name: str, role: Role, pattern: str | None, digest: bytes
     ) -> None:
-        """Keep a key by its digest; the key itself is nowhere."""
+        """Store an API key by its digest; the key itself is not stored."""
         async with self._core.pool.lend() as connection:
             await procedures.create_api_key(
                 connection, key_id=key_id, name=name, role=role, pattern=pattern, digest=digest
@@ -29,6 +29,6 @@ class Keys:
             await procedures.revoke_api_key(connection, key_id)
 
     async def list_all(self, *, revoked: bool = False) -> list[ApiKey]:
-        """Return the keys in force, and with `revoked` the others too."""
+        """Return the valid API keys; with `revoked`, also the revoked ones."""
         async with self._core.pool.lend() as connection:
             return await procedures.list_api_keys(connection, revoked=revoked)

@@ -1,4 +1,4 @@
-"""Knows which queue a lane belongs to, so that what comes free in it wakes whoever waits there."""
+"""The queue and partition of each lane, so that freed lanes wake the consumers that wait for them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Token
     from laneway.engine.columns import Spans
-    from laneway.engine.ordered_leases import Hold
+    from laneway.engine.ordered_leases import LaneLease
     from laneway.engine.pool import Pool
     from laneway.engine.tasks import Tasks
     from laneway.engine.wakeups import Wakeups
 
 logger = logging.getLogger(__name__)
 
-# Beyond this many lanes the whole knowledge is dropped and learnt again.
+# Above this many lanes, the cache is cleared.
 LIMIT = 100_000
 
 
 class LanePlace(NamedTuple):
-    """ordered: the queue may have ordered groups, in which an ack lets the lane go on."""
+    """A lane's queue and partition.
+
+    ordered: the queue may have ordered groups, in which an ack frees the lane.
+    """
 
     queue_id: int
     partition: str
@@ -33,14 +36,14 @@ class LanePlace(NamedTuple):
 
 
 class Lanes:
-    """Learns from claims; what this process never claimed from is looked up once."""
+    """A cache of lanes, filled by claims; other lanes are looked up once."""
 
     def __init__(self, *, pool: Pool, tasks: Tasks, wakeups: Wakeups) -> None:
         self._pool = pool
         self._tasks = tasks
         self._wakeups = wakeups
         self._places: dict[int, LanePlace] = {}
-        self._holds: dict[Token, Hold] = {}
+        self._leases: dict[Token, LaneLease] = {}
         self._unknown: dict[int, bool] = {}
         self._looking = False
 
@@ -49,34 +52,34 @@ class Lanes:
             self._places.clear()
         self._places[lane] = place
 
-    def hold(self, token: Token, hold: Hold) -> None:
-        """Remember who is to be told when all of an ordered group's claim is settled."""
-        if len(self._holds) >= LIMIT:
-            self._holds.clear()
-        self._holds[token] = hold
+    def track(self, token: Token, lease: LaneLease) -> None:
+        """Call `lease.resume` once all messages of an ordered group's claim are settled."""
+        if len(self._leases) >= LIMIT:
+            self._leases.clear()
+        self._leases[token] = lease
 
     def settle(self, spans: Spans, *, lost: Collection[int]) -> None:
-        """Have those go on who wait for what these spans, but the lost ones, held."""
-        if not self._holds:
+        """Wake consumers waiting on the lanes that these spans released, except the lost ones."""
+        if not self._leases:
             self.free(spans.lanes)
             return
         others = []
         for span, (token, lane, first, last) in enumerate(zip(*spans, strict=True)):
-            hold = self._holds.get(token)
+            lease = self._leases.get(token)
             place = self._places.get(lane)
-            if hold is None or place is None or span in lost:
-                self._holds.pop(token, None)
+            if lease is None or place is None or span in lost:
+                self._leases.pop(token, None)
                 others.append(lane)
                 continue
-            hold.left -= last - first + 1
-            if hold.left <= 0:
-                del self._holds[token]
-                hold.resume(hold)
+            lease.left -= last - first + 1
+            if lease.left <= 0:
+                del self._leases[token]
+                lease.resume(lease)
                 self._wakeups.tell(place.queue_id)
         self.free(others)
 
     def free(self, lanes: Iterable[int], *, requeued: bool = False) -> None:
-        """Wake who waits for these lanes; requeued: messages went back, perhaps with a delay."""
+        """Wake consumers that wait for these lanes; requeued: messages returned, maybe delayed."""
         for lane in set(lanes):
             place = self._places.get(lane)
             if place is not None:
@@ -98,8 +101,8 @@ class Lanes:
                     self.learn(lane, place)
                     self._wake(place, requeued=unknown[lane])
         except LanewayError as error:
-            # The safety poll finds what is not woken now.
-            logger.debug("lanes not looked up: %s", error)
+            # The safety poll wakes these consumers later.
+            logger.debug("cannot look up lanes: %s", error)
         finally:
             self._looking = False
 

@@ -1,4 +1,4 @@
-"""Ends locks as soon as their time is up, where a protocol promises more than the regular rounds."""
+"""Ends leases as soon as they expire, for protocols that promise more than the regular rounds."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Longer locks are left to the regular rounds, which come every few seconds.
+# Longer leases are left to the regular rounds, which run every few seconds.
 LONGEST = timedelta(minutes=2)
-# Deadlines that are nearer to each other than this, or than this share of their locks' time, are
-# looked after together: under load, that bounds the looks by the time and not by the messages.
+# Expiry times closer together than this, or than this share of their lease duration, share a check.
+# Under load, that limits checks by time and not by messages.
 GRAIN = 0.1
 SHARE = 0.02
-# The database set the deadline a moment after the lock's time was known here.
+# The database sets the expiry time slightly after this process knows the duration.
 MARGIN = 0.02
-# How far back to look for locks that ended at first, and from then on before the look before:
-# the further, the more remains of settled locks there are to step over. Regular rounds see to the rest.
+# How far back the first check looks for expired leases, and later checks before the previous one.
+# Looking further back reads more remains of settled leases. Regular rounds find the rest.
 MEMORY = timedelta(seconds=30)
 OVERLAP = timedelta(seconds=1)
 BATCH = 1000
 
 
 class Deadlines:
-    """Knows when locks that this process handed out may end; costs a call only then."""
+    """When leases of this process may expire; checks the database only then."""
 
     def __init__(self, *, pool: Pool, tasks: Tasks, wakeups: Wakeups) -> None:
         self._pool = pool
@@ -48,7 +48,7 @@ class Deadlines:
         self._looked_at: datetime | None = None
 
     def note(self, lease: timedelta) -> None:
-        """Look once `lease` from now has passed."""
+        """Check once `lease` from now has passed."""
         if lease > LONGEST:
             return
         loop = asyncio.get_running_loop()
@@ -76,11 +76,11 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         while self._order and self._order[0] * GRAIN <= loop.time():
             self._grains.discard(heappop(self._order))
-        self._tasks.start(self.end_locks(), name="deadlines")
+        self._tasks.start(self.end_leases(), name="deadlines")
         self._set_timer(loop)
 
-    async def end_locks(self) -> None:
-        """End those whose time was up lately."""
+    async def end_leases(self) -> None:
+        """End the leases that expired recently."""
         try:
             async with self._pool.lend() as connection:
                 now = await read_clock(connection)
@@ -90,7 +90,7 @@ class Deadlines:
                 if len(rows) < BATCH:
                     self._looked_at = now
         except LanewayError as error:
-            logger.debug("locks end with the next regular round: %s", error)
+            logger.debug("cannot end expired leases now, the next regular round will: %s", error)
             return
         for queue_id in {row[0] for row in rows if row[2]}:
             self._wakeups.wake(queue_id, delayed=True)

@@ -1,6 +1,6 @@
 """The broker's calls that list many messages.
 
-Queues are named; None means all there are. A list shows what the queues' default groups see.
+Queues are given by name; None means all. Lists show the states of the queues' default groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import StoredMessage
     from laneway.engine.core import Core
 
-# Beyond so many, a filtered list's total is "at least".
+# Above this many, a filtered list's total is a lower bound.
 MOST_COUNTED = 10_000
 
 
@@ -40,7 +40,7 @@ class Listings:
         limit: int = 100,
         offset: int = 0,
     ) -> Page:
-        """Return messages of one state; by anything but created_at, the newest 10,000 are sorted."""
+        """Return messages of one state; sorted by other than created_at, only the newest 10,000."""
         group_ids = await self._find_groups(queues)
         async with self._core.pool.lend() as connection:
             found = await procedures.list_messages(
@@ -63,7 +63,7 @@ class Listings:
                 wanted=wanted,
                 most=MOST_COUNTED,
             )
-        # Counted a moment later than listed: what is shown is there in any case.
+        # The count is later than the list: it is at least what the list shows.
         return Page(messages, max(total, offset + len(found) if found else 0), more)
 
     async def iterate(
@@ -75,13 +75,13 @@ class Listings:
         descending: bool = True,
         chunk: int = 500,
     ) -> AsyncIterator[list[StoredMessage]]:
-        """Yield all messages of one state by age, in parts, each read when it is asked for.
+        """Yield all messages of one state by age, in batches that are read on demand.
 
-        Nothing is held between the parts, however long a reader takes: each goes on from the time
-        of the last message before it. What changes meanwhile may or may not be seen.
+        Between batches there is no open transaction: each batch starts from the time of the last
+        message before it. Messages that change meanwhile may or may not be included.
         """
         group_ids = await self._find_groups(queues)
-        # Those already seen of the moment to go on from: many messages may share one.
+        # Messages already seen at the time to continue from: many may share it.
         seen: set[MessageId] = set()
         while True:
             async with self._core.pool.lend() as connection:
@@ -107,7 +107,7 @@ class Listings:
     async def list_between(
         self, queues: Sequence[str] | None, since: datetime, until: datetime, *, limit: int
     ) -> list[StoredMessage]:
-        """Return messages of any state that were pushed in that time, newest first."""
+        """Return messages of any state pushed in this time range, newest first."""
         group_ids = await self._find_groups(queues)
         found: list[StoredMessage] = []
         async with self._core.pool.lend() as connection:
@@ -123,7 +123,7 @@ class Listings:
                     offset=0,
                 )
         found.sort(key=lambda message: (message.created_at, message.id), reverse=True)
-        # One that moved on while the states were read may have been found twice.
+        # A message whose state changed meanwhile may have been found twice.
         return list({message.id: message for message in found}.values())[:limit]
 
     async def browse(

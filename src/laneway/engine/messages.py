@@ -1,4 +1,4 @@
-"""The broker's calls about single messages, by hand: find, move, edit, purge."""
+"""The broker's calls for manual operations on messages: find, move, edit, purge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime, timedelta
 
-    from laneway.domain.backend import Holding
+    from laneway.domain.backend import LeasedMessage
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import MessageChanges, Token
     from laneway.engine.core import Core
@@ -32,7 +32,7 @@ class Messages:
     async def find(
         self, queue: str, ids: Sequence[MessageId], *, group: str = DEFAULT_GROUP
     ) -> list[StoredMessage | None]:
-        """Return what the group sees of each message, None where it is not kept."""
+        """Return each message as the group sees it, None if it is not kept."""
         if not ids:
             return []
         _, found = await self._core.catalog.find_group(queue, group)
@@ -51,7 +51,7 @@ class Messages:
     async def find_leases(
         self, queue: str, ids: Sequence[MessageId], *, group: str = DEFAULT_GROUP
     ) -> list[Token | None]:
-        """Return the tokens of those who hold the messages now, None where nobody does."""
+        """Return the tokens of the messages' current leases, None without one."""
         if not ids:
             return []
         _, found = await self._core.catalog.find_group(queue, group)
@@ -74,9 +74,9 @@ class Messages:
         consumer: str | None = None,
         lease: timedelta | None = None,
     ) -> dict[MessageId, Token | None]:
-        """Move messages between states by hand, whoever holds them.
+        """Move messages between states, whether or not they are leased.
 
-        Return those that were in `source` and moved, with the new token where the target is
+        Return those that were in `source` and moved, with the new token if the target is
         processing.
         """
         if not ids:
@@ -99,7 +99,7 @@ class Messages:
     async def delete(
         self, queue: str, ids: Sequence[MessageId], *, source: Status, group: str = DEFAULT_GROUP
     ) -> set[MessageId]:
-        """Delete messages that are in `source`; return those that were."""
+        """Delete messages that are in `source`; return those that were deleted."""
         return set(await self.move(queue, ids, source=source, target="deleted", group=group))
 
     async def archive(
@@ -111,16 +111,16 @@ class Messages:
         group: str = DEFAULT_GROUP,
         reason: str | None = None,
     ) -> set[MessageId]:
-        """Keep messages that are in `source` beyond the log's retention; return those that were."""
+        """Keep messages that are in `source` beyond retention; return those that were kept."""
         moved = await self.move(
             queue, ids, source=source, target=Status.ARCHIVED, group=group, reason=reason
         )
         return set(moved)
 
     async def archive_leased(
-        self, queue: str, holdings: Sequence[Holding], *, group: str = DEFAULT_GROUP
+        self, queue: str, holdings: Sequence[LeasedMessage], *, group: str = DEFAULT_GROUP
     ) -> list[int]:
-        """Archive messages that their tokens hold; return the positions of those that were."""
+        """Archive messages by their lease tokens; return the positions of those archived."""
         if not holdings:
             return []
         _, found = await self._core.catalog.find_group(queue, group)
@@ -138,7 +138,7 @@ class Messages:
         source: Status,
         group: str = DEFAULT_GROUP,
     ) -> bool:
-        """Change what the group sees of a message; return whether it was in `source`."""
+        """Change a message for a group; return whether it was in `source`."""
         plain = {
             name: value
             for name, value in changes.items()
@@ -186,7 +186,7 @@ class Messages:
     async def delete_between(
         self, queues: Sequence[str] | None, since: datetime, until: datetime
     ) -> int:
-        """Delete what was pushed in that time, whatever its state; None: of every queue."""
+        """Delete messages pushed in this time range, in any state; None: of every queue."""
 
         async def delete(queue: str) -> int:
             _, found = await self._core.catalog.find_group(queue, DEFAULT_GROUP)
@@ -201,13 +201,13 @@ class Messages:
         return await self._sum_up(queues, delete)
 
     async def name_lanes(self, lanes: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Return the queue and partition of those lanes that exist."""
+        """Return the queue and partition of each lane that exists."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.find_lanes(connection, list(set(lanes)))
         return {lane: (queue, partition) for lane, _, queue, partition, _ in rows}
 
     async def find_first_claims(self, queue: str, ids: Sequence[MessageId]) -> dict[MessageId, int]:
-        """Return when messages were first handed out, in milliseconds of Unix time."""
+        """Return when messages were first delivered, in milliseconds of Unix time."""
         group_id = await self._core.find_default_group(queue)
         async with self._core.pool.lend() as connection:
             rows = await procedures.first_claim_times(
@@ -225,7 +225,7 @@ class Messages:
             return sum([await call(name) for name in queues])
         total = 0
         for queue in await self._core.choose_queues(None):
-            # Where every queue is meant, one that was deleted meanwhile is none of them.
+            # With all queues, ignore those that were deleted meanwhile.
             with suppress(NotFound):
                 total += await call(queue.name)
         return total

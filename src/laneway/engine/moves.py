@@ -18,12 +18,12 @@ class Moves:
         self._core = core
 
     async def start(self, source: str, *, target: str | None, rate: int | None) -> UUID | None:
-        """Begin to move all that waits in a queue; return None where that is under way already."""
+        """Start to move all ready messages of a queue; return None if a task for it is running."""
         async with self._core.pool.lend() as connection:
             return await procedures.start_move(connection, source=source, target=target, rate=rate)
 
     async def cancel(self, task: UUID, *, queue_id: int) -> int | None:
-        """Return how many messages a queue's task moved, or None where none such is running."""
+        """Cancel a queue's running task; return how many messages it moved, None without one."""
         async with self._core.pool.lend() as connection:
             return await procedures.cancel_move(connection, task, queue_id=queue_id)
 

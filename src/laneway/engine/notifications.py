@@ -1,4 +1,4 @@
-"""Tells other processes on the same database what changed, and hears what they tell."""
+"""Announces changes to other processes on the same database, and receives their announcements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from uuid import uuid4
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.pool import open_connection
-from laneway.engine.procedures.notification import is_only_one, listen, notify, wait_for_no_disk
+from laneway.engine.procedures.notification import (
+    commit_asynchronously,
+    is_only_one,
+    listen,
+    notify,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,28 +31,28 @@ WAKE = "laneway_wake"
 CATALOG = "laneway_catalog"
 OUTBOX = "laneway_outbox"
 
-# PostgreSQL takes less than 8000 bytes in one notification.
+# PostgreSQL's limit for one notification is 8000 bytes.
 IDS_PER_NOTICE = 500
 
-# After so many pauses with nothing to tell there is a calm.
+# After this many pauses without announcements, it counts as calm.
 CALM = 2
 
 SESSION = "laneway notices"
 HELLO = "hello"
-# How often, at the most, to look whether there are others. Seconds.
+# Seconds between checks for other processes.
 CENSUS = 10.0
 
 
 class Notices:
-    """One connection that listens and sends, made again whenever it is lost.
+    """One connection that listens and notifies, reopened whenever it is lost.
 
-    What is told within a moment goes out as one notification, apart from any transaction of the
-    callers. Only a push that comes after a calm takes its notice along: one call and one commit
-    less until a lone message is heard of. Wake-ups are heard once somebody here waits: who only
-    pushes is not disturbed by others' pushes. Where there is no other process, wake-ups are kept for
-    the first that comes. A notification is "sender:" and, on the channel WAKE, queue ids joined by
-    commas; a "+" after an id says that what came may not be due yet. On the channel CATALOG, HELLO
-    says that the sender has come, and nothing that something changed.
+    Announcements of a short time go out as one notification, outside of the callers' transactions.
+    Only a push after a calm carries its own notification: then other processes hear of a single
+    message one call and one commit earlier. Wake-ups are received only while a consumer waits here,
+    so pushes elsewhere do not disturb a process that only pushes. While there is no other process,
+    wake-ups are kept for the first one that comes. A notification is "sender:" and, on the channel
+    WAKE, queue ids separated by commas; a "+" after an id says that messages may be delayed. On the
+    channel CATALOG, HELLO announces a new process, and an empty text a change of queues or groups.
     """
 
     def __init__(
@@ -81,11 +86,11 @@ class Notices:
         self._alone = False
         self._met = False
         self._census_at = 0.0
-        # All that is awaited is heard.
+        # Every channel is listened to.
         self.listening = asyncio.Event()
 
     def await_wakes(self) -> None:
-        """Hear of others' pushes from soon on, and for good."""
+        """Receive other processes' wake-ups from soon on, permanently."""
         if not self._awaited:
             self._awaited = True
             self.listening.clear()
@@ -102,7 +107,7 @@ class Notices:
             self._stirred.set()
 
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
-        """Return the notification if there was none, and nothing to tell, for a while."""
+        """Return a notification for a push to carry, if there was none for a while."""
         now = monotonic()
         if self._alone or now - self._last_told < self._calm:
             return None
@@ -117,7 +122,7 @@ class Notices:
         self._stirred.set()
 
     async def run(self) -> None:
-        """Listen and send."""
+        """Listen and notify."""
         while True:
             try:
                 connection = await open_connection(
@@ -131,11 +136,11 @@ class Notices:
                     self._alone = False
                     connection.terminate()
             except LanewayError as error:
-                logger.debug("no notices until the database is back: %s", error)
+                logger.debug("database unreachable, no notifications until it is back: %s", error)
             await asyncio.sleep(self._retry_pause)
 
-    async def run_deaf(self, pool: Pool) -> None:
-        """Only send, over the pool's connections."""
+    async def run_sending(self, pool: Pool) -> None:
+        """Only notify, over the pool's connections."""
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -143,16 +148,16 @@ class Notices:
                 async with pool.lend() as connection:
                     await self._send(connection)
             except LanewayError as error:
-                logger.debug("no notices until the database is back: %s", error)
+                logger.debug("database unreachable, no notifications until it is back: %s", error)
                 self._stirred.set()
                 await asyncio.sleep(self._retry_pause)
             await asyncio.sleep(self._pause)
 
     async def drain(self, pool: Pool) -> None:
-        """Return once all that was told is sent, if the database is there."""
+        """Return once all announcements are sent, if the database answers."""
         async with self._sending:
             pass
-        self._alone = False  # somebody may just be coming
+        self._alone = False  # another process may just be starting
         if self._queues or self._catalog:
             with suppress(LanewayError):
                 async with pool.lend() as connection:
@@ -160,7 +165,7 @@ class Notices:
 
     async def _listen(self, connection: Connection) -> None:
         connection.add_termination_listener(lambda _: self._stirred.set())
-        await wait_for_no_disk(connection)
+        await commit_asynchronously(connection)
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
         self._on_catalog()
@@ -180,23 +185,23 @@ class Notices:
             if connection.is_closed():
                 return
             if self._queues and monotonic() >= self._census_at:
-                await self._take_census(connection)
+                await self._check_for_others(connection)
             await self._send(connection)
             await asyncio.sleep(self._pause)
 
-    async def _take_census(self, connection: Connection) -> None:
-        """Find out whether there are others; where that cannot be seen, there are."""
+    async def _check_for_others(self, connection: Connection) -> None:
+        """Check for other processes; assume that there are some if that fails."""
         async with self._sending:
             self._alone = False
             self._met = False
-            # What is told from now on, who comes now may not find by itself.
+            # A process that starts now may not find what is announced from now on.
             before, self._queues = self._queues, {}
             try:
                 alone = await is_only_one(connection, SESSION)
             except LanewayError as error:
                 if connection.is_closed():
                     raise
-                logger.debug("whether there are other processes cannot be seen: %s", error)
+                logger.debug("cannot check for other processes: %s", error)
             else:
                 self._alone = alone and not self._met
             finally:
@@ -218,7 +223,7 @@ class Notices:
                     payload = ",".join(ids[start : start + IDS_PER_NOTICE])
                     await notify(connection, WAKE, f"{self._sender}:{payload}")
             except BaseException:
-                # Better told twice than never.
+                # Announcing twice does no harm.
                 self._catalog = self._catalog or catalog
                 self._keep(queues)
                 self._stirred.set()
@@ -246,7 +251,7 @@ class Notices:
             self._on_catalog()
 
     def _meet(self) -> None:
-        """Know that there are others, and tell them what was kept."""
+        """Record that there are other processes, and send them the kept announcements."""
         self._met = True
         if self._alone:
             self._alone = False

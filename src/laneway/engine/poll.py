@@ -1,4 +1,4 @@
-"""The net under the wake-ups: looks once a second for what nobody told us of."""
+"""The safety poll: checks once a second for messages that no wake-up announced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SafetyPoll:
-    """One query for all groups in which somebody waits, and none where nobody does."""
+    """One query for all groups in which consumers wait, and none if there are none."""
 
     def __init__(
         self, *, pool: Pool, pumps: Callable[[], Iterable[ClaimPump]], interval: timedelta
@@ -38,7 +38,7 @@ class SafetyPoll:
             async with self._pool.lend() as connection:
                 ready = await ready_groups(connection, list(waiting))
         except LanewayError as error:
-            # Better to say so than to let them wait for a database that is away.
+            # Fail the waiting calls rather than wait for an unreachable database.
             for pump in waiting.values():
                 pump.fail(error)
             return

@@ -1,4 +1,4 @@
-"""Connections that are held open and lent out without a round trip."""
+"""A connection pool that lends connections without a round trip."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What a session of the engine's own begins with, whatever its role and database are set to. What a
-# person writes into the DSN counts before it.
+# Session parameters of the engine, which override those of the role and the database. Parameters in
+# the DSN take precedence.
 PARAMETERS = {
     "jit": "off",
-    # Each statement of a function must see what the locks before it waited for.
+    # Each statement of a function must see what was committed while it waited for a lock before.
     "default_transaction_isolation": "read committed",
     # End statements whose client disconnected, and release their locks.
     "client_connection_check_interval": "2s",
-    # Calls have a time limit here, and those that may take long have none.
+    # The engine limits the time of its calls; calls that may take long have no limit.
     "statement_timeout": "0",
     "lock_timeout": "0",
-    # Connections are kept open, and a list is sent as fast as its reader reads.
+    # Connections stay open, and a list is sent as fast as the client reads it.
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
@@ -41,7 +41,7 @@ PARAMETERS = {
 async def open_connection(
     dsn: str, settings: ConnectionSettings, *, direct: bool = False, name: str = "laneway"
 ) -> Connection:
-    """Connect as the engine does; direct: past a pooler, for what needs a session of its own."""
+    """Open a connection of the engine; direct: past a pooler, for a session of its own."""
     pooled = settings.through_pooler and not direct
     if direct and settings.direct_dsn is not None:
         dsn = settings.direct_dsn
@@ -73,7 +73,7 @@ async def _close(connection: Connection) -> None:
 
 
 class Loan:
-    """A connection for as long as the context; a generator would cost three times as much."""
+    """A connection for the length of the context; a generator would cost three times as much."""
 
     __slots__ = ("_connection", "_kind", "_pool")
 
@@ -90,11 +90,11 @@ class Loan:
 
 
 class Pool:
-    """Up to `size` connections, opened as they are needed, the one used last lent out first.
+    """Up to `size` connections, opened on demand; the most recently used is lent first.
 
-    Each kind of work has a home, a connection that it gets when that is idle: where a session has
-    not made a call before, it costs ten times as much. Once the database is known to be away,
-    `acquire` fails at once until a connection made in the background says that it is back.
+    Each kind of work has a preferred connection, which it gets if it is idle: a session's first
+    call of a function costs ten times as much. Once the database is known to be unreachable,
+    `acquire` fails at once until a connection attempt in the background succeeds.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Pool:
 
     @property
     def usage(self) -> tuple[int, int, int]:
-        """How many connections are open, how many of them idle, and how many callers wait."""
+        """The number of open connections, idle connections, and waiting callers."""
         return self._open, len(self._idle), len(self._waiters)
 
     async def acquire(self, kind: str | None = None) -> Connection:
-        """Return a connection that the caller gives back with `release`, whatever happens."""
+        """Return a connection; the caller must return it with `release`."""
         connection = self._take_idle(kind)
         if connection is None:
             self._require_up()
@@ -146,7 +146,7 @@ class Pool:
         return Loan(self, kind)
 
     async def close(self) -> None:
-        """Close what is idle; what is lent out is closed as it comes back."""
+        """Close idle connections; lent ones are closed when they are returned."""
         self._closed = True
         self._fail_waiters(BrokerClosed("the broker is closed"))
         idle, self._idle = self._idle, []
@@ -154,7 +154,7 @@ class Pool:
         try:
             await asyncio.gather(*map(_close, idle))
         finally:
-            # Also when cancelled: no connection is left behind.
+            # Close the connections when cancelled, too.
             for connection in idle:
                 connection.terminate()
 
@@ -170,8 +170,10 @@ class Pool:
             if home in idle:
                 connection = home
             else:
-                taken = self._homes.values()
-                connection = next((item for item in reversed(idle) if item not in taken), idle[-1])
+                preferred = self._homes.values()
+                connection = next(
+                    (item for item in reversed(idle) if item not in preferred), idle[-1]
+                )
             idle.remove(connection)
             if not connection.is_closed():
                 return connection
@@ -180,7 +182,7 @@ class Pool:
         return None
 
     async def _wait(self) -> Connection:
-        """Return the first connection that comes free, or is opened where there may be another."""
+        """Return the next connection that is returned, or opened if there may be another."""
         waiter: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         if self._open < self._size:
@@ -197,14 +199,14 @@ class Pool:
         self._tasks.start(self._open_for(waiter), name="open a connection")
 
     async def _open_for(self, waiter: asyncio.Future[Connection]) -> None:
-        """Open a connection for who waits the longest, and tell the waiter if there is none."""
+        """Open a connection for the longest waiting caller; raise its error if that fails."""
         try:
             self._require_up()
             connection = await open_connection(self._dsn, self._settings)
         except LanewayError as error:
             self._open -= 1
             if isinstance(error.__cause__, asyncpg.TooManyConnectionsError) and self._open > 0:
-                # Those that there are come free.
+                # The existing connections will be returned.
                 return
             if isinstance(error, Retryable | Misconfigured):
                 self._go_down(error)
@@ -224,9 +226,9 @@ class Pool:
         if self._trouble is not None or self._closed:
             return
         if isinstance(error, Misconfigured):
-            logger.warning("the database cannot be used, calls fail until it can: %s", error)
+            logger.warning("database unusable, calls fail until that is fixed: %s", error)
         else:
-            logger.warning("the database is away, calls fail until it is back: %s", error)
+            logger.warning("database unreachable, calls fail until it is back: %s", error)
         self._trouble = error
         self._fail_waiters(error)
         self._tasks.start(self._come_back(), name="reconnect")
@@ -247,7 +249,7 @@ class Pool:
             except (Retryable, Misconfigured) as error:
                 self._trouble = error
                 continue
-            logger.warning("the database is back")
+            logger.warning("the database is reachable again")
             self._trouble = None
             self._open += 1
             self.release(connection)

@@ -43,10 +43,10 @@ class Queues:
         *,
         seen: datetime | None = None,
     ) -> None:
-        """Change settings and one section of the options at once; a null takes an option away.
+        """Change settings and one section of the options at once; null removes an option.
 
-        seen: the queue's updated_at where the change rests on what was there then; TransientConflict
-        says that it was changed since.
+        seen: the queue's updated_at that the change is based on; TransientConflict if it has
+        changed since.
         """
         async with self._core.pool.lend() as connection:
             await procedures.configure_queue(
@@ -55,12 +55,12 @@ class Queues:
         self._core.announce_change()
 
     async def delete(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue with all it has; without force, only one in which nothing is left."""
+        """Delete a queue with everything in it; without force, only an empty queue."""
         queue = await self._core.catalog.find(name)
         async with self._core.pool.lend() as connection:
             await persist(lambda: procedures.delete_queue(connection, name, force=force))
         self._core.announce_change()
-        # Whoever waits there learns that the queue is gone.
+        # Consumers that wait there get an error.
         self._core.wakeups.wake(queue.queue_id)
 
     async def rename(self, name: str, new_name: str) -> Queue:
@@ -70,11 +70,11 @@ class Queues:
         return await self.get(new_name)
 
     async def get(self, name: str) -> Queue:
-        """Return the queue as it is now, not as it is remembered."""
+        """Return the queue from the database, not from the cache."""
         return await self._core.reload_queue(name)
 
     async def find(self, name: str) -> Queue:
-        """Return the queue as it is remembered, at most a few seconds old."""
+        """Return the queue from the cache, at most a few seconds old."""
         return self._core.catalog.peek(name) or await self._core.catalog.find(name)
 
     def peek(self, name: str) -> Queue | None:
@@ -86,26 +86,26 @@ class Queues:
             return await procedures.list_queues(connection)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Ask for these queues anew when they are next needed."""
+        """Drop these queues from the cache."""
         for name in names:
             self._core.catalog.forget(name)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return what is done when queues or groups may have changed, here or elsewhere."""
+        """Return a future that is done when queues or groups may have changed, in any process."""
         return self._core.catalog.next_change()
 
     async def note_deleted(self, queue: str) -> None:
-        """Record that a queue of this name was deleted just now."""
+        """Record that a queue of this name was just deleted."""
         async with self._core.pool.lend() as connection:
-            await procedures.note_queue_deleted(connection, queue)
+            await procedures.record_queue_deletion(connection, queue)
 
     async def was_deleted(self, queue: str, *, within: timedelta) -> bool:
-        """Tell whether a queue of that name was there lately and is not now."""
+        """Return whether a queue of this name was deleted recently and does not exist now."""
         async with self._core.pool.lend() as connection:
             return await procedures.was_queue_deleted(connection, queue, within=within)
 
     async def list_partitions(self, queues: Sequence[str] | None) -> list[str]:
-        """Return the partitions' names, a thousand at the most."""
+        """Return the names of the partitions, at most a thousand."""
         chosen = [queue.queue_id for queue in await self._core.choose_queues(queues)]
         async with self._core.pool.lend() as connection:
             return await procedures.list_partitions(connection, queue_ids=chosen)

@@ -1,4 +1,4 @@
-"""The broker's calls that repeat a receive: what an attempt got, kept under its id."""
+"""The broker's calls that repeat a receive: the messages of an attempt, stored under its id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
     from laneway.engine.core import Core
 
-# How long an attempt to receive can be repeated.
+# How long a receive can be repeated.
 ATTEMPT_WINDOW = timedelta(minutes=5)
 
 
@@ -26,10 +26,10 @@ class ReceiveAttempts:
     async def note(
         self, queue: str, attempt: str, deliveries: Sequence[Delivery], *, received: int
     ) -> None:
-        """Remember what an attempt to receive got, and when, in milliseconds of Unix time."""
+        """Store the messages of a receive attempt, and its time in milliseconds of Unix time."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            await procedures.note_attempt(
+            await procedures.store_receive_attempt(
                 connection,
                 queue_id=found.queue_id,
                 attempt=attempt,
@@ -39,10 +39,10 @@ class ReceiveAttempts:
             )
 
     async def find(self, queue: str, attempt: str) -> list[tuple[UUID, MessageId, int]]:
-        """Return what an attempt to receive got, with the tokens and when; nothing if unknown."""
+        """Return the messages of a receive attempt, with tokens and time; nothing if unknown."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
-            rows = await procedures.find_attempt(
+            rows = await procedures.find_receive_attempt(
                 connection, queue_id=found.queue_id, attempt=attempt
             )
         return [(token, MessageId(*place), received) for token, *place, received in rows]

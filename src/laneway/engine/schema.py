@@ -1,4 +1,4 @@
-"""The broker's calls about the schema: install it, and compare it with the one shipped."""
+"""The broker's calls about the schema: install it, and compare it with the shipped one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Schema:
         self._core = core
 
     async def install(self) -> int:
-        """Bring the schema to the version of this Laneway; return that."""
+        """Bring the schema to the version of this Laneway; return that version."""
         async with self._core.pool.lend() as connection:
             try:
                 report = await install(connection)
@@ -30,7 +30,7 @@ class Schema:
         return report.version
 
     async def verify(self) -> list[str]:
-        """Return what differs from the schema as shipped, and what points to nothing."""
+        """Return differences from the shipped schema, and rows that refer to nothing."""
         async with self._core.pool.lend() as connection:
             try:
                 problems = [f"{item.subject} {item.message}" for item in await verify(connection)]
@@ -43,9 +43,9 @@ class Schema:
             except Misconfigured:
                 if not problems:
                     raise
-                # Something that it looks at is missing, as was told above.
+                # A table that it reads is missing, as reported above.
                 orphans = []
         problems += [
-            f"table {table} has {rows} rows that point to nothing" for table, rows in orphans
+            f"table {table} has {rows} rows that refer to nothing" for table, rows in orphans
         ]
         return problems

@@ -1,4 +1,4 @@
-"""What an error of the driver or the database means to the caller."""
+"""Maps errors of the driver and the database to Laneway's errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Meaning: TypeAlias = "type[LanewayError] | Callable[[asyncpg.PostgresError], LanewayError]"
 Meanings: TypeAlias = "Mapping[str, Meaning]"
 
-# The codes of our own functions.
+# The codes that Laneway's SQL functions raise.
 OWN: Meanings = {
     "LW404": NotFound,
     "LW409": Conflict,
@@ -43,7 +43,8 @@ OWN: Meanings = {
     "LW503": TransientConflict,
 }
 
-# PostgreSQL's codes, whole or by their class (the first two characters); whole ones win.
+# PostgreSQL's codes, complete or by class (the first two characters). Complete ones take
+# precedence.
 STANDARD: Meanings = {
     "08": Unavailable,  # connection exception
     "22": InvalidMessage,  # data exception: malformed JSON, a number out of range, a NUL in a text
@@ -63,7 +64,7 @@ STANDARD: Meanings = {
 
 
 def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
-    """Return the domain's error for one that asyncpg raised.
+    """Return Laneway's error for one that asyncpg raised.
 
     `means` says what a code, whole or by its class, means to one call; it goes before the others.
     """
@@ -75,14 +76,14 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             )
             return made
         case asyncpg.DataError():
-            return InvalidMessage(f"a value cannot be sent to the database: {error}")
+            return InvalidMessage(f"a value cannot be stored: {error}")
         case TimeoutError():
-            return Unavailable("the database did not answer in time: call again later")
+            return Unavailable("the database did not answer in time: retry later")
         case asyncpg.OutdatedSchemaCacheError():
-            return TransientConflict(f"the schema changed under the call ({error}): call again")
-        # A server that goes away may also leave the driver with an operation half done.
+            return TransientConflict(f"the schema changed during the call ({error}): retry")
+        # A server that disconnects may also interrupt an operation of the driver.
         case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            return Unavailable(f"the database is away ({_name(error)}): call again later")
+            return Unavailable(f"database unreachable ({_name(error)}): retry later")
         case _:
             return InternalError(_name(error))
 
@@ -104,21 +105,21 @@ def missing_group(group_id: int) -> Meanings:
 
 
 def check_dsn(dsn: str) -> None:
-    """Refuse a DSN that may be read in two ways; the error has not a word of it."""
+    """Refuse an ambiguous DSN; the error does not quote it."""
     fault = find_fault(dsn)
     if fault is not None:
-        raise Misconfigured(f"the DSN cannot be read: {fault}")
+        raise Misconfigured(f"invalid DSN: {fault}")
 
 
 def explain_dsn(error: ValueError) -> LanewayError:
-    """Return why the driver cannot read a DSN, without a word of it where it may repeat one."""
+    """Return why the driver cannot parse a DSN, without quoting it."""
     known = isinstance(error, asyncpg.ClientConfigurationError) and "URI" not in str(error)
-    reason = f": {error}" if known else ", or a variable such as PGPORT beside it"
-    return Misconfigured(f"the DSN cannot be read{reason}")
+    reason = f": {error}" if known else ", or invalid variable such as PGPORT"
+    return Misconfigured(f"invalid DSN{reason}")
 
 
 def _shows_pooler(error: asyncpg.PostgresError) -> bool:
-    """Tell whether PgBouncer refused a session parameter, or gave a statement to another session."""
+    """Return whether PgBouncer refused a session parameter, or switched sessions."""
     if error.sqlstate == "08P01":
         return "startup parameter" in str(error)
     return error.sqlstate in {"26000", "42P05"}
@@ -137,14 +138,14 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
         return describe_own(error)
     if _shows_pooler(error):
         return (
-            f"the DSN leads through a pooler in transaction mode ({error.args[0]}): connect with "
+            f"the DSN connects through a pooler in transaction mode ({error.args[0]}): connect with "
             "pooled=True and direct_dsn (the laneway command and its server: set "
-            "DATABASE_DIRECT_URL to a URL that leads past it, or DATABASE_POOLED=true to do "
-            "without), or by a DSN that leads past it"
+            "DATABASE_DIRECT_URL to a URL without the pooler, or set DATABASE_POOLED=true), or use a "
+            "DSN without the pooler"
         )
     if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:
-        # The database answers, and has no such user, password or database.
-        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or have it made"
+        # The server answers, but the user, password or database does not exist.
+        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or create what is missing"
     if kind is Misconfigured:
         return f"{error.args[0]} ({error.sqlstate}): check the DSN, or run `laneway admin install`"
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
@@ -155,7 +156,7 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
 
 
 def _name_setting(error: asyncpg.PostgresError) -> str:
-    """Return which setting of the role, database or server may be the cause."""
+    """Return a hint at the setting that may be the cause."""
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         cause = "the server is a standby, or default_transaction_read_only is on"
     elif isinstance(error, asyncpg.QueryCanceledError) and "statement timeout" in str(error):

@@ -1,4 +1,4 @@
-"""The broker's calls that count and measure."""
+"""The broker's calls that return counts and rates."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Statistics:
     async def metrics(
         self, queue: str | None = None, *, group: str = DEFAULT_GROUP
     ) -> list[QueueMetrics]:
-        """Return how a group of a queue stands, or of each queue that has one, by name."""
+        """Return the metrics of a group, or of each queue that has the group, by name."""
         if queue is not None:
-            # Whichever does not exist is told by its name.
+            # Raise an error that names what does not exist.
             await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             return await procedures.metrics(connection, queue, group)
@@ -43,13 +43,13 @@ class Statistics:
             return await procedures.system_stats(connection)
 
     async def sample_sizes(self, queues: Sequence[str] | None) -> PayloadSizes:
-        """Return how large bodies are, by about a thousand of the newest messages."""
+        """Return the sizes of bodies, from a sample of about a thousand of the newest messages."""
         chosen = [queue.queue_id for queue in await self._core.choose_queues(queues)]
         async with self._core.pool.lend() as connection:
             return await procedures.payload_sizes(connection, queue_ids=chosen)
 
     async def count_delayed(self, queue: str) -> int:
-        """Return how many messages are not due yet, as far as they are easily found."""
+        """Return how many messages are not due yet, as far as that can be counted fast."""
         group_id = await self._core.find_default_group(queue)
         async with self._core.pool.lend() as connection:
             return await procedures.count_delayed(connection, group_id)

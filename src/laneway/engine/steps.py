@@ -1,4 +1,4 @@
-"""Work on much at once goes in steps, each a transaction of its own."""
+"""Runs work on many rows in steps, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def take_steps(pool: Pool, step: Callable[[Connection, Step], Awaitable[Step]]) -> int:
-    """Repeat the step until it comes to its end; return the total."""
+    """Repeat the step until the work is done; return the total."""
     done = await _take(pool, step, START)
     while done.after is not None:
         done = await _take(pool, step, done)

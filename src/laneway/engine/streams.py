@@ -1,4 +1,4 @@
-"""The broker's calls about streams: leases over lanes, settling by key, transactions, positions."""
+"""The broker's calls for streams: leases over lanes, acks by dedup key, transactions, positions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Settlement
     from laneway.engine.core import Core
 
-# How many lanes a sweep asks for in one call of the database, as laneway.widen_lease does.
+# Lanes per database call of a sweep; laneway.widen_lease uses the same number.
 _AT_ONCE = 16
 
 
@@ -49,7 +49,7 @@ class Streams:
         lanes: int,
         lease: timedelta | None = None,
     ) -> Swept:
-        """Add up to `want` messages of other lanes to what a consumer was just handed."""
+        """Add up to `want` messages of other lanes to the lease that a consumer just got."""
         found_queue, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             rows = await persist(
@@ -75,7 +75,7 @@ class Streams:
         return Swept(rows[0]["lease"], spans)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
-        """Settle messages each on its own; those of a lease that fails one of them, not at all."""
+        """Settle messages one by one; a failure refuses all messages of the same lease."""
         if not settlements:
             return []
         async with self._core.pool.lend() as connection:
@@ -94,9 +94,9 @@ class Streams:
         guards: Mapping[str, int],
         new: Mapping[str, QueueSettings],
     ) -> Transacted:
-        """Settle and push, all or nothing; LeaseLost where a lease is gone or one cannot be settled.
+        """Settle and push, all or nothing; LeaseLost if a message cannot be settled.
 
-        guards and new: as for `push_within_limits`; Conflict where a queue is full.
+        guards and new: as for `push_within_limits`; Conflict if a queue is full.
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
@@ -131,7 +131,7 @@ class Streams:
     async def extend_leases(
         self, leases: Sequence[Token], *, lasts: timedelta
     ) -> list[tuple[datetime | None, int]]:
-        """Return each lease's new deadline, None where it is gone, and how many claims it covers."""
+        """Return each lease's new expiry time, None if it has ended, and its number of lanes."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.extend_leases(connection, leases, [lasts] * len(leases))
         return [(until, renewed) for _, until, renewed in rows]
@@ -143,10 +143,10 @@ class Streams:
         guards: Mapping[str, int],
         new: Mapping[str, QueueSettings],
     ) -> list[Pushed | None]:
-        """Return where the messages are, None where a queue had no room; all that fit, or nothing.
+        """Push what fits; return the messages' places, None where a queue was full.
 
-        new: queues that are made with it, or not if it fails. QueueChanged where a queue has other
-        guards than those given, or is there though it is to be new.
+        new: queues that are created in the same transaction. QueueChanged if a queue's guards are
+        not those given, or if a queue in `new` exists already.
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
@@ -167,7 +167,7 @@ class Streams:
         partition: str | None = None,
         limit: int = 1000,
     ) -> list[Place]:
-        """Return where each group is in each partition."""
+        """Return each group's position in each partition."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_stream_positions(
@@ -187,7 +187,7 @@ class Streams:
         address: MessageId | None = None,
         group: str = DEFAULT_GROUP,
     ) -> StoredMessage | None:
-        """Return the message that a client calls so, as the group sees it."""
+        """Return the message with this dedup key or address, as the group sees it."""
         async with self._core.pool.lend() as connection:
             found = await procedures.find_message_by_key(
                 connection,
@@ -249,7 +249,7 @@ class Streams:
     async def measure(
         self, queue_ids: Sequence[int], *, since: datetime, until: datetime, step: timedelta
     ) -> list[tuple[datetime, int, int, int, int, int]]:
-        """Return what happened in each step of time: pushed, claimed, acked, failed, dead."""
+        """Return the messages pushed, claimed, acked, failed and dead-lettered in each interval."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.stream_activity(
                 connection, queue_ids=queue_ids, since=since, until=until, step=step
@@ -273,7 +273,7 @@ class Streams:
             (squeeze(queues) or queues) if queues else (),
             columns.bodies,
             columns.partitions,
-            columns.keys,
+            columns.dedup_keys,
             columns.headers,
             squeeze(expected) if expected else None,
             names,
@@ -285,7 +285,7 @@ class Streams:
             self._core.announce_change()
         for queue_id in set(pushed.queues):
             if queue_id > 0:
-                # Some of it may be due later only.
+                # Some messages may be delayed.
                 self._core.wakeups.wake(queue_id, delayed=True)
 
     def _free(self, settlements: Sequence[Settlement]) -> None:

@@ -25,7 +25,7 @@ class Subscriptions:
     async def subscribe(
         self, queue: str, name: str, *, start: Start = "all", ordered: bool | None = None
     ) -> Group:
-        """Return the group, made now if it is new; where it once began goes before `start`."""
+        """Return the group, created if new; a start that was recorded before overrides `start`."""
         since = start if isinstance(start, datetime) else None
         async with self._core.pool.lend() as connection:
             begins, since = await procedures.subscribe(
@@ -43,14 +43,14 @@ class Subscriptions:
             return (await self._core.catalog.find_group(queue, name))[1]
 
     async def note_own_group(self, queue: str) -> None:
-        """Note that somebody reads by the queue's own group: until then it counts for nothing."""
+        """Record that the queue's own group is in use: until then it does not count."""
         async with self._core.pool.lend() as connection:
             await procedures.subscribe(
                 connection, queue=queue, name=DEFAULT_GROUP, start="all", since=None
             )
 
     async def reposition(self, name: str, since: datetime) -> list[str]:
-        """Have a group begin at a moment; return the queues that it reads already and moved in."""
+        """Seek a group to a time in all its queues, now and later; return those it was moved in."""
         async with self._core.pool.lend() as connection:
             await procedures.set_subscription(connection, name=name, since=since)
         queues = [
@@ -69,7 +69,7 @@ class Subscriptions:
         async with self._core.pool.lend() as connection:
             await procedures.forget_subscription(connection, name=name, queue_id=queue_id)
 
-    async def list_counting_groups(self) -> set[int]:
-        """Return the groups whose backlog counts: not a stream's own that nobody ever read by."""
+    async def list_counted_groups(self) -> set[int]:
+        """Return the groups whose lag counts: without streams' own groups that were never used."""
         async with self._core.pool.lend() as connection:
-            return set(await procedures.counting_groups(connection))
+            return set(await procedures.list_counted_groups(connection))

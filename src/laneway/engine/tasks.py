@@ -1,4 +1,4 @@
-"""The tasks of one broker: each has an owner, and none outlives it."""
+"""The tasks of one broker: each has an owner, and none outlives the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Runs tasks until they end or `close` is called; one that fails is logged, the others go on."""
+    """Runs tasks until they end or `close` is called; logs those that fail."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -25,12 +25,12 @@ class Tasks:
         return task
 
     async def join(self) -> None:
-        """Return once all that runs has ended by itself."""
+        """Return once all running tasks have ended."""
         while self._running:
             await asyncio.wait(self._running)
 
     async def close(self) -> None:
-        """Cancel what runs and return once it has ended."""
+        """Cancel the running tasks and return once they have ended."""
         while self._running:
             for task in self._running:
                 task.cancel()
@@ -39,4 +39,4 @@ class Tasks:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("the task %r failed", task.get_name(), exc_info=error)
+            logger.error("task %r failed", task.get_name(), exc_info=error)

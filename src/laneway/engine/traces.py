@@ -28,7 +28,7 @@ class Traces:
         names: Sequence[str],
         data: str,
     ) -> tuple[int, datetime]:
-        """Note something about a message; return the note's number and time."""
+        """Record a trace of a message; return its id and time."""
         async with self._core.pool.lend() as connection:
             trace_id, at = await procedures.record_trace(
                 connection,

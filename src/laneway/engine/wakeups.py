@@ -1,4 +1,4 @@
-"""Tells claim pumps, here and in other processes, that a queue may have something for them."""
+"""Wakes claim pumps, here and in other processes, when a queue may have messages for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Sleeper(Protocol):
-    """Somebody who waits for messages of a queue."""
+    """A pump that waits for messages of a queue."""
 
     def wake(
         self,
@@ -18,31 +18,31 @@ class Sleeper(Protocol):
         delayed: bool = False,
         plain: bool = False,
     ) -> None:
-        """Look again: in these partitions only, if they are given.
+        """Check for messages: in these partitions only, if they are given.
 
-        delayed: what came may not be due yet, so that the next due time has changed.
-        plain: messages of priority 0 were pushed to these partitions, and that is all.
+        delayed: messages may not be due yet, so the next due time has changed. plain: only messages
+        of priority 0 were pushed to these partitions.
         """
 
 
 class Messenger(Protocol):
-    """Who tells other processes of a queue; delayed: what came may not be due yet."""
+    """Announces wake-ups to other processes; delayed: messages may not be due yet."""
 
     def await_wakes(self) -> None:
-        """Hear from now on what other processes tell; what was missed before is looked for."""
+        """Receive other processes' wake-ups from now on; missed ones are checked for."""
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
-        """Tell them soon, together with what else there is to tell."""
+        """Announce soon, together with other announcements."""
 
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - as above
-        """Return what a push may carry along to tell them, or nothing where it better does not."""
+        """Return a notification for a push to carry, or nothing if it should not."""
 
     def note_told(self) -> None:
-        """Take note that a push has told them."""
+        """Record that a push has notified the other processes."""
 
 
 class Wakeups:
-    """Wakes sleepers in memory at once and has the messenger tell other processes."""
+    """Wakes sleepers of this process at once, and has the messenger notify other processes."""
 
     def __init__(self, messenger: Messenger) -> None:
         self._messenger = messenger
@@ -50,7 +50,7 @@ class Wakeups:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
-        """Have `stir` called at every wake-up of any queue; return what ends that."""
+        """Call `stir` at every wake-up of any queue; return a function that ends this."""
         self._messenger.await_wakes()
         self._watchers.append(stir)
         return lambda: self._watchers.remove(stir)
@@ -75,13 +75,13 @@ class Wakeups:
         plain: bool = False,
         told: bool = False,
     ) -> None:
-        """Wake who waits; told: other processes were told by the push itself."""
+        """Wake the sleepers of a queue; told: the push itself has notified other processes."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(partitions=partitions, delayed=delayed, plain=plain)
         self.tell(queue_id, delayed=delayed, told=told)
 
     def tell(self, queue_id: int, *, delayed: bool = False, told: bool = False) -> None:
-        """Tell everybody but this process's sleepers of the queue."""
+        """Notify all processes but this one."""
         for stir in self._watchers:
             stir()
         if told:
@@ -90,18 +90,18 @@ class Wakeups:
             self._messenger.tell_wake(queue_id, delayed)
 
     def write_notice(self, queue_id: int, *, delayed: bool) -> str | None:
-        """Return what a push to the queue may carry along, so that it need not be told apart."""
+        """Return a notification that a push to the queue may carry, to save a separate one."""
         return self._messenger.write_notice(queue_id, delayed)
 
     def hear(self, queue_id: int, *, delayed: bool) -> None:
-        """Wake for what another process did."""
+        """Wake sleepers because of another process's notification."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(delayed=delayed)
         for stir in self._watchers:
             stir()
 
     def wake_all(self) -> None:
-        """Wake everybody: anything may have been missed."""
+        """Wake every sleeper: any notification may have been missed."""
         for sleepers in self._sleepers.values():
             for sleeper in sleepers:
                 sleeper.wake(delayed=True)

@@ -1,4 +1,4 @@
-"""The broker's calls about worker programs, their results, and periodic jobs."""
+"""The broker's calls about workers, handlers' results, and periodic jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Workers:
         self._core = core
 
     async def register(self, identity: WorkerIdentity) -> None:
-        """Make a worker known, in the state ready; one that comes again begins anew."""
+        """Register a worker in the state ready; a worker with a known id starts over."""
         async with self._core.pool.lend() as connection:
             await procedures.register_worker(connection, identity)
 
@@ -34,19 +34,19 @@ class Workers:
             return await procedures.find_worker_queues(connection, worker_id)
 
     async def record_heartbeat(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
-        """Say that a worker lives; return the state it is in and what it is asked to become."""
+        """Record a heartbeat; return the worker's state and the state it is asked to enter."""
         async with self._core.pool.lend() as connection:
             return await procedures.record_heartbeat(
                 connection, worker_id, handled=handled, failed=failed
             )
 
     async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None:
-        """Have all that a worker has in hand stay locked for at least so long from now."""
+        """Extend all leases of a worker to at least this long from now."""
         async with self._core.pool.lend() as connection:
             await procedures.extend_leases_of_worker(connection, worker_id, lease)
 
     async def step(self, worker_id: str, to: WorkerState) -> None:
-        """Bring a worker to a state by its own will."""
+        """Change a worker's state on its own request."""
         async with self._core.pool.lend() as connection:
             was, state, _ = await procedures.change_worker_state(
                 connection, worker_id, source=STEPS[to], to=to
@@ -55,11 +55,11 @@ class Workers:
             raise InvalidStateTransition(was, to, f'worker "{worker_id}" is {was}')
 
     async def ask(self, worker_id: str, ask: Ask, *, release: bool = False) -> WorkerState:
-        """Suspend, resume or shut down a worker from outside; return the state it is in then.
+        """Suspend, resume or shut down a worker from outside; return its state afterwards.
 
-        A worker that polls is interrupted: it finishes what it has in hand and follows. A shutdown
-        is refused with WorkerBusy while it has something in hand, unless `release`: then its
-        messages are given back at once, their attempts unspent, and it is stopped.
+        A polling worker is interrupted: it finishes its messages in flight first. A shutdown is
+        refused with WorkerBusy while it has messages in flight, unless `release`: then they are
+        released at once, without counting the attempt, and the worker is stopped.
         """
         target, was = TARGETS[ask], WorkerState.STOPPED
         async with self._core.pool.lend() as connection:
@@ -87,7 +87,7 @@ class Workers:
             return await procedures.list_workers(connection, queue)
 
     async def reclaim(self, worker_id: str) -> int:
-        """Take all that a worker has in hand, attempts spent, and end it; return how many."""
+        """Nack all messages of a worker and stop it; return how many."""
         async with self._core.pool.lend() as connection:
             await procedures.change_worker_state(
                 connection,
@@ -99,23 +99,23 @@ class Workers:
         return await self._reclaim(worker_id)
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
-        """Reclaim every worker not heard of for `timeout`, or None for its own; return each one's.
+        """Reclaim each worker that sent no heartbeat for too long; return each one's messages.
 
-        One of them that lives all the same makes itself known again.
+        timeout: how long; None: the worker's own timeout. A worker that is alive registers again.
         """
         async with self._core.pool.lend() as connection:
             dead = await procedures.find_dead_workers(connection, timeout)
         return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 
     async def purge(self, age: timedelta) -> int:
-        """Forget workers that stopped longer ago; return how many."""
+        """Delete workers that stopped longer ago than this; return how many."""
         async with self._core.pool.lend() as connection:
             return await procedures.purge_workers(connection, age)
 
     async def ack_results(
         self, receipts: Sequence[Receipt], results: Sequence[str | None], *, keep: timedelta
     ) -> list[int]:
-        """Settle messages and keep what their handlers returned; return the positions lost."""
+        """Ack messages and store their handlers' results; return the positions of lost leases."""
         if not receipts:
             return []
         async with self._core.pool.lend() as connection:
@@ -130,7 +130,7 @@ class Workers:
     async def fire_schedule(
         self, name: str, expression: str, due: datetime, *, queue: str, message: OutgoingMessage
     ) -> bool:
-        """Push a periodic job's message for one of its times; return whether nobody did before."""
+        """Push a periodic job's message for one of its times; return whether it is new."""
         found = await self._core.catalog.find(queue)
         async with self._core.pool.lend() as connection:
             fired = await procedures.fire_schedule(

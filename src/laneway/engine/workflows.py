@@ -1,4 +1,4 @@
-"""The broker's calls about runs of workflows."""
+"""The broker's calls about workflow runs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Workflows:
         self._core = core
 
     async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool:
-        """Begin a run, unless there is one of that id; return whether it began.
+        """Start a run, unless one with this id exists; return whether it was started.
 
-        Conflict: that one is of another workflow.
+        Raises Conflict if that run is of another workflow.
         """
         try:
             found = await self._core.catalog.find(queue)
@@ -45,7 +45,7 @@ class Workflows:
             return await procedures.load_run(connection, run_id)
 
     async def find_run_queue(self, run_id: str) -> str | None:
-        """Return the name of a run's queue, None where that was deleted."""
+        """Return the name of a run's queue, None if the queue was deleted."""
         async with self._core.pool.lend() as connection:
             return await procedures.find_run_queue(connection, run_id)
 
@@ -54,9 +54,9 @@ class Workflows:
             return await procedures.load_steps(connection, run_id)
 
     async def drive_run(self, run_id: str, driver: str, *, again: bool = False) -> Drive:
-        """Take a run over from whoever drove it before with this message; return how it stands.
+        """Become the driver of a run with this message; return the run's state.
 
-        again: only go on with it. Of a run that is not running, the message is let go.
+        again: only continue as its driver. If the run is not running, the message is released.
         """
         async with self._core.pool.lend() as connection:
             return await procedures.lease_workflow(connection, run_id, driver, again=again)
@@ -71,7 +71,7 @@ class Workflows:
         timer: timedelta | None = None,
         failure: str | None = None,
     ) -> Stored:
-        """Keep a step's result or failure, or a timer, once; return what is kept, whoever came first."""
+        """Store a step's result or failure, or a timer, once; return what is stored, old or new."""
         async with self._core.pool.lend() as connection:
             return await procedures.store_step(
                 connection, run_id, driver, step, result=result, timer=timer, failure=failure
@@ -86,7 +86,7 @@ class Workflows:
         result: str | None = None,
         error: str | None = None,
     ) -> RunStatus:
-        """End a run that has not ended and is still this driver's; return the state it was in."""
+        """End a run that is not ended and still this driver's; return its previous state."""
         async with self._core.pool.lend() as connection:
             return await procedures.change_workflow_status(
                 connection,
@@ -99,7 +99,7 @@ class Workflows:
             )
 
     async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:
-        """Pause, resume or cancel a run; return the state it is in then."""
+        """Pause, resume or cancel a run; return its state afterwards."""
         source, target = RUN_ASKS[ask]
         async with self._core.pool.lend() as connection:
             was = await procedures.change_workflow_status(
@@ -120,7 +120,7 @@ class Workflows:
             return await procedures.list_runs(connection, status=status, limit=limit)
 
     async def purge_runs(self, age: timedelta) -> int:
-        """Forget runs that ended longer ago, with their steps; return how many."""
+        """Delete runs that ended longer ago than this, with their steps; return how many."""
 
         async def purge(connection: Connection, done: Step) -> Step:
             return await procedures.purge_workflows(connection, age, done=done)

@@ -1,3 +1,3 @@
-"""The roles that Python programs use: Producer, Consumer, Admin, on one Connection."""
+"""The Python library: Producer, Consumer and Admin on one Connection."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks after queues, dead letters and workers."""
+"""Administration of queues, groups, dead letters, workers and workflow runs."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ if TYPE_CHECKING:
 
 
 class Admin:
+    """Manages queues, groups, dead letters, workers and workflow runs."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def install(self) -> int:
-        """Bring the schema to the version of this Laneway; return that."""
+        """Install or upgrade the schema to this version of Laneway; return the schema's version."""
         return await self._backend.schema.install()
 
     async def verify(self) -> list[str]:
-        """Return what is wrong with the schema: versions, differences, rows that lead nowhere."""
+        """Return the schema's problems: wrong versions, differences, dangling rows; [] if none."""
         return await self._backend.schema.verify()
 
     async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
-        """Make a queue; QueueExists if there is one of that name."""
+        """Create a queue; raise QueueExists if it exists."""
         return await self._backend.queues.create(
             _name(name), check_settings(settings or QueueSettings())
         )
@@ -57,9 +59,9 @@ class Admin:
         return await self._backend.queues.update(_name(name), check_changes(changes))
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; QueueNotEmpty, unless `force`, while messages or unfinished runs are left.
+        """Delete a queue; raise QueueNotEmpty if it has messages or unfinished runs, unless `force`.
 
-        Messages that are committed to the outbox, and not moved to the queue yet, count too.
+        Messages that are committed to the outbox and not yet moved to the queue count too.
         """
         await self._backend.queues.delete(_name(name), force=bool(force))
 
@@ -77,19 +79,19 @@ class Admin:
         ordered: bool | None = None,
         start: Literal["all", "new"] = "all",
     ) -> Group:
-        """Make another reader of the whole queue; ordered None: as the queue is."""
+        """Create a consumer group. ordered: None for the queue's setting. start: its first messages."""
         if not isinstance(ordered, bool | None):
-            raise InvalidSetting(f"ordered is {ordered!r}: give True, False or None")
+            raise InvalidSetting(f"ordered is {ordered!r}: use True, False or None")
         if start not in ("all", "new"):
-            raise InvalidSetting(f'a group cannot start at {start!r}: give "all" or "new"')
+            raise InvalidSetting(f'start of a group is {start!r}: use "all" or "new"')
         return await self._backend.groups.create(
-            _name(queue), check_text(name, "the group's name"), ordered=ordered, start=start
+            _name(queue), _group(name), ordered=ordered, start=start
         )
 
     async def purge_queue(
         self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Delete a group's messages of one state, or of any; return how many."""
+        """Delete a group's messages of one status, or of all; return how many."""
         return await self._backend.messages.purge(
             _name(name), status=None if status is None else _status(status), group=_group(group)
         )
@@ -101,7 +103,7 @@ class Admin:
         return await self._backend.statistics.metrics()
 
     async def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
-        """Return what happened in a queue since `seen`; the first look only marks the place."""
+        """Return the queue's activity since `seen`. Without `seen`, return only the current position."""
         return await self._backend.activity.follow_queue(_name(queue), seen)
 
     async def system_stats(self) -> SystemStats:
@@ -116,7 +118,7 @@ class Admin:
         offset: int = 0,
         group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return a group's messages of one state, newest first."""
+        """Return a group's messages of one status, newest first."""
         return await self._backend.listings.browse(
             _name(queue),
             _status(status),
@@ -128,13 +130,13 @@ class Admin:
     async def dlq_list(
         self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
     ) -> list[StoredMessage]:
-        """Return a group's dead letters, newest first, each with its reason."""
+        """Return a group's dead letters with their failure reasons, newest first."""
         return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)
 
     async def dlq_replay(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Put a group's dead letters back, oldest first, attempts from zero; return how many."""
+        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
         return await self._backend.dead_letters.redrive(
             _name(queue),
             limit=None if limit is None else check_page(limit, "limit"),
@@ -142,7 +144,7 @@ class Admin:
         )
 
     async def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
-        """Delete a group's dead letters; return how many."""
+        """Delete a group's dead letters; return how many there were."""
         return await self.purge_queue(queue, status=Status.DEAD, group=group)
 
     async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
@@ -167,7 +169,10 @@ class Admin:
         )
 
     async def worker_health(self, timeout: timedelta | None = None) -> dict[str, bool]:
-        """Tell for each worker not stopped whether it was heard of within `timeout`, or its own."""
+        """Return for each worker that is not stopped whether its last heartbeat is within the timeout.
+
+        timeout: None for each worker's own.
+        """
         check_optional_duration(timeout, "timeout")
         return {
             worker.worker_id: worker.silence < (worker.timeout if timeout is None else timeout)
@@ -176,55 +181,58 @@ class Admin:
         }
 
     async def suspend_worker(self, worker_id: str) -> WorkerState:
-        """Have a worker take nothing more; one that polls finishes what it has in hand first."""
+        """Suspend a worker: it claims no more messages, and finishes those in flight."""
         return await self._backend.workers.ask(_worker(worker_id), "suspend")
 
     async def resume_worker(self, worker_id: str) -> WorkerState:
-        """Have a suspended worker go on."""
+        """Resume a suspended worker."""
         return await self._backend.workers.ask(_worker(worker_id), "resume")
 
     async def shutdown_worker(self, worker_id: str, *, release: bool = False) -> WorkerState:
-        """End a worker; WorkerBusy while it has messages in hand, unless they are released."""
+        """Stop a worker; raise WorkerBusy if it has messages in flight, unless `release`."""
         return await self._backend.workers.ask(
             _worker(worker_id), "shutdown", release=bool(release)
         )
 
     async def reclaim(self, worker_id: str) -> int:
-        """Take all that a worker has in hand, attempts kept, and stop it; return how many."""
+        """Stop a worker and nack its messages, so that the attempts count; return how many."""
         return await self._backend.workers.reclaim(_worker(worker_id))
 
     async def reclaim_dead(self, timeout: timedelta | None = None) -> dict[str, int]:
-        """Reclaim every worker not heard of within `timeout`, or its own; return each one's."""
+        """Reclaim every worker whose last heartbeat is older than the timeout.
+
+        timeout: None for each worker's own. Returns the number of nacked messages by worker.
+        """
         return await self._backend.workers.reclaim_dead(check_optional_duration(timeout, "timeout"))
 
     async def purge_old_workers(self, age: timedelta) -> int:
-        """Forget workers that stopped longer ago; return how many."""
+        """Delete the records of workers that stopped longer than `age` ago; return how many."""
         return await self._backend.workers.purge(check_duration(age, "age"))
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100
     ) -> list[RunInfo]:
-        """Return runs of workflows, newest first."""
+        """Return workflow runs, newest first."""
         return await self._backend.workflows.list_runs(
             status=None if status is None else check_choice(status, RunStatus, "status"),
             limit=check_page(limit, "limit"),
         )
 
     async def purge_runs(self, age: timedelta) -> int:
-        """Forget runs that ended longer ago, with their steps; return how many."""
+        """Delete runs that ended longer than `age` ago, with their steps; return how many."""
         return await self._backend.workflows.purge_runs(check_duration(age, "age"))
 
 
 def _name(queue: object) -> str:
-    return check_text(queue, "the queue's name")
+    return check_text(queue, "queue name")
 
 
 def _group(group: object) -> str:
-    return check_text(group, "the group's name")
+    return check_text(group, "group name")
 
 
 def _worker(worker_id: object) -> str:
-    return check_text(worker_id, "the worker's id")
+    return check_text(worker_id, "worker id")
 
 
 def _status(status: object) -> Status:

@@ -1,4 +1,4 @@
-"""What callers give, checked before anything is sent: the same words on a database and at a server."""
+"""Checks of callers' arguments before anything is sent, with the same errors on every transport."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTHING = timedelta(0)
 
 @contextmanager
 def settings_of(owner: str) -> Iterator[None]:
-    """Tell what the checks find as InvalidSetting, and whose setting it is."""
+    """Raise the checks' errors as InvalidSetting, with the setting's owner."""
     try:
         yield
     except InvalidRequest as error:
@@ -38,12 +38,12 @@ def settings_of(owner: str) -> Iterator[None]:
 
 
 def check_text(value: object, what: str) -> str:
-    """Return a text that the database can keep."""
+    """Return a text that the database can store."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} is {_show(value)}: give a text")
+        raise InvalidRequest(f"{what} is {_show(value)}: use a str")
     if "\0" in value or not (value.isascii() or _is_unicode(value)):
         raise InvalidRequest(
-            f"{what} is {_show(value)}: it must not have the character NUL or half a surrogate pair"
+            f"{what} is {_show(value)}: remove NUL characters and unpaired surrogates"
         )
     return value
 
@@ -55,20 +55,18 @@ def check_optional_text(value: object, what: str) -> str | None:
 def check_priority(value: object) -> int:
     # True and 1.0 would pass a comparison.
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequest(f"a priority is {_show(value)}: give a whole number")
+        raise InvalidRequest(f"priority is {_show(value)}: use a whole number")
     if not 0 <= value <= LARGEST_PRIORITY:
-        raise InvalidRequest(
-            f"a message cannot have the priority {value}: it goes from 0 to {LARGEST_PRIORITY}"
-        )
+        raise InvalidRequest(f"priority is {value}: use 0 to {LARGEST_PRIORITY}")
     return value
 
 
 def check_count(value: object, what: str) -> int:
-    """Return a number of things; whether there may be none of them is not checked here."""
+    """Return a whole number within the database's range; its lower limit is the caller's to check."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequest(f"{what} is {_show(value)}: give a whole number")
+        raise InvalidRequest(f"{what} is {_show(value)}: use a whole number")
     if not -_LARGEST_COUNT <= value <= _LARGEST_COUNT:
-        raise InvalidRequest(f"{what} is {value}: give one of at most {_LARGEST_COUNT}")
+        raise InvalidRequest(f"{what} is {value}: use {_LARGEST_COUNT} at most")
     return value
 
 
@@ -81,21 +79,23 @@ def check_least(value: object, what: str, least: int) -> int:
 
 def check_number(value: object, what: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise InvalidRequest(f"{what} is {_show(value)}: give a number")
+        raise InvalidRequest(f"{what} is {_show(value)}: use a number")
     return value
 
 
 def check_page(value: object, what: str) -> int:
-    """Return how many to list, or to pass over."""
+    """Return a limit or an offset of a list."""
     number = check_count(value, what)
     if number < 0:
-        raise InvalidRequest(f"{what} is {number}: give 0 or more")
+        raise InvalidRequest(f"{what} is {number}: use 0 or more")
     return number
 
 
 def check_duration(value: object, what: str) -> timedelta:
     if not isinstance(value, timedelta):
-        raise InvalidRequest(f"{what} is {_show(value)}: give a timedelta, as timedelta(seconds=5)")
+        raise InvalidRequest(
+            f"{what} is {_show(value)}: use a timedelta, such as timedelta(seconds=5)"
+        )
     return value
 
 
@@ -104,11 +104,11 @@ def check_optional_duration(value: object, what: str) -> timedelta | None:
 
 
 def check_time(value: object, what: str) -> timedelta:
-    """Return a duration that leads to a moment: how long something is locked, kept or put off."""
+    """Return a duration that is added to a point in time, such as a delay or a lease duration."""
     duration = check_duration(value, what)
     if abs(duration) > LONGEST_TIME:
         raise InvalidRequest(
-            f"{what} is {duration.days} days: give at most 1000 years, {LONGEST_TIME.days} days"
+            f"{what} is {duration.days} days: use {LONGEST_TIME.days} days (1000 years) at most"
         )
     return duration
 
@@ -118,19 +118,19 @@ def check_optional_time(value: object, what: str) -> timedelta | None:
 
 
 def check_many(value: object, what: str) -> Iterable[object]:
-    """Return several values; a text or mapping is one, though it can be gone through."""
+    """Return several values; refuse a text or mapping, which is iterable but one value."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | Mapping):
-        raise InvalidRequest(f"{what} are {_show(value)}: give a list of them")
+        raise InvalidRequest(f"{what} is {_show(value)}: use a list")
     return value
 
 
 def check_lock(value: object, what: str) -> timedelta:
-    """Return how long a lock lasts: one that has ended already would lose the message."""
+    """Return a lease duration, which must be positive."""
     duration = check_time(value, what)
     if duration <= _NOTHING:
         raise InvalidRequest(
-            f"{what} is {duration.total_seconds():g} s: a lock lasts for longer than nothing, and "
-            "release gives a message back"
+            f"{what} is {duration.total_seconds():g} s: a lease must be positive; to return a message, "
+            "use release"
         )
     return duration
 
@@ -140,11 +140,11 @@ def check_choice(value: object, kind: type[E], what: str) -> E:
         return kind(cast("str", value))
     except ValueError:
         choices = ", ".join(item.value for item in kind)
-        raise InvalidRequest(f"{what} is {_show(value)}: give one of {choices}") from None
+        raise InvalidRequest(f"{what} is {_show(value)}: use one of {choices}") from None
 
 
 def read_id(value: object) -> MessageId:
-    """Return the id of a message, which may be given itself, or by its id, also as text."""
+    """Return the id of a message, given as the message, its id, or the id's text."""
     match value:
         case MessageId():
             return value
@@ -153,23 +153,25 @@ def read_id(value: object) -> MessageId:
         case str():
             return MessageId.parse(value)
     raise InvalidRequest(
-        f"{_show(value)} is no message: give a message that was dequeued, or its id"
+        f"{_show(value)} is not a message: use a message that was dequeued, or its id"
     )
 
 
 def check_settings(value: object) -> QueueSettings:
     if not isinstance(value, QueueSettings):
-        raise InvalidSetting(f"settings are {_show(value)}: give a QueueSettings")
+        raise InvalidSetting(f"settings is {_show(value)}: use a QueueSettings")
     _check_kinds({name: getattr(value, name) for name in value.__dataclass_fields__}, QueueSettings)
     return value
 
 
 def check_changes(value: QueueChanges) -> QueueChanges:
     if not isinstance(value, dict):
-        raise InvalidSetting(f'changes are {_show(value)}: give a dict, as {{"max_attempts": 5}}')
+        raise InvalidSetting(
+            f'changes is {_show(value)}: use a dict, such as {{"max_attempts": 5}}'
+        )
     for name in value:
         if name in {"kind", "ordered"}:
-            raise InvalidSetting(f'setting "{name}" is fixed when the queue is made')
+            raise InvalidSetting(f'setting "{name}" cannot be changed after the queue was created')
         if name not in QueueChanges.__annotations__:
             raise InvalidSetting(f'setting "{name}" is unknown')
     _check_kinds(value, QueueChanges)
@@ -177,17 +179,17 @@ def check_changes(value: QueueChanges) -> QueueChanges:
 
 
 def _check_kinds(values: Mapping[str, Any], kind: type) -> None:
-    """Hold settings against their types, as the server would."""
+    """Check settings against their types, as the server does."""
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise InvalidSetting(f'setting "{name}" is {value}: give a number')
+            raise InvalidSetting(f'setting "{name}" is {value}: use a finite number')
     try:
         msgspec.convert(values, kind)
-        # Only what both ways of sending it write, and alike.
+        # Only options that both transports encode, and encode alike.
         msgspec.json.encode(values.get("options"))
         json.dumps(values.get("options"), allow_nan=False)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidSetting(f"a setting is of the wrong kind: {error}") from None
+        raise InvalidSetting(f"a setting has the wrong type: {error}") from None
 
 
 def _is_unicode(text: str) -> bool:
@@ -199,6 +201,6 @@ def _is_unicode(text: str) -> bool:
 
 
 def _show(value: object) -> str:
-    """Say what was given; of what is long, only the kind."""
+    """Describe a value for an error; a long one by its type only."""
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"a {type(value).__name__}"

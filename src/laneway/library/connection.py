@@ -1,4 +1,4 @@
-"""Where the library's roles begin: a connection to a database, or to a server."""
+"""Connections of the library, to a database or a server."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _SERVERS = ("http://", "https://")
 class Target:
     """Where to connect. address: a PostgreSQL DSN, or a server's http:// or https:// URL.
 
-    pooled: the DSN leads through PgBouncer in transaction mode; direct_dsn then leads past it, for
-    LISTEN and maintenance: without it new messages are found by polling, once a second.
+    pooled: the DSN connects through PgBouncer in transaction mode. direct_dsn: connects past it, for
+    LISTEN and maintenance; without it, new messages are found by polling once a second.
     """
 
     address: str = field(repr=False)
@@ -51,18 +51,20 @@ class Target:
         if self.direct_dsn is not None:
             _require_address(self.direct_dsn, _DATABASES)
         if self.api_key is not None and not isinstance(self.api_key, str):
-            raise InvalidRequest("the API key is no text: give it as the server showed it")
+            raise InvalidRequest(
+                "api_key is not a str: use the key as `laneway key create` printed it"
+            )
         if not isinstance(self.settings, EngineSettings):
-            raise InvalidRequest("the settings are no EngineSettings: give that, or leave them out")
+            raise InvalidRequest("settings is not an EngineSettings: use one, or omit the argument")
 
     @property
     def is_server(self) -> bool:
         return self.address.startswith(_SERVERS)
 
     def open(self, *, aside: bool = False) -> BackendContext:
-        """Return a backend; aside: for a few calls beside another, without work of its own."""
+        """Return a backend. aside: a second one in this process, without maintenance and LISTEN."""
         settings = self.settings
-        # Loaded here: a program at a server needs no driver of databases, one at a database no HTTP.
+        # Imported here, so that a program loads only the transport that it uses.
         if self.is_server:
             from laneway.client import HttpBackend  # noqa: PLC0415 - see above
 
@@ -81,23 +83,23 @@ class Target:
 
 
 def _require_address(address: object, schemes: tuple[str, ...]) -> None:
-    """Refuse what is no URL, without a word of it: there may be a password in it."""
+    """Refuse an address that is not a URL. The error does not repeat it: it may contain a password."""
     if not isinstance(address, str):
-        raise InvalidRequest(f"the address is a {type(address).__name__}: {_looks(schemes)}")
+        raise InvalidRequest(f"address is a {type(address).__name__}: {_suggest(schemes)}")
     if not address.startswith(schemes):
         raise InvalidRequest(
-            f"the address is no URL that Laneway knows, nor is one of keywords (host=…): "
-            f"{_looks(schemes)}"
+            "address is not a URL of a known scheme (keywords such as host=… are not supported):"
+            f" {_suggest(schemes)}"
         )
 
 
-def _looks(schemes: tuple[str, ...]) -> str:
+def _suggest(schemes: tuple[str, ...]) -> str:
     server = " or http://host:3001" if set(_SERVERS) <= set(schemes) else ""
-    return f"it looks like postgresql://user:password@host:5432/database{server}"
+    return f"use a URL such as postgresql://user:password@host:5432/database{server}"
 
 
 class BackendContext(Protocol):
-    """A backend that runs for as long as its context."""
+    """A backend that is open while its context is."""
 
     async def __aenter__(self) -> Backend: ...
 
@@ -110,11 +112,11 @@ class BackendContext(Protocol):
 
 
 class Connection:
-    """The roles on one database or server; open for as long as its context."""
+    """A connection to one database or server. Use it in an `async with` statement."""
 
     def __init__(self, target: Target, backend: Backend | None = None) -> None:
         self.target = target
-        # One that is given is open already, and closed by who opened it.
+        # A backend passed in is already open, and its opener closes it.
         self._context = target.open() if backend is None else None
         self._backend = backend
 
@@ -135,7 +137,7 @@ class Connection:
     @property
     def backend(self) -> Backend:
         if self._backend is None:
-            raise InvalidRequest("the connection is not open: use it in a with statement")
+            raise InvalidRequest("the connection is not open: use it in an `async with` statement")
         return self._backend
 
     @property
@@ -160,21 +162,21 @@ class Connection:
         partition: str | None = None,
         priority: int | None = None,
     ) -> Consumer:
-        """Return a consumer; partition and priority: take only messages of these."""
+        """Return a consumer. partition, priority: claim only messages of these."""
         return Consumer(
             self.backend, queue, group=group, name=name, partition=partition, priority=priority
         )
 
     async def install(self) -> int:
-        """Bring the schema to the version of this Laneway; return that."""
+        """Install or upgrade the schema to this version of Laneway; return the schema's version."""
         return await self.backend.schema.install()
 
     async def verify(self) -> list[str]:
-        """Return what is wrong with the schema; nothing when all is well."""
+        """Return the schema's problems; [] if there are none."""
         return await self.backend.schema.verify()
 
     async def job_result(self, message: MessageId | Message | str) -> Any:
-        """Return what a message's handler returned; ResultNotFound while there is nothing kept."""
+        """Return the stored result of a message's handler; raise ResultNotFound if there is none."""
         message_id = read_id(message)
         found = await self.backend.workers.find_result(message_id)
         if found is None:
@@ -184,19 +186,19 @@ class Connection:
     async def start(
         self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
     ) -> Run:
-        """Begin a run of a workflow by its name; one that has begun under that id is left alone."""
+        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged."""
         run = self.run(run_id or uuid4().hex)
         await self.backend.workflows.start_run(
             run.run_id,
-            name=check_text(workflow, "the workflow's name"),
-            queue=check_text(queue, "the queue's name"),
+            name=check_text(workflow, "workflow name"),
+            queue=check_text(queue, "queue name"),
             arguments=encode_result(list(arguments)),
         )
         return run
 
     def run(self, run_id: str) -> Run:
-        """Return a run of a workflow by its id, whether there is one or not."""
-        return Run(self.backend, check_text(run_id, "the run's id"))
+        """Return a handle of the workflow run with this id. Whether it exists is not checked."""
+        return Run(self.backend, check_text(run_id, "run id"))
 
 
 def connect(
@@ -209,10 +211,9 @@ def connect(
 ) -> Connection:
     """Return a connection to use in an `async with` statement.
 
-    address: a PostgreSQL DSN, or a Laneway server's URL; everything works alike on both. api_key:
-    the server's. pooled: the DSN leads through PgBouncer in transaction mode, and direct_dsn past
-    it. Nothing is connected before the first call, and a database that is away is no error until
-    then.
+    address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
+    the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
+    past it. The first call connects, so an unreachable database raises no error before.
     """
     return Connection(
         Target(

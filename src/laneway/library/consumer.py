@@ -1,4 +1,4 @@
-"""Takes messages of one queue, and settles those it holds."""
+"""Consumer: dequeue messages of one queue, and settle them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from laneway.domain.backend import Holding
+from laneway.domain.backend import LeasedMessage
 from laneway.domain.errors import InvalidRequest, LeaseLost
 from laneway.domain.messages import Nack, Outcome
 from laneway.domain.queues import DEFAULT_GROUP
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import Delivery, Receipt
 
-# A message in hand, or its id, also as text.
-Held: TypeAlias = "Message | MessageId | str"
+# A leased message, its id, or the id's text.
+Leased: TypeAlias = "Message | MessageId | str"
 
 NO_WAIT = timedelta(0)
 
-# How long one round of an iteration waits.
+# How long one dequeue of an iteration waits.
 _ROUND = timedelta(seconds=30)
 
-# From so many on, those whose locks ended longer ago than clocks may differ are forgotten.
+# From this many leases on, expired ones are dropped. The grace period covers differences of clocks.
 _MANY = 1000
 _GRACE = timedelta(minutes=10)
 
 
 class Consumer:
-    """Competes with other consumers of the same group for the queue's messages.
+    """Competes with other consumers of its group for the queue's messages.
 
-    What it takes it holds until it settles it or the lock ends; ids of messages that it does not
-    hold, or holds no more, settle nothing. name: who activity says took a message.
+    A message stays leased to the consumer until it is settled or the lease expires. Methods that take
+    a message's id work only on messages that this consumer dequeued. name: shown in activity.
     """
 
     def __init__(
@@ -59,26 +59,31 @@ class Consumer:
         partition: str | None = None,
         priority: int | None = None,
     ) -> None:
-        self.queue = check_text(queue, "the queue's name")
-        self.group = check_text(group, "the group's name")
+        self.queue = check_text(queue, "queue name")
+        self.group = check_text(group, "group name")
         self.name = check_optional_text(name, "name") or f"consumer-{uuid4().hex[:8]}"
         self._backend = backend
         self._partition = check_optional_text(partition, "partition")
         self._priority = None if priority is None else check_priority(priority)
-        self._held: dict[MessageId, Delivery] = {}
+        self._leased: dict[MessageId, Delivery] = {}
         self._most = _MANY
 
     @property
+    def in_flight(self) -> list[MessageId]:
+        """The messages dequeued and not settled; some of their leases may have expired."""
+        return list(self._leased)
+
+    @property
     def holding(self) -> list[MessageId]:
-        """The messages taken and not settled; the locks of some may have ended."""
-        return list(self._held)
+        """Former name of `in_flight`."""
+        return self.in_flight
 
     async def dequeue(
         self, *, wait: timedelta = NO_WAIT, lock_time: timedelta | None = None
     ) -> Message | None:
-        """Return the next message, None if none came within `wait`, or before the connection closed.
+        """Return the next message; None if none arrived within `wait`, or if the connection closed.
 
-        The lock lasts for `lock_time`, else as the message says, else as the queue does.
+        lock_time: lease duration; None: the message's own, else the queue's.
         """
         messages = await self.dequeue_many(1, lock_time, wait=wait)
         return messages[0] if messages else None
@@ -97,38 +102,38 @@ class Consumer:
             partition=self._partition,
             priority=self._priority,
         )
-        self._hold(deliveries)
+        self._remember(deliveries)
         return [Message(self.queue, delivery, self.group) for delivery in deliveries]
 
     async def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
-        """Return up to n messages, not seen by others for `lock_time`."""
+        """Return up to n messages, leased for `lock_time`."""
         return await self.dequeue_many(n, lock_time)
 
-    async def delete(self, message: Held) -> bool:
-        """Settle a message: it is done. Return False where it is not held, or no more."""
+    async def delete(self, message: Leased) -> bool:
+        """Ack a message. Return False if this consumer has no lease on it."""
         return (await self.delete_many([message]))[0]
 
-    async def delete_many(self, messages: Iterable[Held]) -> list[bool]:
-        """Settle messages; return for each, in order, whether it was held."""
+    async def delete_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Ack messages; return for each, in order, whether this consumer had a lease on it."""
         deliveries = self._find(messages)
         mine = _receipts(deliveries)
         lost = {mine[position] for position in await self._backend.ack(mine)}
         return self._forget(deliveries, [receipt for receipt in mine if receipt not in lost])
 
-    async def archive(self, message: Held) -> bool:
-        """Settle a message and keep a copy beyond the log's retention; False where not held."""
+    async def archive(self, message: Leased) -> bool:
+        """Ack a message and keep a copy beyond the log's retention. Return False without a lease."""
         return (await self.archive_many([message]))[0]
 
-    async def archive_many(self, messages: Iterable[Held]) -> list[bool]:
-        """Settle and archive messages; return for each, in order, whether it was held."""
+    async def archive_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Ack and archive messages; return for each, in order, whether there was a lease on it."""
         deliveries = self._find(messages)
         mine = list(dict.fromkeys(item for item in deliveries if item is not None))
-        holdings = [Holding(item.token, item.segment, item.lane, item.seq) for item in mine]
+        holdings = [LeasedMessage(item.token, item.segment, item.lane, item.seq) for item in mine]
         kept = await self._backend.messages.archive_leased(self.queue, holdings, group=self.group)
         return self._forget(deliveries, [mine[position].receipt for position in kept])
 
-    async def release(self, message: Held, *, delay: timedelta | None = None) -> bool:
-        """Give a message back as if it had not been taken; return False where it is not held."""
+    async def release(self, message: Leased, *, delay: timedelta | None = None) -> bool:
+        """Release a message without counting the attempt. Return False without a lease on it."""
         deliveries = self._find([message])
         mine = _receipts(deliveries)
         later = check_optional_time(delay, "delay")
@@ -137,15 +142,15 @@ class Consumer:
 
     async def fail(
         self,
-        message: Held,
+        message: Leased,
         reason: str | None = None,
         *,
         delay: timedelta | None = None,
         dead: bool = False,
     ) -> Outcome:
-        """Give a message back after a failure, its attempt spent; return what became of it.
+        """Nack a message; return the outcome.
 
-        delay None: the queue's backoff. dead: no more tries.
+        delay: until the next attempt; None: the queue's backoff. dead: dead-letter it at once.
         """
         deliveries = self._find([message])
         why, later = check_optional_text(reason, "reason"), check_optional_time(delay, "delay")
@@ -157,50 +162,52 @@ class Consumer:
         self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))
         return outcome
 
-    async def extend(self, message: Held, duration: timedelta) -> datetime:
-        """Have the lock last for `duration` from now; LeaseLost where it is not held."""
+    async def extend(self, message: Leased, duration: timedelta) -> datetime:
+        """Extend the lease to `duration` from now, and return its end; raise LeaseLost without one."""
         receipts = _receipts(self._find([message]))
         untils = await self._backend.extend(receipts, lease=check_lock(duration, "duration"))
         message_id = read_id(message)
         if not untils or untils[0] is None:
             raise LeaseLost(
-                f"message {message_id} is not held by {self.name}: leave it to who holds it"
+                f"lease of message {message_id} by {self.name} not found or expired: stop processing"
+                " it, it is delivered again"
             )
-        if held := self._held.get(message_id):
-            self._held[held.id] = held._replace(until=untils[0])
+        if leased := self._leased.get(message_id):
+            self._leased[leased.id] = leased._replace(until=untils[0])
         return untils[0]
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Yield messages as they come, without end; settle each before its lock does."""
+        """Yield messages as they arrive, without end. Settle each before its lease expires."""
         while True:
             for message in await self.dequeue_many(1, wait=_ROUND):
                 yield message
 
-    def _hold(self, deliveries: Iterable[Delivery]) -> None:
-        """Keep what was taken, and not for ever what nobody settles."""
-        self._held.update((delivery.id, delivery) for delivery in deliveries)
-        if len(self._held) > self._most:
+    def _remember(self, deliveries: Iterable[Delivery]) -> None:
+        """Keep the leases of dequeued messages; drop expired ones now and then."""
+        self._leased.update((delivery.id, delivery) for delivery in deliveries)
+        if len(self._leased) > self._most:
             past = datetime.now(UTC) - _GRACE
-            self._held = {key: item for key, item in self._held.items() if item.until > past}
-            self._most = max(_MANY, 2 * len(self._held))
+            self._leased = {id_: item for id_, item in self._leased.items() if item.until > past}
+            self._most = max(_MANY, 2 * len(self._leased))
 
-    def _find(self, messages: Iterable[Held]) -> list[Delivery | None]:
+    def _find(self, messages: Iterable[Leased]) -> list[Delivery | None]:
         if isinstance(messages, str | Message):
-            raise InvalidRequest(f"{messages!r} is one message: give a list of them")
+            raise InvalidRequest(f"{messages!r} is one message: use a list of messages")
         return [
             self._check(message).delivery
             if isinstance(message, Message)
-            else self._held.get(read_id(message))
+            else self._leased.get(read_id(message))
             for message in messages
         ]
 
     def _check(self, message: Message) -> Message:
-        """Refuse what was taken elsewhere: a mistake, which some calls would carry out nonetheless."""
+        """Refuse a message of another queue or group, which some calls would settle nonetheless."""
         if message.queue != self.queue or message.group not in {None, self.group}:
             of_group = "" if message.group is None else f', group "{message.group}"'
             raise InvalidRequest(
-                f'message {message.id} is of queue "{message.queue}"{of_group}, and this consumer of '
-                f'"{self.queue}", group "{self.group}": settle it where it was taken'
+                f'message {message.id} belongs to queue "{message.queue}"{of_group}, and this consumer '
+                f'to queue "{self.queue}", group "{self.group}": settle it with a consumer of its queue'
+                " and group"
             )
         return message
 
@@ -209,13 +216,13 @@ class Consumer:
     ) -> list[bool]:
         done = set(settled)
         for delivery in deliveries:
-            held = None if delivery is None else self._held.get(delivery.id)
-            # Not where it was taken again meanwhile.
-            if held is not None and delivery is not None and held.token == delivery.token:
-                del self._held[held.id]
+            leased = None if delivery is None else self._leased.get(delivery.id)
+            # Not if this consumer has dequeued the message again meanwhile.
+            if leased is not None and delivery is not None and leased.token == delivery.token:
+                del self._leased[leased.id]
         return [delivery is not None and delivery.receipt in done for delivery in deliveries]
 
 
 def _receipts(deliveries: Iterable[Delivery | None]) -> list[Receipt]:
-    """Return each once: one that is named twice is settled once."""
+    """Return the receipts without duplicates: a message named twice is settled once."""
     return list(dict.fromkeys(item.receipt for item in deliveries if item is not None))

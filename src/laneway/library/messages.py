@@ -1,4 +1,4 @@
-"""A message in hand, and payloads on their way to and from JSON."""
+"""Dequeued messages, and the JSON encoding of payloads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _UNREAD = object()
 
 
 def encode_payload(payload: object, *, index: int | None = None) -> str:
-    """Return JSON text; besides JSON's own kinds, dataclasses, dates, UUIDs and enums are taken."""
+    """Return JSON text. Dataclasses, dates, UUIDs and enums are encoded as well as JSON's types."""
     try:
         return _encode(payload).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidPayload(f"cannot be written as JSON: {error}", index=index) from error
+        raise InvalidPayload(f"cannot be encoded as JSON: {error}", index=index) from error
 
 
 def decode_payload(body: str) -> Any:
@@ -33,10 +33,10 @@ def decode_payload(body: str) -> Any:
 
 
 class Message:
-    """A message in hand until `locked_until`, by the database's clock.
+    """A message, leased until `locked_until` by the database's clock.
 
-    attempt counts hand-outs, this one included. payload is decoded when it is first asked for.
-    group: whom it was handed to, None where nobody noted that.
+    attempt: number of deliveries, including this one. payload: decoded at first use. group: the
+    consumer group that it was delivered to; None if unknown.
     """
 
     __slots__ = ("_headers", "_payload", "delivery", "group", "lost", "queue")
@@ -67,7 +67,7 @@ class Message:
 
     @property
     def body(self) -> str:
-        """The payload as the JSON text it was pushed as."""
+        """The payload as JSON text, as it was enqueued."""
         return self.delivery.body
 
     @property
@@ -92,12 +92,12 @@ class Message:
 
     @property
     def max_attempts(self) -> int | None:
-        """The message's own; None: the queue's."""
+        """The message's own limit of attempts; None: the queue's."""
         return self.delivery.max_attempts
 
     @property
     def dedup_key(self) -> str | None:
-        return self.delivery.key
+        return self.delivery.dedup_key
 
     @property
     def created_at(self) -> datetime:
@@ -109,7 +109,7 @@ class Message:
 
     @property
     def lease(self) -> timedelta | None:
-        """How long the message's own lock lasts; None: as the queue says."""
+        """The message's own lease duration; None: the queue's."""
         return self.delivery.lease
 
     @property

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that code without one can use what needs one."""
+"""An event loop in a separate thread, on which synchronous code runs coroutines."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# In seconds: how long calls that are under way may take to end once the connection is closed.
+# How long running calls may take to end after the connection was closed, in seconds.
 _PATIENCE = 5.0
 
 _without_loop = ContextVar("laneway_without_loop", default=False)
 
 
 def is_without_loop() -> bool:
-    """Tell whether this runs in the caller's own thread, where nothing can be awaited."""
+    """Return whether the code runs in the caller's thread, without an event loop to wait on."""
     return _without_loop.get()
 
 
 class Portal:
-    """Runs coroutines for any number of threads, from its creation until `close`."""
+    """Runs coroutines for any number of threads, until `close`."""
 
     def __init__(self) -> None:
-        # An iterator that is collected while a call is made makes one itself.
+        # Reentrant: garbage collection during a call may close an iterator, which is a call too.
         self._lock = threading.RLock()
         self._closed = False
         self._loop = asyncio.new_event_loop()
@@ -42,7 +42,7 @@ class Portal:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the coroutine does; a caller that is interrupted cancels it."""
+        """Return the coroutine's result; an interrupted caller cancels the coroutine."""
         with self._lock:
             self._require_open(work)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -53,7 +53,7 @@ class Portal:
             raise
 
     def call_here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the coroutine does, in the caller's own thread; it must not have to wait for the loop."""
+        """Run a coroutine in the caller's thread and return its result; it must not wait for the loop."""
         self._require_open(work)
         token = _without_loop.set(True)
         try:
@@ -64,7 +64,7 @@ class Portal:
         finally:
             _without_loop.reset(token)
             work.close()
-        raise InternalError("a call that was to need no event loop waits for one")
+        raise InternalError("a call that runs without an event loop waits for one: report this bug")
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def step() -> T:
@@ -77,12 +77,12 @@ class Portal:
             return
         finally:
             if isinstance(items, AsyncGenerator):
-                # One that is interrupted while it waits ends by itself.
+                # An iterator that was interrupted while waiting ends by itself.
                 with suppress(BrokerClosed, RuntimeError):
                     self.call(items.aclose())
 
     def close(self) -> None:
-        """End the loop, once the threads that wait for it are answered."""
+        """End the loop, once the threads that wait for it have their results."""
         with self._lock:
             if self._closed:
                 return
@@ -100,7 +100,7 @@ class Portal:
 
 
 async def _end_tasks() -> None:
-    """Wait for the calls under way, which what they call has ended; cancel those that go on."""
+    """Wait for running calls, which end as their connection is closed; cancel the rest."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         _, left = await asyncio.wait(left, timeout=_PATIENCE)

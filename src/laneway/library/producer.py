@@ -1,4 +1,4 @@
-"""Puts messages into one queue."""
+"""Producer: enqueue messages to one queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Pushes to `queue`. rules: what payloads keep to. rate_limit: None for none."""
+    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Producer:
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
     ) -> None:
-        self.queue = check_text(queue, "the queue's name")
+        self.queue = check_text(queue, "queue name")
         self._backend = backend
         self._rules = rules or PayloadRules()
         self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
@@ -56,9 +56,10 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> MessageId:
-        """Return the message's id, once it is committed.
+        """Enqueue a message, and return its id once it is committed.
 
-        A key seen within the queue's window makes it a duplicate: the first one's id is returned.
+        If the queue has a message with the same dedup key within its dedup window, nothing is added
+        and the id of that message is returned.
         """
         message = self._make(
             payload,
@@ -79,14 +80,14 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
-        """Push all or none; InvalidPayload names the index of the first that breaks a rule."""
+        """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
         messages = self._make_all(
             payloads, priority=priority, delay=delay, partition=partition, headers=headers
         )
         return await self._push(messages)
 
     async def enqueue_delayed(self, payload: object, delay: timedelta) -> MessageId:
-        """Push a message that is handed out no earlier than in `delay`."""
+        """Enqueue a message that is not delivered before `delay` has passed."""
         return await self.enqueue(payload, delay=delay)
 
     async def enqueue_in(
@@ -100,12 +101,12 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> int:
-        """Push inside the caller's own transaction: the message exists exactly when that commits.
+        """Enqueue a message in the caller's own transaction: it exists if and only if that commits.
 
-        connection: psycopg's, asyncpg's or SQLAlchemy's (or its session), on the same database, and
-        no pool or engine, which have no transaction. It holds nobody else up, however long it
-        lasts: the message waits in the outbox until the commit, and is moved to its queue within
-        moments after. Returns its place there.
+        connection: of psycopg, asyncpg or SQLAlchemy (or a SQLAlchemy session), on the same database;
+        not a pool or engine, which have no transaction. The transaction blocks no other producer: the
+        message is stored in the outbox, and moved to its queue moments after the commit. Returns its
+        outbox id.
         """
         message = self._make(
             payload,
@@ -127,7 +128,7 @@ class Producer:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Push many inside the caller's own transaction, as enqueue_in does; all or none."""
+        """Enqueue many messages in the caller's own transaction, as `enqueue_in` does."""
         messages = self._make_all(
             payloads, priority=priority, delay=delay, partition=partition, headers=headers
         )
@@ -140,21 +141,21 @@ class Producer:
         *,
         group: str | None = None,
     ) -> datetime | None:
-        """Have the lock on a message last for `duration` from now, whoever of the group holds it.
+        """Extend the lease of any consumer of the group on a message to `duration` from now.
 
-        group None: the one that a message was handed to, of an id the queue's own. Returns the new
-        deadline, None where nobody holds the message.
+        group: None for the group that the message was delivered to, or for an id the default group.
+        Returns the lease's new end; None if the message is not leased.
         """
         lease = check_lock(duration, "duration")
         if group is None and isinstance(message, Message):
             group = message.group
-        group = DEFAULT_GROUP if group is None else check_text(group, "the group's name")
+        group = DEFAULT_GROUP if group is None else check_text(group, "group name")
         return await self._backend.extend_any(
             self.queue, read_id(message), lease=lease, group=group
         )
 
     def rate_limit_status(self) -> RateLimitStatus | None:
-        """Return how much may go now; None without a limit."""
+        """Return how many messages the rate limit allows now; None without a limit."""
         return None if self._bucket is None else self._bucket.status
 
     def _make(
@@ -182,7 +183,7 @@ class Producer:
         options = self._read_options(priority, delay, None, partition, headers)
         return [
             OutgoingMessage._make((self._rules.write(payload, index=index), *options))
-            for index, payload in enumerate(check_many(payloads, "the payloads"))
+            for index, payload in enumerate(check_many(payloads, "payloads"))
         ]
 
     def _read_options(
@@ -193,7 +194,7 @@ class Producer:
         partition: str,
         headers: Mapping[str, Any] | None,
     ) -> tuple[object, ...]:
-        """Return what follows the body in an OutgoingMessage."""
+        """Return the fields of an OutgoingMessage after the body."""
         return (
             check_text(partition, "partition"),
             check_priority(priority),
@@ -205,25 +206,25 @@ class Producer:
         )
 
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
-        self._take(len(messages))
+        self._take_tokens(len(messages))
         try:
             return [pushed.id for pushed in await self._backend.push(self.queue, messages)]
         except LanewayError:
-            self._give_back(len(messages))
+            self._refund(len(messages))
             raise
 
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
-        self._take(len(messages))
+        self._take_tokens(len(messages))
         try:
             return await push_in(connection, Push(self.queue, messages))
         except Exception:
-            self._give_back(len(messages))
+            self._refund(len(messages))
             raise
 
-    def _take(self, n: int) -> None:
+    def _take_tokens(self, n: int) -> None:
         if self._bucket is not None:
             self._bucket.take(n)
 
-    def _give_back(self, n: int) -> None:
+    def _refund(self, n: int) -> None:
         if self._bucket is not None:
-            self._bucket.give_back(n)
+            self._bucket.refund(n)

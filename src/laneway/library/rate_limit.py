@@ -1,4 +1,4 @@
-"""A token bucket: so many messages a second, with bursts."""
+"""Rate limits of producers: a token bucket."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from laneway.library.arguments import check_least, check_number, settings_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# In seconds: as long as it matters, and no longer than a timedelta holds.
+# In seconds; longer waits would exceed the range of timedelta.
 LONGEST_WAIT = 1e13
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """At most `per_second` messages in the long run, and `burst` at once."""
+    """At most `per_second` messages on average, and `burst` at once."""
 
     per_second: float
     burst: int
@@ -34,7 +34,7 @@ class RateLimit:
 
 
 class RateLimitStatus(NamedTuple):
-    """available: how many messages may go now; full_in: when a whole burst may."""
+    """available: messages that the limit allows now. full_in: time until a whole burst is allowed."""
 
     per_second: float
     burst: int
@@ -43,9 +43,9 @@ class RateLimitStatus(NamedTuple):
 
 
 class TokenBucket:
-    """Full at first. More than a burst at once goes when it is full, and leaves it in debt.
+    """A token bucket that starts full. Thread-safe.
 
-    Any number of threads may share it.
+    A request for more than a burst is granted when the bucket is full, and leaves it in debt.
     """
 
     def __init__(self, limit: RateLimit, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,26 +56,26 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self, n: int) -> None:
-        """Take n tokens, or raise RateLimited with the time until they are there."""
+        """Take n tokens, or raise RateLimited with the time until they are available."""
         needed = min(n, self._limit.burst)
         with self._lock:
             self._refill()
             missing = needed - self._tokens
-            # What arithmetic leaves over must not cost another wait.
+            # Rounding errors must not cost another wait.
             if missing <= 1e-9:  # noqa: PLR2004 - see above
                 self._tokens -= n
                 return
         wait = self._time_for(missing)
-        # Rounded up to what a timedelta can say, so that waiting it is always enough.
+        # Rounded up to the resolution of timedelta, so that waiting that long is always enough.
         wait += timedelta(microseconds=1)
         raise RateLimited(
-            f"{n} messages are more than the limit of {self._limit.per_second:g} a second"
-            f" allows now: try again in {wait.total_seconds():.3f} s",
+            f"rate limit of {self._limit.per_second:g} messages a second exceeded by a request for"
+            f" {n}: try again in {wait.total_seconds():.3f} s",
             retry_after=wait,
         )
 
-    def give_back(self, n: int) -> None:
-        """Return tokens for what was not sent after all."""
+    def refund(self, n: int) -> None:
+        """Return the tokens of messages that were not sent."""
         with self._lock:
             self._tokens = min(self._tokens + n, self._limit.burst)
 

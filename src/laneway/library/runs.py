@@ -1,4 +1,4 @@
-"""One run of a workflow, seen from outside."""
+"""Handles of workflow runs: wait for results, pause, resume and cancel."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _LAST_PAUSE = timedelta(milliseconds=500)
 
 
 class Run:
+    """A handle of one workflow run."""
+
     def __init__(self, backend: Backend, run_id: str) -> None:
         self.run_id = run_id
         self._backend = backend
@@ -29,17 +31,18 @@ class Run:
         return await self._backend.workflows.load_run(self.run_id)
 
     async def steps(self) -> list[StepInfo]:
-        """Return the steps that are finished, and the timers that were set, oldest first."""
+        """Return the finished steps and the timers that were set, oldest first."""
         return await self._backend.workflows.load_steps(self.run_id)
 
     async def status(self) -> RunStatus:
         return (await self._backend.workflows.load_run(self.run_id)).status
 
     async def result(self, timeout: timedelta | None = None) -> Any:
-        """Wait for the end and return what the workflow returned.
+        """Wait for the run's end and return what the workflow returned.
 
-        RunFailed and RunCancelled tell of another end, TimeoutError of none in time; a timeout of
-        zero looks once. A database or server that is away is waited for as well.
+        Raises RunFailed or RunCancelled if the run ended otherwise, TimeoutError if it did not end
+        in time. A timeout of zero checks once. It keeps waiting while the database or server is
+        unreachable.
         """
         limit = check_optional_duration(timeout, "timeout")
         seen: RunInfo | Retryable | None = None
@@ -59,11 +62,11 @@ class Run:
         raise _explain_timeout(self.run_id, seen)
 
     async def pause(self) -> RunStatus:
-        """Have the run stop at its next step; what it is in the middle of is finished first."""
+        """Pause the run at its next step; running steps are finished."""
         return await self._backend.workflows.ask_run(self.run_id, "pause")
 
     async def resume(self) -> RunStatus:
-        """Have a paused or failed run go on from its last finished step."""
+        """Continue a paused or failed run from its last finished step."""
         return await self._backend.workflows.ask_run(self.run_id, "resume")
 
     async def cancel(self) -> RunStatus:
@@ -71,7 +74,7 @@ class Run:
         return await self._backend.workflows.ask_run(self.run_id, "cancel")
 
     async def _look(self) -> RunInfo | Retryable:
-        """Return the run, or why it cannot be seen at the moment."""
+        """Return the run, or the error why it cannot be read now."""
         try:
             return await self._backend.workflows.load_run(self.run_id)
         except Retryable as error:
@@ -96,8 +99,8 @@ def _choose_pause(seen: RunInfo | Retryable, pause: timedelta) -> timedelta:
 def _explain_timeout(run_id: str, seen: RunInfo | Retryable | None) -> TimeoutError:
     match seen:
         case RunInfo():
-            return TimeoutError(f"workflow run {run_id} is still {seen.status}: ask again later")
+            return TimeoutError(f"workflow run {run_id} is still {seen.status}: try again later")
         case Retryable():
-            return TimeoutError(f"workflow run {run_id} could not be seen: {seen}")
+            return TimeoutError(f"workflow run {run_id} could not be read: {seen}")
         case None:
-            return TimeoutError(f"workflow run {run_id} was not seen in time: ask again later")
+            return TimeoutError(f"workflow run {run_id} could not be read in time: try again later")

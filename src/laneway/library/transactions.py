@@ -1,6 +1,6 @@
-"""Pushes inside the caller's own transaction, on whatever connection it has.
+"""Enqueueing in the caller's own transaction, on a connection of psycopg, asyncpg or SQLAlchemy.
 
-The drivers are told apart by name, so that none of them has to be installed.
+Drivers are recognised by name, so that none of them has to be installed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _CASTS = (
 
 
 def _mark(mark: str, cast: str) -> str:
-    # As text first: a connection may have been taught to encode what goes to json by itself.
-    # A colon pair would be read as a parameter's name by SQLAlchemy.
+    # As text first, because the connection may have its own encoder for json. With cast(), because
+    # SQLAlchemy reads a double colon as a parameter.
     through = cast.replace("json", "text")
     return (
         f"cast({mark} as {cast})"
@@ -59,7 +59,7 @@ _MEANINGS: dict[str, type[LanewayError]] = {
     "LW422": InvalidMessage,
 }
 
-# What has a transaction, by the driver's and the class's name, and whether it needs an event loop.
+# Connections with a transaction, by driver and class name, and whether they need an event loop.
 _CONNECTIONS: dict[tuple[str, str], bool] = {
     ("asyncpg", "Connection"): True,
     ("asyncpg", "PoolConnectionProxy"): True,
@@ -75,7 +75,7 @@ _CONNECTIONS: dict[tuple[str, str], bool] = {
 
 
 class Push(NamedTuple):
-    """What is pushed by one statement: messages that differ in their bodies and keys alone."""
+    """Messages to push in one statement. They differ only in their bodies and dedup keys."""
 
     queue: str
     messages: Sequence[OutgoingMessage]
@@ -89,7 +89,7 @@ class Push(NamedTuple):
             first.partition,
             first.priority,
             first.delay,
-            None if first.key is None else [message.key for message in self.messages],
+            None if first.dedup_key is None else [message.dedup_key for message in self.messages],
             first.headers,
             first.lease,
             first.max_attempts,
@@ -97,10 +97,9 @@ class Push(NamedTuple):
 
 
 async def push_in(connection: Any, push: Push) -> list[int]:
-    """Push on a connection, asynchronous or not; return the places in the outbox.
+    """Push messages on a connection, all or none; return their outbox ids.
 
-    On one that is not, nothing is awaited: laneway.sync has it run in the caller's thread. All or
-    none, also where every statement is a transaction of its own.
+    On a synchronous connection nothing is awaited, so laneway.sync can run it in the caller's thread.
     """
     kind = find_kind(connection)
     if not push.messages:
@@ -126,8 +125,8 @@ def find_kind(connection: object) -> Kind:
             continue
         if needs_loop and is_without_loop():
             raise InvalidRequest(
-                f"cannot push on {driver}'s {kind.__name__} from laneway.sync: it belongs to your event "
-                "loop, so use laneway.connect there, or give a connection without one"
+                f"cannot push on a {kind.__name__} of {driver} from laneway.sync, because it needs an"
+                " event loop: use a synchronous connection, or laneway.connect in place of laneway.sync"
             )
         match driver:
             case "asyncpg" | "psycopg":
@@ -136,9 +135,8 @@ def find_kind(connection: object) -> Kind:
                 _require_postgresql(connection)
                 return driver
     raise InvalidRequest(
-        f"cannot push on a {kind.__name__}, which has no transaction: give a connection of psycopg, "
-        "asyncpg or SQLAlchemy, or a session of SQLAlchemy; of a pool or engine, the connection "
-        "that you took from it"
+        f"cannot push on a {kind.__name__}: use a connection of psycopg, asyncpg or SQLAlchemy, or a "
+        "SQLAlchemy session. From a pool or engine, acquire a connection first"
     )
 
 
@@ -147,7 +145,7 @@ def _require_postgresql(connection: Any) -> None:
     dialect = getattr(getattr(bound, "dialect", None), "name", "postgresql")
     if dialect != "postgresql":
         raise InvalidRequest(
-            f"cannot push on a connection to {dialect}: give one to the database that Laneway is in"
+            f"cannot push on a connection to {dialect}: use one to Laneway's PostgreSQL database"
         )
 
 
@@ -157,21 +155,21 @@ def _execute(connection: Any, kind: Kind, push: Push) -> Any:
         case "asyncpg":
             return connection.fetchval(statement, *push.arguments)
         case "psycopg":
-            from psycopg import AsyncConnection, AsyncCursor, Cursor  # noqa: PLC0415 - there, too
-            from psycopg.rows import tuple_row  # noqa: PLC0415 - there, too
+            from psycopg import AsyncConnection, AsyncCursor, Cursor  # noqa: PLC0415 - as below
+            from psycopg.rows import tuple_row  # noqa: PLC0415 - as below
 
-            # A cursor of our own kind: the connection's may answer something else than tuples.
+            # An explicit row factory, because the connection's may not return tuples.
             kind_of = AsyncCursor if isinstance(connection, AsyncConnection) else Cursor
             return kind_of(connection, row_factory=tuple_row).execute(statement, push.arguments)
         case "sqlalchemy":
-            from sqlalchemy import text  # noqa: PLC0415 - there, since its connection is
+            from sqlalchemy import text  # noqa: PLC0415 - installed, since its connection is
 
             values = {f"p{n}": value for n, value in enumerate(push.arguments)}
             return connection.execute(text(statement), values)
 
 
 def _explain(error: Exception, queue: str) -> Exception:
-    """Return our error for one that our function raised; others are the caller's connection's."""
+    """Return Laneway's error for one of its SQLSTATEs; any other error unchanged."""
     origin: Any = getattr(error, "orig", None) or error
     origin = getattr(origin, "__cause__", None) or origin
     sqlstate = getattr(origin, "sqlstate", None) or ""

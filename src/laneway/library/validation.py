@@ -1,4 +1,4 @@
-"""What a payload must keep to, checked before anything is written."""
+"""Validation of payloads and headers before they are encoded and sent."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 MIB = 1_048_576
 
-# JSON's own kinds, which are looked at as they are.
+# JSON's own types, which are checked without conversion.
 _PLAIN = (str, int, float, dict, list, tuple, type(None))
 _TEXTS = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadRules:
-    """max_bytes: of the JSON text; max_header_bytes: of the headers'. max_string: characters of a text.
+    """Limits of payloads.
 
-    forbidden_keys: in no object, however deep. required_keys: of the payload itself, which must
-    then be an object.
+    max_bytes: of the payload's JSON text. max_header_bytes: of the headers' JSON text. max_depth: of
+    nested objects and arrays. max_string: characters of a string. forbidden_keys: names that no
+    object may have at any depth. required_keys: names that the payload, then an object, must have.
     """
 
     max_bytes: int = MIB
@@ -51,11 +52,13 @@ class PayloadRules:
                 raise InvalidSetting(f"{name} is {size!r}: set 1 or more")
         for name in ("forbidden_keys", "required_keys"):
             keys = getattr(self, name)
-            # A text is a set of its letters, which would forbid nothing.
+            # A str would be read as a set of letters.
             if not isinstance(keys, set | frozenset) or not all(
                 isinstance(key, str) for key in keys
             ):
-                raise InvalidSetting(f'{name} are {keys!r}: give a frozenset, as {{"password"}}')
+                raise InvalidSetting(
+                    f'{name} is {keys!r}: use a set of strings, such as {{"password"}}'
+                )
 
     def write(self, payload: object, *, index: int | None = None) -> str:
         """Return a payload as JSON text."""
@@ -80,12 +83,12 @@ class PayloadRules:
             raise InvalidPayload(f"is {size} bytes: at most {self.max_bytes}", index=index)
 
     def write_headers(self, headers: object) -> str | None:
-        """Return headers as JSON text, None for none; their keys are the caller's own affair."""
+        """Return headers as JSON text, or None. forbidden_keys does not apply to headers."""
         if headers is None:
             return None
         if not isinstance(headers, Mapping):
             raise InvalidMessage(
-                f'the headers are a {type(headers).__name__}: give a mapping, as {{"trace": "7f"}}'
+                f'headers is a {type(headers).__name__}: use a mapping, such as {{"trace": "7f"}}'
             )
         for problem, place in self._walk(dict(headers), "headers", frozenset()):
             raise InvalidMessage(f"{place} {problem}")
@@ -93,15 +96,15 @@ class PayloadRules:
         size = _measure(text, self.max_header_bytes)
         if size is not None:
             raise MessageTooLarge(
-                f"the headers are {size} bytes: at most {self.max_header_bytes}, and what is larger "
-                "belongs into the payload"
+                f"headers of {size} bytes are too large ({self.max_header_bytes} at most): put large "
+                "values into the payload"
             )
         return text
 
     def _walk(
         self, payload: object, root: str, forbidden: frozenset[str]
     ) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong and where; without recursion, since depth is what is in question."""
+        """Yield each problem and its place. Not recursive, since the depth may be the problem."""
         stack: list[tuple[Any, int, str]] = [(payload, 1, root)]
         while stack:
             value, depth, place = stack.pop()
@@ -135,21 +138,21 @@ class PayloadRules:
         return None
 
 
-# For what is no producer's: all that JSON has.
+# For values other than producers' payloads: anything that JSON can represent.
 _ANYTHING = PayloadRules(max_depth=sys.maxsize, max_string=sys.maxsize)
 
 
 def encode_result(value: object) -> str:
-    """Return JSON text of what is kept as it is: a result, or a workflow's arguments."""
+    """Return a handler's result or a workflow's arguments as JSON text."""
     text = encode_payload(value)
-    # As which NaN and infinity are written.
+    # NaN and infinity are encoded as null.
     if "null" in text:
         _ANYTHING.check(value)
     return text
 
 
 def _measure(text: str, most: int) -> int | None:
-    """Return how many bytes a text has, where that is too many."""
+    """Return a text's size in bytes if it is larger than `most`, else None."""
     # A character takes at most four bytes.
     if len(text) * 4 <= most:
         return None
@@ -158,30 +161,30 @@ def _measure(text: str, most: int) -> int | None:
 
 
 def _spell(value: dict[Any, Any]) -> AbstractSet[str]:
-    """Return an object's keys as they will be in the JSON, where an enum or a number is a text."""
+    """Return an object's keys as they will be in JSON, where enums and numbers become strings."""
     if _TEXTS.issuperset(map(type, value)):
         return value.keys()
     return (_simplify(dict.fromkeys(value)) or {}).keys()
 
 
 def _simplify(value: object) -> Any:
-    """Return as JSON's own kinds what is something else, such as a dataclass, a set or a date."""
+    """Convert a value such as a dataclass, a set or a date to JSON's own types."""
     try:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=_read_raw)
     except (TypeError, ValueError, RecursionError):
-        # What cannot be written is told when it is.
+        # The encoder reports the error.
         return None
 
 
 class _NotJson(Exception):
-    """JSON that was written already, and is none: nothing else would notice."""
+    """A msgspec.Raw with invalid JSON, which the encoder would pass through."""
 
 
 def _read_raw(value: object) -> object:
-    """Return what JSON says that is written already."""
+    """Decode a msgspec.Raw."""
     if not isinstance(value, msgspec.Raw):
         raise TypeError
     try:
         return msgspec.json.decode(value)
     except (ValueError, RecursionError) as error:
-        raise _NotJson(f"is a msgspec.Raw that is no JSON: {error}") from error
+        raise _NotJson(f"is a msgspec.Raw with invalid JSON: {error}") from error

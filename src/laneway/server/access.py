@@ -1,4 +1,4 @@
-"""Which queues an operation touches: what a key that is limited to some queues may do with it."""
+"""Which queues each operation touches, and what a key limited to some queues may do with it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ if TYPE_CHECKING:
 
     from laneway.server.calls import Call, Identity
 
-# Return the names of the queues that a call means, or None for all there are.
+# Returns the names of the queues that a call names, or None for all queues.
 Names: TypeAlias = "Callable[[Call[Any, Any]], Awaitable[Sequence[str] | None]]"
-# Raise what a missing thing raises, unless the caller may use the queues behind the one named.
+# Raises a not-found error unless the caller may use the queues of the thing that the call names.
 Check: TypeAlias = "Callable[[Call[Any, Any]], Awaitable[None]]"
 
 
 @unique
 class Kind(Enum):
-    """How a key that is limited to some queues is kept from the others."""
+    """How an operation protects queues from a key that is limited to others."""
 
-    # Touches nothing of any queue: every key may.
+    # Touches no queue: every key may call it.
     NOTHING = "nothing"
     # The request names its queues: 403 unless the key may use each of them.
     NAMED = "named"
-    # The request may name a queue, as above; without one, lists leave out what the key may not use.
+    # The request may name a queue, as above. Without one, lists leave out the queues that the key
+    # may not use.
     NAMED_OR_FILTERED = "named or filtered"
-    # Chooses the queues itself, and leaves out those that `call.identity.may_use` refuses.
+    # The handler chooses the queues, without those that `call.identity.may_use` refuses.
     FILTERED = "filtered"
-    # The request names something by its id: of another queue, it is as if it did not exist.
+    # The request names something by its id. If it belongs to another queue, it is not found.
     LOOKED_UP = "looked up"
-    # The request carries a lease token: 122 random bits that only the holder of the lease was given.
+    # The request carries a lease token: 122 random bits that only the lease's consumer received.
     TOKEN = "token"  # noqa: S105 - a kind, not a secret
     # Touches all queues at once: 403 for a key that is limited to some.
     EVERY = "every"
@@ -43,10 +44,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What an operation declares; `names` or `check` is asked before the handler runs.
+    """Which queues an operation touches.
 
-    Only keys that are limited to some queues are asked about. Without `names` or `check`, the handler
-    does what the kind says.
+    `names` or `check` runs before the handler, for keys that are limited to some queues. Without
+    them, the handler does what the kind says.
     """
 
     kind: Kind
@@ -54,7 +55,7 @@ class Reach:
     check: Check | None = None
 
     async def require(self, call: Call[Any, Any]) -> None:
-        """Refuse a limited key where the call touches other queues."""
+        """Raise Forbidden if the call touches a queue that the key may not use."""
         if self.kind is Kind.EVERY:
             raise _refuse(call.identity, "this touches all queues")
         if self.names is not None:
@@ -71,7 +72,7 @@ filtered = Reach(Kind.FILTERED)
 by_token = Reach(Kind.TOKEN)
 every_queue = Reach(Kind.EVERY)
 by_action = Reach(Kind.ACTION)
-# The handler looks up what the request names by its id, and finds nothing of other queues.
+# The handler looks things up by id, and finds none that belong to other queues.
 looked_up = Reach(Kind.LOOKED_UP)
 # The handler reads the names from a body that it decodes itself.
 named_in_body = Reach(Kind.NAMED)
@@ -90,7 +91,7 @@ def checked(check: Check) -> Reach:
 
 
 def require_queues(identity: Identity, queues: Sequence[str]) -> None:
-    """Refuse a key that may not use one of the queues, whether there is such a queue or not."""
+    """Raise Forbidden unless the key may use every one of the queues, existing or not."""
     for queue in queues:
         if not identity.may_use(queue):
             raise _refuse(identity, f'it may not use queue "{queue}"')

@@ -1,4 +1,4 @@
-"""The application: finds the operation, lets the caller in, decodes, calls, sends the answer."""
+"""The application: routes, authenticates and decodes requests, and sends the answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from laneway.domain.errors import InternalError, LanewayError
 from laneway.server.calls import Call, Request, read_key
-from laneway.server.compression import compress, takes_gzip
+from laneway.server.compression import accepts_gzip, compress
 from laneway.server.errors import ClientGone, Forbidden
 from laneway.server.origins import Origins
 from laneway.server.responses import Answer
@@ -53,7 +53,7 @@ class Application:
         self._origins = Origins(service.settings)
         rooms = service.rooms
         self._rooms = {"request": rooms.requests, "document": rooms.documents, "health": None}
-        # Request ids of this process: its own beginning and a number.
+        # Request ids of this process: a random prefix and a number.
         self._id_prefix = uuid4().hex[:12].encode() + b"-"
         self._id_number = 0
 
@@ -91,7 +91,7 @@ class Application:
         return b"%b%x" % (self._id_prefix, self._id_number)
 
     async def _answer(self, request: Request) -> Answer | Stream:
-        """Return what the operation answers, or what went wrong in the words of its protocol."""
+        """Return the operation's answer, or an error in the format of its protocol."""
         try:
             if request.method == "OPTIONS":
                 self._admit(request, safe=False)
@@ -116,14 +116,14 @@ class Application:
             return self._explain(InternalError(type(error).__name__), request)
 
     def _admit(self, request: Request, *, safe: bool) -> None:
-        """Refuse what a browser sends for a page that may not call."""
+        """Refuse requests that a browser sends for a page which may not call."""
         keyless = not self._service.keyring.required
         self._origins.admit(request.method, request.headers, safe=safe, keyless=keyless)
 
     async def _prepare(
         self, request: Request, route: Route, path: Mapping[str, str]
     ) -> Call[Any, Any]:
-        """Let the caller in, and decode what it sent."""
+        """Authenticate the caller, and decode the path, query and body."""
         operation = route.operation
         identity = await self._identify(request, operation.role)
         parameters = body = None
@@ -144,7 +144,7 @@ class Application:
         identity = keyring.recall(key) or await keyring.identify(key)
         if identity.role < role:
             raise Forbidden(
-                f'the key "{identity.name}" has the role {identity.role}: this takes {role}'
+                f'the key "{identity.name}" has the role {identity.role}: this requires {role}'
             )
         return identity
 
@@ -154,7 +154,7 @@ class Application:
             len(answer.body) >= self._limits.compress_from
             and route is not None
             and route.operation.compress
-            and takes_gzip(request.headers)
+            and accepts_gzip(request.headers)
         ):
             answer = await compress(answer)
         body = answer.body
@@ -170,7 +170,7 @@ class Application:
         await request.exchange.send(answer.status, head, body)
 
     async def _send_stream(self, request: Request, stream: Stream) -> None:
-        """Send until the stream ends, the client goes, or the server stops an endless one."""
+        """Send until the stream ends, the client disconnects, or the server stops it."""
         exchange = request.exchange
 
         async def forward() -> None:

@@ -1,4 +1,4 @@
-"""Who may call: the server's secret, and keys that are kept in the database as hashes."""
+"""Who may call: the server's secret, and API keys, which the database stores as hashes."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The keys are looked up anew after this share of the time they are good for: no request waits for it.
+# Keys are refreshed after this share of their maximum age, so that no request waits for it.
 _EARLY = 2 / 3
 
-# What a key looks like: "lw_", eight hex digits that name it, "_", and the secret.
+# The format of a key: "lw_", eight hex digits that name it, "_", and the secret.
 PREFIX = "lw"
 _MARK = f"{PREFIX}_".encode()
 
-# A signed token is three parts with dots between; a key has none.
+# A signed token is three parts with dots between them; an API key has no dots.
 TOKEN_DOTS = 2
-# Seconds between two searches for an unknown key, which may be new or wrong.
+# Seconds between two refreshes for an unknown key, which may be new or wrong.
 _SEARCH_PAUSE = 0.5
-# The id of the server's own secret where keys are called by ids.
+# The id of the server's own secret, where clients name keys by their ids.
 OWNER = "SECRET_KEY"
 
 
 class NewKey(NamedTuple):
-    """A key to be stored; `text` is shown once and kept nowhere."""
+    """An API key to store; `text` is shown once and never stored."""
 
     key_id: str
     text: str
@@ -56,12 +56,12 @@ def make_key() -> NewKey:
 
 
 def digest_key(key: bytes) -> bytes:
-    # A key is 256 random bits, so one round of a quick hash keeps it as safe as many would.
+    # A key is 256 random bits, so one round of a fast hash is as safe as many.
     return hashlib.sha256(key).digest()
 
 
 class Credential(NamedTuple):
-    """What a signature is made with, and who makes it."""
+    """The secret that a signature is made with, and the identity that it proves."""
 
     secret: str
     identity: Identity
@@ -75,11 +75,11 @@ class Watch(NamedTuple):
 
 
 class Keyring:
-    """Knows the keys in force, as they were at most `age` ago.
+    """The valid API keys, as they were at most `age` ago.
 
-    load returns all keys, those revoked too. tokens: checks signed tokens, which count beside keys. Until there is a secret or a key, everybody is let in;
-    a key that is revoked locks the door still, unless `insecure`. While the database is away, the
-    keys known last count.
+    load returns all keys, revoked ones too. tokens: checks signed tokens, which are accepted like
+    keys. Without a secret and any key, every caller is admitted. Revoked keys count as keys here,
+    unless `insecure`. While the database is unreachable, the keys of the last refresh apply.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Keyring:
         self._next_search = float("-inf")
         self._known = False
         self._loading: asyncio.Task[None] | None = None
-        # Keys found good already, by what the client sent, until the next look at the database.
+        # Identities by the key that a client sent, until the next refresh.
         self._accepted: dict[bytes, Identity] = {}
         self._watches: dict[int, Watch] = {}
         self._anyone = Identity("anyone", Role.ADMIN)
@@ -114,7 +114,7 @@ class Keyring:
         return self._locked
 
     def recall(self, key: bytes | None) -> Identity | None:
-        """Return who sent the key, if that is known without looking anything up."""
+        """Return the identity of a key that was verified since the last refresh, else None."""
         if monotonic() > self._fresh_until:
             return None
         if not self.required:
@@ -127,7 +127,7 @@ class Keyring:
         return accepted
 
     async def identify(self, key: bytes | None) -> Identity:
-        """Return who sent the key; the keys are looked up first if they were not lately."""
+        """Return the identity of a key, after a refresh if the last one is too old."""
         await self.refresh_if_stale()
         if not self.required:
             return self._anyone
@@ -142,14 +142,14 @@ class Keyring:
         return self._find(key)
 
     def _may_be_new(self, key: bytes) -> bool:
-        """Return whether to read the keys again for an unknown one, at most twice a second."""
+        """Return whether to refresh for an unknown key: at most twice a second."""
         if not key.startswith(_MARK) or monotonic() < self._next_search:
             return False
         self._next_search = monotonic() + _SEARCH_PAUSE
         return True
 
     def _find(self, key: bytes) -> Identity:
-        """Return who has the key, according to the last refresh."""
+        """Return the identity of a key, according to the last refresh."""
         if self._tokens is not None and key.count(b".") == TOKEN_DOTS:
             return self._tokens.recall(key) or self._tokens.verify(key)
         identity = self._accepted.get(key) or self._verify(key)
@@ -159,9 +159,9 @@ class Keyring:
         return identity
 
     def find_secret(self, access_key: str) -> Credential | None:
-        """Return what the owner of a key signs with, by the id that the key begins with.
+        """Return the credential that the key with this id signs with.
 
-        The server knows only keys' digests, so a digest is what is signed with.
+        The server stores only digests of keys, so clients sign with the digest.
         """
         if access_key == OWNER and self._secret is not None:
             return Credential(self._secret.hex(), self._owner)
@@ -173,7 +173,7 @@ class Keyring:
 
     @contextmanager
     def watch(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
-        """Call `end` when a refresh finds that the caller is not let in as before any more."""
+        """Call `end` when a refresh finds that the caller has lost its access."""
         watch = Watch(caller, end)
         self._watches[id(watch)] = watch
         try:
@@ -182,16 +182,16 @@ class Keyring:
             del self._watches[id(watch)]
 
     async def follow(self) -> None:
-        """Look the keys up before they are too old; each refresh ends what revoked keys have open."""
+        """Refresh the keys before they are too old, and close what revoked keys have open."""
         while True:
             await asyncio.sleep(self._age * _EARLY)
             try:
                 await self.refresh()
             except LanewayError as error:
-                logger.debug("the keys could not be looked up: %s", error)
+                logger.debug("cannot refresh the API keys, retrying: %s", error)
 
     def is_valid(self, caller: Caller) -> bool:
-        """Return whether the caller would be let in as before, according to the last refresh."""
+        """Return whether the caller still has the same access, according to the last refresh."""
         if not self.required:
             return True
         found = self._find_again(caller)
@@ -199,7 +199,7 @@ class Keyring:
             return False
         known = caller.identity
         if known is self._anyone:
-            # Let in before a key was required, with one that may do the same.
+            # Admitted before a key was required, with a key that allows the same.
             return found.role >= Role.WRITE and found.pattern is None
         return (found.name, found.role, found.pattern) == (known.name, known.role, known.pattern)
 
@@ -224,7 +224,7 @@ class Keyring:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Look the keys up, once for all who want to know at the same time."""
+        """Load the keys; concurrent callers share one query."""
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._refresh())
             self._loading.add_done_callback(self._loaded)
@@ -249,11 +249,11 @@ class Keyring:
         self._accepted.clear()
         self._known = True
         self._fresh_until = monotonic() + self._age
-        # Before any request is refused by these keys.
+        # Before these keys refuse any request.
         self._end_invalid()
 
     def _verify(self, key: bytes) -> Identity | None:
-        """Compare in constant time, whether there is such a key or not."""
+        """Compare in constant time, also for a key that does not exist."""
         digest = digest_key(key)
         if self._secret is not None and hmac.compare_digest(digest, self._secret):
             return self._owner

@@ -1,4 +1,4 @@
-"""Background tasks that run as long as their owner does, whatever goes wrong in them."""
+"""Background tasks that run as long as their owner, and restart after errors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ RESTART_PAUSE = timedelta(seconds=1)
 async def run_in_background(
     jobs: Mapping[str, Job], *, pause: timedelta = RESTART_PAUSE
 ) -> AsyncIterator[None]:
-    """Run the jobs, by their names, until the block ends, and then cancel them.
+    """Run the named jobs until the block ends, then cancel them.
 
-    An error that a job raises is logged, and the job starts again after the pause.
+    If a job raises, the error is logged, and the job restarts after the pause.
     """
     tasks = [
         asyncio.create_task(_keep_running(name, job, pause), name=name)

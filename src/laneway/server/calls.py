@@ -1,4 +1,4 @@
-"""One request on its way through an operation."""
+"""One request, from its arrival to its operation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Identity:
-    """Who calls.
+    """The caller: the name and rights of its API key or token.
 
-    pattern: the queues the key is limited to, as a shell pattern; None: all. subject: whom a signed
-    token names.
+    pattern: the queues that the key is limited to, as a shell pattern; None: all. subject: the
+    subject of a signed token.
     """
 
     __slots__ = ("name", "pattern", "role", "subject")
@@ -49,7 +49,7 @@ class Identity:
 
 
 class Caller(NamedTuple):
-    """Who was let in, and by what: the key or token sent, or the id of the key that signed."""
+    """An authenticated caller: its identity, and the key, token or key id that it sent."""
 
     identity: Identity
     key: bytes | None
@@ -57,7 +57,7 @@ class Caller(NamedTuple):
 
 
 def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
-    """Return the key a client sent, as X-API-KEY or as the bearer of a token."""
+    """Return the key that a client sent, as X-API-KEY or as a bearer token."""
     key = headers.get(b"x-api-key")
     if key is None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
@@ -66,9 +66,9 @@ def read_key(headers: Mapping[bytes, bytes]) -> bytes | None:
 
 
 class Request:
-    """A request as it came in, on its way to an operation.
+    """A request as it arrived.
 
-    path: decoded, but for slashes within its parts. headers: the last one of each name.
+    path: decoded, except slashes within its parts. headers: the last one of each name.
     """
 
     __slots__ = (
@@ -93,11 +93,11 @@ class Request:
         self.headers = dict(exchange.headers)
         self.request_id = b""
         self.route: Route | None = None
-        # Where it counts among those under way.
+        # The limit that it counts against.
         self.room: Room | None = None
 
     def occupy(self, room: Room) -> None:
-        """Count as one of another kind from now on; raises ServerBusy where there are too many."""
+        """Count against another limit from now on; raises ServerBusy if that limit is reached."""
         room.enter()
         self.vacate()
         self.room = room
@@ -108,7 +108,7 @@ class Request:
             self.room = None
 
     async def read(self, limit: int) -> bytes:
-        """Return the whole body; how long that may take is up to the connection's guard."""
+        """Return the whole body; the connection's guard limits the time that takes."""
         length = self.headers.get(b"content-length")
         if length is not None and int(length) > limit:
             raise BodyTooLarge(limit)
@@ -131,7 +131,7 @@ class Request:
 
 
 class Call(Generic[P, B]):
-    """A request, decoded: `parameters` from path and query, `body` from the body."""
+    """A decoded request: `parameters` from path and query, `body` from the body."""
 
     __slots__ = ("body", "identity", "parameters", "request", "service")
 
@@ -153,25 +153,25 @@ class Call(Generic[P, B]):
         return self.service.settings
 
     def is_gone(self) -> bool:
-        """Tell without waiting whether the client has gone."""
+        """Return whether the client has disconnected, without waiting."""
         return self.request.is_gone()
 
     async def read(self) -> bytes:
-        """Return the body of an operation that decodes it itself, within the server's limit."""
+        """Return the body for an operation that decodes it itself, within the server's limit."""
         return await self.request.read(self.settings.limits.body)
 
     def leave(self) -> NoReturn:
-        """End the call without an answer: nobody is there for it."""
-        raise ClientGone("the client went away")
+        """End the call without an answer: the client has disconnected."""
+        raise ClientGone("the client disconnected")
 
     async def attend(
         self, work: Coroutine[Any, Any, T], *, otherwise: T, caller: Caller | None = None
     ) -> T:
-        """Return what a long wait brings, or `otherwise` once the server stops.
+        """Return the result of a long wait, or `otherwise` once the server stops.
 
-        caller: of a protocol that authenticates by itself. The work is cancelled when the client
-        goes (ClientGone) and when the caller's key or token is not valid any more
-        (Unauthenticated). Where too many wait, ServerBusy is raised.
+        caller: given by protocols that authenticate callers themselves. The work is cancelled when
+        the client disconnects (ClientGone) and when the caller's key or token becomes invalid
+        (Unauthenticated). ServerBusy is raised if too many requests wait.
         """
         if self.is_gone():
             work.close()
@@ -208,12 +208,13 @@ class Call(Generic[P, B]):
             del self.service.waits[wait]
             self.request.vacate()
             if place is not None:
-                # It was let in before, and is about to be answered.
+                # The request was admitted before and is about to be answered, so the limit does not
+                # apply.
                 place.used += 1
                 self.request.room = place
 
     def _explain_end(self, wait: Wait) -> None:
-        """Raise what a wait that ended early is answered with; nothing where the server stops."""
+        """Raise the error of a wait that ended early; nothing if the server stops."""
         if wait.reason is Reason.LEFT:
             self.leave()
         if wait.reason is Reason.REVOKED:
@@ -222,6 +223,6 @@ class Call(Generic[P, B]):
 
 def _refuse_wait() -> Unauthenticated:
     return Unauthenticated(
-        "the API key or token is not valid any more: the wait ended, and nothing was claimed. "
+        "the API key or token is no longer valid: the wait ended and nothing was claimed. "
         "Call again with a valid one"
     )

@@ -1,4 +1,4 @@
-"""Turns bodies and parameters into typed values, and says what is wrong with those it cannot."""
+"""Decodes bodies and parameters into typed values, and reports what is invalid in them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from laneway.server.operations import B, P
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Queries of so many bytes, and so many of them, are remembered by each route.
+# Each route caches the decoded form of queries up to this size, and this many of them.
 _SHORT = 200
 _MOST_KNOWN = 100
-# "… - at `$.acks[3].id`", as msgspec ends its messages.
+# msgspec ends its messages with the place: "… - at `$.acks[3].id`".
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]+)`")
@@ -31,12 +31,12 @@ _CODES = (
 
 
 class BodyDecoder(Generic[B]):
-    """Decodes bodies; all that it returns is UTF-8, also what it returns as raw JSON."""
+    """Decodes bodies; everything it returns is valid UTF-8, raw JSON too."""
 
     def __init__(self, kind: type[B], *, optional: bool = False) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._optional = optional
-        # msgspec looks at the text of what it decodes only.
+        # msgspec checks the encoding only of what it decodes, not of raw JSON.
         self._checks_text = _has_raw_part(inspect.type_info(kind))
 
     def decode(self, body: bytes) -> B:
@@ -53,16 +53,16 @@ class BodyDecoder(Generic[B]):
 
 
 class ParametersDecoder(Generic[P]):
-    """Remembers what short queries mean, because who polls asks the same again and again."""
+    """Decodes paths and queries; caches short queries, because polling clients repeat them."""
 
     def __init__(self, kind: type[P]) -> None:
         self._kind = kind
         self._known: dict[bytes, P] = {}
 
     def decode(self, query: bytes, path: Mapping[str, str]) -> P:
-        """Read both; an empty parameter counts as not given, and the last of several counts.
+        """Return the parameters; an empty one counts as not given, and the last of several counts.
 
-        What is returned may be shared by several calls: it is not to be changed.
+        The returned value may be shared by several calls: do not change it.
         """
         if path or len(query) > _SHORT:
             return self._read(query, path)
@@ -84,7 +84,7 @@ class ParametersDecoder(Generic[P]):
 
 
 def _has_raw_part(kind: Any) -> bool:
-    """Return whether a value of this kind may have raw JSON in it."""
+    """Return whether a value of this kind may contain raw JSON."""
     seen: set[type[Any]] = set()
     left = [kind]
     while left:
@@ -115,7 +115,7 @@ def _has_raw_part(kind: Any) -> bool:
 
 
 def read_issue(text: str) -> Issue:
-    """Return what msgspec's message says, in parts."""
+    """Return msgspec's message as an issue."""
     path: list[str | int] = []
     place = _PLACE.search(text)
     if place is not None:

@@ -1,16 +1,16 @@
-"""What can be wrong with a request before the broker sees it, and with the server itself.
+"""Errors of a request before it reaches the broker, and of the server itself.
 
 LanewayError
-├── RequestError                change the request; nothing happened
+├── RequestError                fix the request; nothing happened
 │   ├── MalformedBody           it is not JSON
 │   ├── InvalidInput            it is JSON, but not what the operation takes
 │   ├── BodyTooLarge
 │   ├── NoSuchRoute
 │   ├── MethodNotAllowed
-│   ├── Unauthenticated         no key, or one that is not known
-│   └── Forbidden               the key is known, and does not suffice
-├── ClientGone                  nobody is there to answer
-└── ServerBusy                  call again later; nothing happened
+│   ├── Unauthenticated         no valid API key
+│   └── Forbidden               the key is valid but may not do this
+├── ClientGone                  the client has disconnected; send no answer
+└── ServerBusy                  retry later; nothing happened
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Issue(NamedTuple):
-    """One thing wrong with the input: what kind of wrong, where, and in words."""
+    """One thing that is wrong with the input: its code, its place, and a message."""
 
     code: str
     path: Sequence[str | int]

@@ -1,4 +1,4 @@
-"""Log lines as JSON objects, one per line, for people and machines alike."""
+"""Log lines as JSON objects, one per line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-# The standard library's levels, with the names that other servers have for them.
+# The standard library's levels, by the names that other servers use.
 _LEVELS = {
     "trace": logging.DEBUG,
     "debug": logging.DEBUG,
@@ -23,7 +23,7 @@ _LEVELS = {
 }
 LEVELS = tuple(_LEVELS)
 
-# What a caller may say beside the message, by `extra`.
+# The fields that a caller may add to the message with `extra`.
 _EXTRA = ("request_id", "status", "milliseconds", "worker")
 
 
@@ -46,7 +46,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(level: str) -> None:
-    """Send every logger's lines to stderr."""
+    """Send the log lines of every logger to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()

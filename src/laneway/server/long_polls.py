@@ -1,4 +1,4 @@
-"""Long waits of requests, which end early when the client goes, its key does, or the server stops."""
+"""Long waits of requests. They end early if the client disconnects, loses access, or the server stops."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 class Reason(Enum):
     """Why a wait ended early."""
 
-    LEFT = "the client went away"
-    REVOKED = "the caller is not let in any more"
+    LEFT = "the client disconnected"
+    REVOKED = "the caller's access ended"
     STOPPING = "the server stops"
 
 
 class Wait:
-    """The wait of the task it is made in; ended early, the task is cancelled for that reason."""
+    """The wait of the current task; ending it early cancels the task."""
 
     __slots__ = ("_task", "reason")
 
@@ -39,7 +39,7 @@ class Wait:
         return self.reason is not None and self._task.cancelling() == 1
 
     def close(self) -> None:
-        """Take the cancellation back."""
+        """End the wait; undo the cancellation if it was ended early."""
         if self.reason is not None:
             self._task.uncancel()
 

@@ -1,4 +1,4 @@
-"""What watches the server: metrics at the root, where scrapers look for them."""
+"""The metrics endpoint at the root, where Prometheus looks for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from laneway.domain.errors import Retryable
 from laneway.server.access import every_queue
 from laneway.server.metrics import CONTENT_TYPE
-from laneway.server.operations import Media, Operation, Role, Surface
+from laneway.server.operations import Media, Operation, Response, Role, Surface
 from laneway.server.responses import Answer
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
     from laneway.server.calls import Call
 
-# Scrapers that come at the same time share one look at the queues.
+# Seconds; scrapes within this time share one query of the queues' counts.
 _COUNTS_AGE = 1.0
 
 
 class Monitor:
-    """Remembers the queues' counts for a moment."""
+    """Renders the metrics, with the queues' counts cached for a second."""
 
     def __init__(self) -> None:
         self._counts: Sequence[Counts] = ()
@@ -37,7 +37,7 @@ class Monitor:
         return Answer(200, service.metrics.render(self._counts), content_type=CONTENT_TYPE)
 
     async def _count(self, broker: Broker) -> None:
-        """While the database is away, the process's own numbers are shown alone."""
+        """Refresh the counts; leave them empty while the database is unreachable."""
         if monotonic() - self._counted_at < _COUNTS_AGE:
             return
         try:
@@ -57,8 +57,12 @@ def make_surface(explain: Callable[[LanewayError], Answer]) -> Surface:
                 method="GET",
                 path=path,
                 handler=show_metrics,
-                summary="Numbers for Prometheus",
-                answers={200: Media("text/plain")},
+                summary="Show metrics for Prometheus",
+                description=(
+                    "Returns the metrics of all server processes in Prometheus's text format. While the "
+                    "database is unreachable, the counts of queues are left out."
+                ),
+                answers={200: Response(Media("text/plain"), "The metrics.")},
                 role=Role.READ,
                 reach=every_queue,
                 hidden=path != "/metrics",

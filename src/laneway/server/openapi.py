@@ -1,10 +1,9 @@
-"""The OpenAPI document, from the same declarations that route and decode."""
+"""The OpenAPI document, generated from the declarations that route and decode requests."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,15 +13,15 @@ from laneway.server.operations import Media
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from laneway.server.operations import Content
+    from laneway.server.operations import Response
     from laneway.server.router import Route
 
 _DESCRIPTION = """A message broker on PostgreSQL.
 
-A message is added to a queue, taken by a worker, which holds it for a while, and acknowledged. One that fails or
-is not acknowledged in time is handed out again, until its attempts are used up and it is dead.
+A producer enqueues a message. A consumer dequeues it under a lease and acks it. A message that is nacked, or not
+settled before its lease expires, is delivered again until its attempts are used up. Then it becomes a dead letter.
 
-Once a key is set, every call carries one: `X-API-KEY: …`, or `Authorization: Bearer …`."""
+Once an API key exists, every request carries one: `X-API-KEY: …`, or `Authorization: Bearer …`."""
 _REF = "#/components/schemas/{name}"
 _NULL = {"type": "null"}
 _ANY = ["object", "array", "string", "number", "boolean", "null"]
@@ -41,10 +40,10 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
         described = _describe(route, known, components)
         name = route.operation.handler.__name__
         names[name] += 1
-        # One handler may serve several routes, but a name means one operation.
+        # One handler may serve several routes, but an operationId must be unique.
         described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
         paths.setdefault(route.path, {})[method] = described
-    # What only describes parameters is of no use as a schema of its own.
+    # Structs that only describe parameters are left out of the schemas.
     used = msgspec.json.encode(paths).decode()
     document: dict[str, Any] = {
         "openapi": "3.1.0",
@@ -77,7 +76,8 @@ def _collect_types(routes: Iterable[Route]) -> list[Any]:
     found: dict[int, Any] = {}
     for route in routes:
         operation = route.operation
-        contents: list[Content] = [*route.surface.errors.values(), *operation.answers.values()]
+        responses = [*route.surface.errors.values(), *operation.answers.values()]
+        contents: list[Any] = [response.content for response in responses]
         contents += [operation.body, operation.parameters]
         for content in contents:
             if content is not None and not isinstance(content, Media):
@@ -91,10 +91,11 @@ def _describe(
     operation = route.operation
     described: dict[str, Any] = {
         "summary": operation.summary,
+        "description": operation.description,
         "tags": [operation.tag],
         "responses": {
-            str(status): _describe_answer(status, content, known)
-            for status, content in sorted({**route.surface.errors, **operation.answers}.items())
+            str(status): _describe_response(response, known)
+            for status, response in sorted({**route.surface.errors, **operation.answers}.items())
         },
         "security": [{"key": []}, {"bearer": []}, {}] if operation.role is not None else [],
     }
@@ -112,21 +113,24 @@ def _describe(
 def _describe_parameters(path: str, schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     in_path = set(_PATH_NAME.findall(path))
     for name, properties in schema["properties"].items():
-        described = {key: value for key, value in properties.items() if key != "default"}
+        described = {
+            key: value for key, value in properties.items() if key not in {"default", "description"}
+        }
         if properties.get("default") is not None:
             described["default"] = properties["default"]
         yield {
             "name": name,
             "in": "path" if name in in_path else "query",
+            "description": properties.get("description", ""),
             "required": name in in_path or name in schema.get("required", ()),
             "schema": described,
         }
 
 
-def _describe_answer(status: int, content: Content, known: Mapping[int, Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    if content is not None:
-        described["content"] = _describe_content(content, known)
+def _describe_response(response: Response, known: Mapping[int, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": response.description}
+    if response.content is not None:
+        described["content"] = _describe_content(response.content, known)
     return described
 
 
@@ -150,7 +154,7 @@ def _resolve(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mappin
 
 
 def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Where two modules have a struct of one name, call it by its module, not by its package."""
+    """Return the document with shorter names: `module.Struct` where two modules share a name."""
     text = msgspec.json.encode(document).decode()
     for name in names:
         if "." in name:
@@ -162,9 +166,9 @@ def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, 
 
 
 def _tidy(value: Any, schemas: Mapping[str, Any]) -> Any:
-    """Say what the reference page wants said: the type of a choice of texts, and of what may be null or anything.
+    """Add the types that the reference page needs, and drop defaults of null.
 
-    A default that says no more than "none" is left out.
+    msgspec writes no type for a choice of texts, nor for a value that may be anything.
     """
     if isinstance(value, list):
         return [_tidy(each, schemas) for each in value]
@@ -180,12 +184,22 @@ def _tidy(value: Any, schemas: Mapping[str, Any]) -> Any:
         tidied.setdefault("type", "string")
     properties = tidied.get("properties")
     if isinstance(properties, dict):
-        tidied["properties"] = {name: each or {"type": _ANY} for name, each in properties.items()}
+        tidied["properties"] = {name: _complete(each) for name, each in properties.items()}
     return _join_null(tidied, schemas)
 
 
+def _complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a field's schema with a type; the tag that tells structs apart gets its description too."""
+    if not schema.keys() - {"description"}:
+        return {**schema, "type": _ANY}
+    choices = schema.get("enum", ())
+    if len(choices) == 1:
+        return {"description": f"Always `{choices[0]}`.", **schema}
+    return schema
+
+
 def _join_null(schema: dict[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """Have a type or null as one schema of two types."""
+    """Write a type or null as one schema of two types."""
     choices = schema.get("anyOf")
     if not isinstance(choices, list) or _NULL not in choices:
         return schema

@@ -1,9 +1,10 @@
 """Which host names and web pages may reach the server.
 
-A browser sends requests for any page that is open in it, to addresses that only its own machine can
-reach. A key stops that: pages do not have it, and cookies are not used. A server without keys has to
-look at what browsers say of a request instead: Host, Origin, and Sec-Fetch-Site or Referer where they
-send no Origin. Pages cannot change these. Programs that are no browsers are not held up.
+A browser sends requests for any page that is open in it, also to addresses that only its own
+machine can reach. API keys prevent that, because pages do not have them and the server uses no
+cookies. A server without keys checks the headers that browsers set and pages cannot change: Host,
+Origin, and Sec-Fetch-Site or Referer where there is no Origin. Programs other than browsers are not
+affected.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
     Headers = Mapping[bytes, bytes]
 
-# In ALLOWED_ORIGINS: any page, once a key is asked for.
+# In ALLOWED_ORIGINS: any page, if an API key is required.
 ANY = "*"
-# By which clients of LocalStack reach this machine.
+# Names by which LocalStack's clients reach this machine.
 _LOCALSTACK = "localhost.localstack.cloud"
 _PUBLIC = (b"access-control-allow-origin", b"*")
 _VARIES = (b"vary", b"Origin")
 _OWN_SITE = frozenset({b"same-origin", b"none"})
 _SCHEMES = frozenset({b"http", b"https"})
-# Host headers found good are remembered, up to so many and so long.
+# Accepted Host headers are cached: this many, up to this length.
 _MOST_KNOWN = 100
 _LONGEST_KNOWN = 300
 _LONGEST_SHOWN = 200
@@ -52,14 +53,14 @@ class Origins:
             names.add(settings.host.lower())
         self._names = frozenset(names)
         self._suffixes = tuple(f".{name}" for name in names)
-        # Whoever can give a machine of the network a name can reach a server that is open to it.
+        # Anyone who controls a name in the network can reach a server that listens on it.
         self._plain = not is_loopback(settings.host)
         self._known: set[bytes] = set()
 
     def admit(self, method: str, headers: Headers, *, safe: bool, keyless: bool) -> None:
-        """Refuse what a browser sends for a page that may not call.
+        """Refuse requests that a browser sends for a page which may not call.
 
-        safe: the operation only looks. What it answers, a page of another origin cannot read.
+        safe: the operation changes nothing, and a page of another origin cannot read its answer.
         """
         if keyless:
             host = headers.get(b"host")
@@ -68,7 +69,7 @@ class Origins:
         origin = headers.get(b"origin")
         if origin is not None:
             if not self.allows(origin, headers, keyless=keyless):
-                # A sandboxed frame or a local file sends null, which no setting can name.
+                # A sandboxed frame or a local file sends "null", which no setting can name.
                 named = (
                     _show(origin) if b"://" in origin else "the origin of a page served over HTTP"
                 )
@@ -82,7 +83,7 @@ class Origins:
                 self._require_own_page(headers)
 
     def allows(self, origin: bytes, headers: Headers, *, keyless: bool) -> bool:
-        """Tell whether pages of the origin may call and read the answer."""
+        """Return whether pages of the origin may call and read the answer."""
         if (self._any and not keyless) or origin in self._listed:
             return True
         scheme, _, place = origin.partition(b"://")
@@ -92,7 +93,7 @@ class Origins:
         return place == host.lower() or _are_one_server(place, host)
 
     def write_headers(self, headers: Headers, *, keyless: bool) -> tuple[tuple[bytes, bytes], ...]:
-        """Return what the answer says of who may read it."""
+        """Return the headers that say which pages may read the answer."""
         if self._any and not keyless:
             return (_PUBLIC,)
         origin = headers.get(b"origin")
@@ -101,7 +102,7 @@ class Origins:
         return ((b"access-control-allow-origin", origin), _VARIES)
 
     def _is_own(self, host: bytes) -> bool:
-        """Tell whether the name is ours, so that no page of others has it (DNS rebinding)."""
+        """Return whether the host name is this server's own, against DNS rebinding."""
         if host in self._known:
             return True
         name, _ = _split_place(host.decode("latin-1"))
@@ -115,7 +116,7 @@ class Origins:
         return True
 
     def _require_own_page(self, headers: Headers) -> None:
-        """Refuse a GET that changes something where no better header says whose it is.
+        """Refuse a GET that changes something, if no better header shows which page sent it.
 
         Browsers leave Sec-Fetch-Site out where the address is neither HTTPS nor loopback.
         """
@@ -126,7 +127,7 @@ class Origins:
             if not self.allows(b"%b://%b" % (scheme, place), headers, keyless=True):
                 raise _refuse_page(f'from a page at "{_show(referer)}"', "its origin")
         elif _is_browser(headers.get(b"user-agent", b"")):
-            raise _refuse_page("from a page that does not say which it is", "its origin")
+            raise _refuse_page("from a page that does not say its origin", "its origin")
 
 
 def _refuse_host(host: bytes) -> Forbidden:
@@ -158,7 +159,7 @@ def _is_browser(agent: bytes) -> bool:
 
 
 def _are_one_server(place: bytes, host: bytes) -> bool:
-    """Tell whether both are names of this machine, with the same port."""
+    """Return whether both are names of this machine, with the same port."""
     name, port = _split_place(place.decode("latin-1"))
     other, other_port = _split_place(host.decode("latin-1"))
     return port == other_port and _is_here(name) and _is_here(other)
@@ -177,7 +178,7 @@ def _is_address(name: str) -> bool:
 
 
 def _split_place(place: str) -> tuple[str, str]:
-    """Return name and port; of an IPv6 address without its brackets, of a name without its last dot."""
+    """Return host name and port; an IPv6 address without brackets, a name without its final dot."""
     if place.startswith("["):
         name, _, rest = place[1:].partition("]")
         return name.lower(), rest.removeprefix(":")

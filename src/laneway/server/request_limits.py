@@ -1,4 +1,4 @@
-"""How many requests of a kind may be under way, so that one kind leaves room for the others."""
+"""Limits on concurrent requests of each kind, so that one kind leaves capacity for the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """Requests of one kind. what: their name in errors. setting: what sets the limit, if anything."""
+    """The concurrent requests of one kind.
+
+    what: their name in errors. setting: the setting that raises the limit, if there is one.
+    """
 
     __slots__ = ("limit", "setting", "used", "what")
 
@@ -22,7 +25,7 @@ class Room:
         self.setting = setting
 
     def enter(self) -> None:
-        """Count one more, or raise ServerBusy."""
+        """Count one more request, or raise ServerBusy."""
         if self.used >= self.limit:
             advice = "" if self.setting is None else f", or raise {self.setting}"
             raise ServerBusy(
@@ -35,16 +38,17 @@ class Room:
 
 
 class Rooms:
-    """One per process. Health has no limit: it has to answer when all rooms are full.
+    """The limits of one process. Health checks have none: they answer while all limits are reached.
 
-    requests: those that only work. waits: long polls. documents: what is read without a key.
-    events: streams of those who have a key, or need none; hints: of those who have none.
+    requests: those that do not wait. waits: long polls. documents: what is served without a key.
+    events: event streams of callers with a key, or where none is required. hints: event streams
+    without a key.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.requests = Room(limits.requests, "requests under way")
+        self.requests = Room(limits.requests, "concurrent requests")
         self.waits = Room(limits.long_polls, "long polls", "MAX_LONG_POLLS")
-        self.documents = Room(limits.documents, "requests for documents under way")
+        self.documents = Room(limits.documents, "concurrent requests for documents")
         self.events = Room(limits.event_streams, "event streams", "MAX_EVENT_STREAMS")
         self.hints = Room(
             limits.anonymous_event_streams,

@@ -1,4 +1,4 @@
-"""What an operation answers with, and how it reaches the client."""
+"""The answers of operations, and how they are encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Answer:
-    """A response that is whole in memory."""
+    """A response that is complete in memory."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -34,9 +34,9 @@ class Answer:
 
 
 class Stream:
-    """A response that is sent as it is made; `chunks` is closed when the client goes.
+    """A response that is sent as it is generated; `chunks` is closed when the client disconnects.
 
-    endless: it never ends by itself, so a stop of the server ends it.
+    endless: it never ends by itself, so stopping the server ends it.
     """
 
     __slots__ = ("chunks", "content_type", "endless", "headers", "status")

@@ -1,4 +1,4 @@
-"""Finds the operation that a method and path mean: whole paths first, patterns after."""
+"""Finds the operation of a method and path: exact paths first, then patterns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING: dict[str, str] = {}
 
 
 class Route:
-    """An operation made ready: its decoders built, its place among the measurements known."""
+    """An operation with its decoders, and its index in the metrics."""
 
     __slots__ = ("body", "index", "operation", "parameters", "reads_body", "safe", "surface")
 
@@ -60,7 +60,7 @@ class Router:
         ]
         self._surfaces = sorted(surfaces, key=lambda surface: -len(surface.prefix))
         self._whole: dict[str, dict[str, Found]] = {}
-        # Those that ask for a parameter in the query, by path and method.
+        # Operations that require a parameter in the query, by path and method.
         self._asking: dict[tuple[str, str], tuple[bytes, Found]] = {}
         self._patterns: list[tuple[re.Pattern[str], dict[str, Route]]] = []
         patterns: dict[str, dict[str, Route]] = {}
@@ -74,7 +74,7 @@ class Router:
                     self._asking[route.path, method] = marker
                 else:
                     self._whole.setdefault(route.path, {})[method] = Found(route, _NOTHING)
-        # Where nobody else has the path, they answer for it without that parameter too.
+        # If no other operation has the path, they answer without that parameter too.
         for (path, method), (_, found) in self._asking.items():
             self._whole.setdefault(path, {}).setdefault(method, found)
         for pattern, methods in patterns.items():
@@ -93,14 +93,14 @@ class Router:
         return self._search(method, path)
 
     def find_surface(self, path: str) -> Surface:
-        """Return the protocol whose words an error on the path is told in."""
+        """Return the protocol that formats an error on the path."""
         for surface in self._surfaces:
             if path.startswith(surface.prefix):
                 return surface
         return self._surfaces[-1]
 
     def list_methods(self, path: str) -> list[str]:
-        """Return the methods that the path takes, none where there is no such path."""
+        """Return the methods that the path accepts; none if there is no such path."""
         path = path.rstrip("/") or "/"
         methods = set(self._whole.get(path, ()))
         for pattern, routes in self._patterns:
@@ -127,9 +127,9 @@ class Router:
 
 
 def read_path(sent: str) -> str:
-    """Return a path decoded but for slashes (and so percents) within its parts.
+    """Return a path decoded, except slashes and percent signs within its parts.
 
-    A name may have slashes in it: they are decoded when it is known where it begins and ends.
+    A name may contain slashes: they are decoded once the names are separated.
     """
     parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in sent.split("/"))
     return "/".join(parts)
@@ -148,4 +148,4 @@ def _require_names(operation: Operation[Any, Any]) -> None:
         raise TypeError(f"{operation.path} needs parameters")
     known = {item.encode_name for item in msgspec.structs.fields(operation.parameters)}
     if names - known:
-        raise TypeError(f"{operation.path} names what its parameters lack: {names - known}")
+        raise TypeError(f"{operation.path} names parameters that do not exist: {names - known}")

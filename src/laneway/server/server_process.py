@@ -1,4 +1,4 @@
-"""Runs one process of the server on sockets that are open already, until told to stop."""
+"""Runs one process of the server on sockets that are already open, until it is stopped."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ async def serve(
     worker: int = 0,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends what the first let finish.
+    """Serve until SIGTERM or SIGINT; a second signal ends requests that the first lets finish.
 
-    ready is called once requests are answered and signals are heeded.
+    ready is called once the server answers requests and handles signals.
     """
     async with (
         Broker(dsn, settings.engine) as broker,
@@ -75,7 +75,7 @@ async def serve(
             metrics=Metrics(sheet, worker),
         )
         has_queue = await _try_to_ensure_queue(broker, settings)
-        # Whether a key is required decides about every request, from the first one on.
+        # Load the keys before the first request: they decide whether a key is required.
         with suppress(Retryable):
             await service.keyring.refresh()
         server = HttpServer(Application(service, make_surfaces(settings)), settings.limits)
@@ -100,18 +100,18 @@ async def serve(
 
 
 def _spare_collections() -> None:
-    """Look for cycles seldom: requests leave few, and what is loaded by now stays."""
+    """Collect garbage rarely: requests leave few cycles, and loaded modules stay."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
 
 
 def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
-    """Return every protocol that the server speaks."""
+    """Return the surfaces of every protocol of the server."""
     return (
         REST,
         LIBRARY,
-        # First of those at the root: what is nobody's path is told in its words.
+        # First of those at the root: it formats the errors of unknown paths.
         metrics_endpoint.make_surface(REST.explain),
         *queen.make_surfaces(settings),
         make_sqs(),
@@ -119,7 +119,7 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
 
 
 async def _publish(service: Service) -> None:
-    """Write this process's numbers where every process can read them, the last time at the end."""
+    """Write this process's metrics to the shared counters, a last time at the end."""
     try:
         while True:
             await asyncio.sleep(PUBLISH_PERIOD.total_seconds())
@@ -129,30 +129,32 @@ async def _publish(service: Service) -> None:
 
 
 async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
-    """Make the queue that is meant when a request names none."""
+    """Create the default queue if it does not exist."""
     try:
         await broker.queues.get(settings.queue)
     except QueueNotFound:
         try:
             await broker.queues.create(settings.queue, default_queue_settings(settings))
         except QueueExists:
-            logger.debug("another process made the queue %s", settings.queue)
+            logger.debug("another process created the default queue %s", settings.queue)
 
 
 async def _try_to_ensure_queue(
     broker: Broker, settings: ServerSettings, level: int = logging.WARNING
 ) -> bool:
-    """Return whether the queue is there; what passes by itself does not end the server."""
+    """Return whether the default queue exists; transient errors are logged."""
     try:
         await ensure_queue(broker, settings)
     except Retryable as error:
-        logger.log(level, "the queue %s cannot be made yet: %s", settings.queue, error)
+        logger.log(
+            level, "cannot create the default queue %s yet, retrying: %s", settings.queue, error
+        )
         return False
     return True
 
 
 async def _ensure_queue_later(broker: Broker, settings: ServerSettings) -> None:
-    """Make the queue once the database takes writes."""
+    """Create the default queue once the database accepts writes."""
     made = False
     while not made:
         await asyncio.sleep(ENSURE_PERIOD.total_seconds())

@@ -1,4 +1,4 @@
-"""What every operation works with."""
+"""The state of a server process that all operations share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Service:
-    """One per process. waits: those of its requests."""
+    """The shared state of one process. waits: its requests' long waits."""
 
     def __init__(
         self,
@@ -42,23 +42,23 @@ class Service:
         self.metrics = metrics
         self.stopping = asyncio.Event()
         self.waits: dict[Wait, None] = {}
-        # Set by the application, which knows them.
+        # Set by the application.
         self.routes: tuple[Route, ...] = ()
-        # Requests under way in this process, of all kinds.
+        # Concurrent requests in this process, of all kinds.
         self.busy = 0
         self.rooms = Rooms(settings.limits)
         self._ping: asyncio.Future[datetime] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
 
     def own(self, kind: Callable[[], T]) -> T:
-        """Return this service's one of a kind, made when it is first asked for."""
+        """Return this service's instance of a class, created on first use."""
         thing: T | None = self._own.get(kind)
         if thing is None:
             thing = self._own[kind] = kind()
         return thing
 
     async def ping(self) -> None:
-        """Return once the database has answered; who asks at the same time asks once."""
+        """Return once the database has answered; concurrent callers share one query."""
         if self._ping is None:
             self._ping = asyncio.ensure_future(self.broker.ping())
             self._ping.add_done_callback(self._pinged)
@@ -67,10 +67,10 @@ class Service:
     def _pinged(self, ping: asyncio.Future[datetime]) -> None:
         self._ping = None
         if not ping.cancelled():
-            ping.exception()  # whoever still waits is told; nobody need be
+            ping.exception()  # callers that still wait get the error
 
     def stop(self) -> None:
-        """Begin to stop: who waits is answered."""
+        """Begin to stop: end all long waits."""
         self.stopping.set()
         for wait in list(self.waits):
             wait.stop()

@@ -1,4 +1,4 @@
-"""What a person can set about the server; the command reads it from flags, environment and file."""
+"""The server's settings; the command reads them from flags, the environment and a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _TOKENS = TokenSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one client may cost: sizes in bytes, and how long it may take its time.
+    """Limits on each client and kind of request. Sizes are in bytes.
 
-    requests, long_polls, documents, event_streams and anonymous_event_streams: how many of each may
-    be under way in one process; none counts as another. documents are those read without a key.
-    headers_within and body_within: from the first byte to the last. write_stall: how long a client
-    may leave its answer unread. linger, linger_silent and linger_bytes: how long a client that was
-    told to go is still read from, how long it may be silent meanwhile, and how much it may send,
-    so that it sees what it was told. compress_from: answers of lists from this size on are compressed
-    for those who take it so.
+    requests, long_polls, documents, event_streams and anonymous_event_streams: how many of each a
+    process serves at the same time; each counts as one kind only. documents are served without a
+    key. headers_within and body_within: time from the first byte to the last. write_stall: how long
+    a client may leave its answer unread. linger, linger_silent and linger_bytes: after an error
+    answer that closes the connection, how long the server keeps reading, how long the client may be
+    silent meanwhile, and how much it may send, so that it receives the answer. compress_from: lists
+    from this size on are compressed for clients that accept gzip.
     """
 
     body: int = 16 * 1024 * 1024
@@ -50,10 +50,10 @@ class Limits:
 class SqsSettings:
     """The SQS endpoint's settings.
 
-    port: one of its own beside the server's; None: only that. host: how clients reach the server,
-    for the URLs of queues; None: as the request says. in_flight: how many messages of a queue may
-    be. recreate_after and purge_after: how long a name rests after its queue was deleted, and a
-    queue after it was purged.
+    port: an additional port for SQS only; None: none. host: the host name in URLs of queues; None:
+    the request's. in_flight: limit on a queue's messages in flight. recreate_after and purge_after:
+    how long after its deletion a queue's name can be used again, and how long after a purge a queue
+    can be purged again.
     """
 
     port: int | None = None
@@ -73,12 +73,11 @@ _SQS = SqsSettings()
 class ServerSettings:
     """The server's settings.
 
-    allowed_hosts: names, each with those below it, that a server without keys answers to beside its
-    own; allowed_origins: of web pages that may call, "*" being any as long as a key is asked for.
-    queue: the one meant when a request names none; made at the start if it is missing. ack_timeout
-    and max_attempts: of queues that are made without their own. actor and manual_actor: who
-    activity says acted, when the server did by itself and when a person did by hand. shutdown: how
-    long a stop may take.
+    allowed_hosts: host names, with their subdomains, that a server without keys answers to beside
+    its own. allowed_origins: web pages that may call; "*" means any if a key is required. queue:
+    the default queue, created at startup if missing. ack_timeout and max_attempts: for queues
+    created without their own. actor and manual_actor: names in the activity log for what the server
+    does by itself, and for manual operations. shutdown: how long stopping may take.
     """
 
     host: str = "127.0.0.1"
@@ -105,7 +104,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach the address."""
+    """Return whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:

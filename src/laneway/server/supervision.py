@@ -1,4 +1,4 @@
-"""Keeps worker processes running on the same sockets, and stops them together."""
+"""Runs worker processes on the same sockets, restarts those that end, and stops them together."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A worker that died at once is started again after this long, so that a fault costs no core.
+# A worker that ended at once is restarted after this pause, so that a fault does not keep a core
+# busy.
 RESTART_PAUSE = timedelta(seconds=1)
-# How much longer than its own deadline a worker may take before it is killed.
+# How long after its own deadline a worker is killed.
 MARGIN = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a worker is told on its standard input, where no list of processes shows it."""
+    """What a worker reads from its standard input, which process lists do not show."""
 
     dsn: str
     settings: ServerSettings
@@ -48,9 +49,9 @@ async def supervise(
     sheet: Sheet,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the workers until SIGTERM or SIGINT, and whichever dies again.
+    """Run the workers until SIGTERM or SIGINT, and restart those that end.
 
-    ready is called once signals are heeded; the socket takes connections even before.
+    ready is called once signals are handled; the sockets accept connections even before.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -71,7 +72,7 @@ async def supervise(
 
 
 async def _close_when(stopping: asyncio.Event, listeners: Sequence[socket.socket]) -> None:
-    """Take no more connections once the workers are to stop: nobody would answer them."""
+    """Close the sockets once the workers are to stop: no process would answer new connections."""
     await stopping.wait()
     for listener in listeners:
         listener.close()
@@ -84,7 +85,7 @@ async def _keep(orders: Orders, stopping: asyncio.Event) -> None:
             await _watch(process, stopping)
             if not stopping.is_set():
                 logger.error(
-                    "worker %d ended with %s and is started again",
+                    "worker %d ended with %s, restarting it",
                     orders.worker,
                     process.returncode,
                 )
@@ -102,11 +103,11 @@ async def _start(orders: Orders) -> asyncio.subprocess.Process:
         "laneway.server.worker_process",
         stdin=asyncio.subprocess.PIPE,
         pass_fds=(*orders.listeners, orders.sheet),
-        # A terminal's Ctrl-C reaches the parent alone, which then stops the workers.
+        # A terminal's Ctrl-C reaches only the parent, which then stops the workers.
         start_new_session=True,
     )
     assert process.stdin is not None  # noqa: S101 - asked for a pipe above
-    # It may be dead already: then the pipe is closed, and whoever watches it starts another.
+    # The worker may have ended: then the pipe is closed, and its watcher restarts it.
     if not process.stdin.is_closing():
         with suppress(BrokenPipeError, ConnectionResetError):
             process.stdin.write(msgspec.json.encode(orders) + b"\n")
@@ -115,7 +116,7 @@ async def _start(orders: Orders) -> asyncio.subprocess.Process:
 
 
 async def _watch(process: asyncio.subprocess.Process, stopping: asyncio.Event) -> None:
-    """Return when the worker has ended or is to end."""
+    """Return when the worker has ended or is to stop."""
     tasks = [asyncio.ensure_future(process.wait()), asyncio.ensure_future(stopping.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -132,6 +133,6 @@ async def _end(process: asyncio.subprocess.Process, patience: timedelta) -> None
         async with asyncio.timeout(patience.total_seconds()):
             await process.wait()
     except TimeoutError:
-        logger.warning("worker %d did not stop in time and is killed", process.pid)
+        logger.warning("worker %d did not stop in time, killing it", process.pid)
         process.kill()
         await process.wait()

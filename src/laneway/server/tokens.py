@@ -1,4 +1,4 @@
-"""Signed tokens (JWT): who calls, and what for, said by somebody whose key the server knows."""
+"""Signed tokens (JWT): verifies them with the configured keys, and reads the caller and its role."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 ROLES = {"read-only": Role.READ, "read-write": Role.WRITE, "admin": Role.ADMIN}
 
-# A secret shorter than the hash it goes into is too easy to guess.
+# A secret shorter than the hash is too easy to guess.
 SHORTEST_SECRET = 32
-# Tokens found good are remembered, unless they are longer; beyond so many, all are forgotten.
+# Verified tokens up to this length are cached; beyond this many, the cache is cleared.
 _MOST_KNOWN = 5_000
 _LONGEST_KNOWN = 4_096
 
 
 class KeyUnusable(LanewayError):
-    """A key that tokens are checked with cannot be used."""
+    """A configured verification key cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSettings:
-    """Whose tokens count.
+    """Which tokens are accepted.
 
-    secret: of HS256. public_key: PEM, of RS256 or EdDSA (Ed25519). roles_claim: where a token says
-    its role, as a text or a list of them. leeway: seconds that clocks may differ by.
+    secret: for HS256. public_key: PEM, for RS256 or EdDSA (Ed25519). roles_claim: the claim with
+    the role, as a text or a list. leeway: tolerated clock difference in seconds.
     """
 
     secret: str | None = field(default=None, repr=False)
@@ -51,7 +51,7 @@ class TokenSettings:
 
 
 class Tokens:
-    """Checks tokens against the keys that are set; a kind without a key is refused."""
+    """Verifies tokens with the configured keys; an algorithm without a key is refused."""
 
     def __init__(self, settings: TokenSettings) -> None:
         self._settings = settings
@@ -60,11 +60,11 @@ class Tokens:
 
     @classmethod
     def make(cls, settings: TokenSettings) -> Self | None:
-        """Return None where no key is set: then tokens are not looked at."""
+        """Return None if no key is configured: then tokens are not accepted."""
         return cls(settings) if settings.secret or settings.public_key else None
 
     def recall(self, token: bytes) -> Identity | None:
-        """Return whom a token names that was found good before and has not expired since."""
+        """Return the identity of a token that was verified before and has not expired since."""
         known = self._known.get(token)
         if known is None or known[1] < time():
             return None
@@ -85,7 +85,7 @@ class Tokens:
                 audience=settings.audience,
                 options={
                     "verify_aud": settings.audience is not None,
-                    # These trust that the claims are numbers: _check_times does not.
+                    # PyJWT assumes that these claims are numbers; _check_times checks it.
                     "verify_exp": False,
                     "verify_nbf": False,
                     "verify_iat": False,
@@ -103,7 +103,7 @@ class Tokens:
         return identity
 
     def _read(self, claims: Mapping[str, Any]) -> Identity:
-        """Return whom the claims name; without a role that is known, somebody who may only look."""
+        """Return the identity of the claims; without a known role, it may only read."""
         said = claims.get(self._settings.roles_claim)
         names = said if isinstance(said, list) else [said]
         role = max(
@@ -116,7 +116,7 @@ class Tokens:
 
 
 def _check_times(claims: Mapping[str, Any], leeway: float) -> None:
-    """Refuse a token out of its time, and one whose times are no numbers."""
+    """Refuse a token that is expired or not valid yet, or whose times are not numbers."""
     for name in ("exp", "nbf", "iat"):
         if name in claims and not _is_moment(claims[name]):
             raise Unauthenticated(
@@ -125,9 +125,11 @@ def _check_times(claims: Mapping[str, Any], leeway: float) -> None:
             )
     now = time()
     if "exp" in claims and claims["exp"] <= now - leeway:
-        raise Unauthenticated("Invalid token: it has expired: get another")
+        raise Unauthenticated("Invalid token: it has expired. Get a new one")
     if any(claims.get(name, now) > now + leeway for name in ("nbf", "iat")):
-        raise Unauthenticated("Invalid token: it is not valid yet: check both clocks")
+        raise Unauthenticated(
+            "Invalid token: it is not valid yet. Check the clocks of issuer and server"
+        )
 
 
 def _is_moment(value: object) -> bool:
@@ -137,7 +139,7 @@ def _is_moment(value: object) -> bool:
 
 
 def read_keys(settings: TokenSettings) -> dict[str, Any]:
-    """Return the key of each kind of signature that is accepted."""
+    """Return the verification key of each accepted algorithm."""
     keys: dict[str, Any] = {}
     if settings.secret:
         if len(settings.secret.encode()) < SHORTEST_SECRET:

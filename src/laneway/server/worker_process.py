@@ -34,7 +34,7 @@ async def _work(orders: Orders) -> None:
 
 
 def _follow_parent() -> None:
-    """Stop when the parent's end of the pipe closes: when it dies, however it dies."""
+    """Stop when the parent's end of the pipe closes, that is, when the parent ends."""
     loop = asyncio.get_running_loop()
     pipe = sys.stdin.fileno()
 

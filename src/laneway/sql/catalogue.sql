@@ -6,10 +6,10 @@ with relation as (
          (select n.nspname || '.' || p.relname from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_namespace n on n.oid = p.relnamespace where i.inhrelid = c.oid) as parent,
          case when c.relkind = 'S' then (select t.relname::text from pg_depend d join pg_class t on t.oid = d.refobjid
                                           where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass and d.deptype in ('a', 'i')) end as owner
-    from pg_class c where c.relnamespace = 'laneway'::regnamespace and c.relkind not in ('i', 'I', 't', 'c')),
+    from pg_class c where c.relnamespace = 'laneway'::regnamespace and c.relkind not in ('i', 'I', 't')),
 part as (
-  select r.name as relation, case r.kind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'table' end as part,
-         case when r.kind in ('v', 'm', 'f') then '' when r.unlogged then 'unlogged' else 'logged' end || coalesce(', a partition of ' || r.parent, '') || coalesce(', partitioned by ' || pg_get_partkeydef(r.oid), '')
+  select r.name as relation, case r.kind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' when 'c' then 'type' else 'table' end as part,
+         case when r.kind in ('v', 'm', 'f', 'c') then '' when r.unlogged then 'unlogged' else 'logged' end || coalesce(', a partition of ' || r.parent, '') || coalesce(', partitioned by ' || pg_get_partkeydef(r.oid), '')
            || case when r.guarded then ', with row level security' else '' end as definition
     from relation r where r.kind <> 'S'
   union all

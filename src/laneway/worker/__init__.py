@@ -1,3 +1,3 @@
-"""Worker programs: handlers, periodic jobs and workflows, on one App."""
+"""Worker programs: handlers, periodic jobs and workflows of one App."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a worker program is made of: its handlers, periodic jobs and workflows."""
+"""The App of a worker program: its handlers, periodic jobs and workflows."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The connection of the worker that a task belongs to.
+# The connection of the worker whose task this is.
 _own_lane: ContextVar[Connection | None] = ContextVar("laneway_own_lane", default=None)
 
 
 class App:
     """Handlers, periodic jobs and workflows on one database or server.
 
-    address and its options are those of `laneway.connect`; it may also be given when the app runs.
+    address and its options are those of `laneway.connect`; `run` and `work` take an address too.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class App:
         self._schedules: dict[str, Schedule] = {}
         self._workflows: dict[str, Workflow] = {}
         self._middlewares: list[Middleware] = []
-        # Of the workers that run now.
+        # The connections of the running workers.
         self._lanes: list[Connection] = []
 
     def handler(
@@ -86,15 +86,15 @@ class App:
         group: str = DEFAULT_GROUP,
         partition: str | None = None,
     ) -> Callable[[F], F]:
-        """Have a function handle a queue's messages: it returns, and the message is done.
+        """Register a function as handler of a queue's messages; when it returns, the message is acked.
 
-        concurrency: how many at once. timeout: longer, and the attempt has failed. retry: when it
-        is tried again; None: as the queue says. lock_time: extended for as long as the function
-        runs; None: the message's own, else the queue's. prefetch: messages taken ahead; None: as
-        many as will have begun within a tenth of a second. batch: the function takes a list of up
-        to so many. executor: where it runs; a function that is not asynchronous runs in a thread,
-        or with "process" in a process of its own. keep_results: for how long what it returns is
-        kept. group and partition: which reader of the queue it is, and of which part of it.
+        concurrency: calls at the same time. timeout: limit of one call, after which the attempt
+        fails. retry: retry policy; None: the queue's settings. lock_time: lease duration, extended
+        while the function runs; None: the message's own, else the queue's. prefetch: messages
+        claimed ahead; None: as many as start within 0.1 s. batch: the function takes a list of up to
+        this many messages. executor: "loop", "thread" or "process"; by default, an async function
+        runs on the loop and any other in a thread. keep_results: how long to store the function's
+        result. group, partition: the consumer group to read as, and the only partition to read.
         """
 
         def decorate(function: F) -> F:
@@ -130,7 +130,7 @@ class App:
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> None:
-        """Push a message at every time of a cron expression: once, however many workers there are.
+        """Enqueue a message at the times of a cron expression, once however many workers run.
 
         expression: five fields, or six with seconds first. payload None: the name and the time.
         """
@@ -147,13 +147,13 @@ class App:
             headers=headers,
         )
         if name in self._schedules:
-            raise InvalidSetting(f"there are two schedules called {name!r}: names tell them apart")
+            raise InvalidSetting(f"schedule {name!r} already exists: use another name")
         self._schedules[name] = schedule
 
     def cron(
         self, expression: str, *, queue: str, timezone: str = "UTC", **options: Any
     ) -> Callable[[F], F]:
-        """Have a function handle what a schedule of its own name pushes; options: of `handler`."""
+        """Register a function as periodic job, named after the function; options: see `handler`."""
 
         def decorate(function: F) -> F:
             name = function.__name__
@@ -170,19 +170,19 @@ class App:
         concurrency: int = 10,
         lock_time: timedelta | None = None,
     ) -> Callable[[F], F]:
-        """Make an asynchronous function a workflow; Connection.start begins a run of it.
+        """Register an async function as workflow; `Connection.start` starts runs of it.
 
-        What it does between its steps may be done again: it has to be the same every time.
+        Code between steps runs again each time a run continues, so it must be deterministic.
         """
 
         def decorate(function: F) -> F:
             if not inspect.iscoroutinefunction(function):
                 raise InvalidSetting(
-                    f"workflow {name_of(function)} is not asynchronous: make it an async def"
+                    f"workflow {name_of(function)} is not asynchronous: define it with async def"
                 )
             label = name or function.__name__
             if label in self._workflows:
-                raise InvalidSetting(f"there are two workflows called {label!r}")
+                raise InvalidSetting(f"workflow {label!r} already exists: use another name")
             workflow = self._workflows[label] = Workflow(label, queue, function)
 
             async def advance(message: Message) -> None:
@@ -203,36 +203,38 @@ class App:
         return decorate
 
     def middleware(self, function: Middleware) -> Middleware:
-        """Call `function(message, proceed)` around every handler; it awaits `proceed(message)`.
+        """Call `function(message, proceed)` around every handler; it must await `proceed(message)`.
 
-        The first one is the outermost. A batch handler's gets the list of messages.
+        The middleware registered first is the outermost. With batch handlers, it gets the list of
+        messages.
         """
         if not callable(function):
             raise InvalidSetting(
-                f"a middleware is {function!r}: give an async def of a message and what proceeds"
+                f"middleware {function!r} is not callable: use an async def with the parameters message"
+                " and proceed"
             )
         self._middlewares.append(function)
         return function
 
     @property
     def lane(self) -> Connection:
-        """The running worker's own connection, for what its handlers do; it is not to be closed.
+        """The running worker's connection, for use in handlers. Do not close it.
 
-        Outside of an asynchronous handler: that of the worker that began last.
+        Outside of async handlers, the connection of the worker that started last.
         """
         own = _own_lane.get()
         if own is not None and own in self._lanes:
             return own
         if not self._lanes:
-            raise InvalidSetting("the app is not running: use its `connect`")
+            raise InvalidSetting("the app is not running: open a connection with App.connect")
         return self._lanes[-1]
 
     def connect(self, address: str | None = None) -> Connection:
-        """Return a connection to where the app works, to use in an `async with` statement."""
+        """Return a connection to the app's database or server; use it in an `async with` statement."""
         return Connection(self._find_target(address))
 
     def worker(self, *, address: str | None = None, name: str | None = None) -> Worker:
-        """Return a worker to run; several may, in as many programs."""
+        """Return a worker of this app, ready to run."""
         if not self._handlers and not self._schedules:
             raise InvalidSetting(
                 "the app has no handler, schedule or workflow: import the modules that register them"
@@ -256,18 +258,18 @@ class App:
         worker = self.worker(address=address, name=name)
         if threading.current_thread() is not threading.main_thread():
             raise InvalidRequest(
-                "signals reach the main thread only: elsewhere, await `app.worker().run()`, and have "
-                "it end with the worker's `stop`, called on its loop"
+                "App.work handles signals and runs in the main thread only: elsewhere, await "
+                "App.worker().run(), and call the worker's stop on its event loop"
             )
         with stopped_by_signals(worker.stop):
             await worker.run()
 
     def run(self, *, address: str | None = None, name: str | None = None) -> None:
-        """Run a worker in this program, on an event loop of its own."""
+        """Run a worker on a new event loop, until SIGTERM or Ctrl-C."""
         run_program(partial(self.work, address=address, name=name))
 
     def behind_pooler(self, direct_dsn: str | None) -> None:
-        """Reach the database as one behind PgBouncer, wherever the app is run."""
+        """Connect through PgBouncer in transaction mode, at whatever address the app runs."""
         self._options |= {"pooled": True, "direct_dsn": direct_dsn}
 
     @contextmanager
@@ -284,5 +286,7 @@ class App:
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address
         if chosen is None:
-            raise InvalidSetting("the app has no address: give it one, or one when it runs")
+            raise InvalidSetting(
+                "the app has no address: pass one to App, or to run, work or connect"
+            )
         return Target(address=chosen, **self._options)

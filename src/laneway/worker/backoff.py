@@ -1,4 +1,4 @@
-"""How long a worker waits before it asks again who could not answer."""
+"""Pauses before a worker repeats a call that failed for the moment."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ PAUSE = timedelta(milliseconds=200)
 
 
 async def wait_after(error: Retryable) -> None:
-    """Wait as long as the error says, else a moment."""
+    """Wait for the error's `retry_after`, or for `PAUSE` if it has none."""
     await asyncio.sleep((error.retry_after or PAUSE).total_seconds())

@@ -1,4 +1,8 @@
-"""Branches of a run: the tasks made in it, told apart alike however often it goes on."""
+"""Branches of a workflow run: which task made a step call, and the step's key.
+
+A run's tasks are registered when they are created, by a task factory that is set on the event loop
+while runs execute on it. So `asyncio.gather`, `TaskGroup` and `create_task` all make branches.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
-    from typing import TypeAlias
+    from collections.abc import Iterator
 
     from laneway.worker.progress import Progress
 
-    # Of a coroutine: the name of the step that it calls, if it is such a call.
-    LabelOf: TypeAlias = Callable[[Any], str | None]
+# Marks the code of step functions; see `mark_step`.
+_STEP_CALL = "<laneway step>"
 
-# Where code runs: in a branch of a run, or within one of its steps.
-place: ContextVar[Branch | Within] = ContextVar("laneway workflow")
+# The branch or step that the current code belongs to.
+place: ContextVar[Branch | StepScope] = ContextVar("laneway workflow")
 
 
-class Within:
-    """What is within a step of a run."""
+class StepScope:
+    """Code inside a step of a run."""
 
     __slots__ = ("progress",)
 
@@ -32,123 +35,154 @@ class Within:
 
 
 class Branch:
-    """A run's function, or a task made in it: what counts calls of steps.
+    """A run's function or a task created in it; counts step calls.
 
-    Tasks are counted by the names of their functions, in the order in which the branch makes them
-    and not that of their first steps, which is another where finished steps return at once. So those
-    that a library makes now and then do not change what others are called. parent: the branch that
-    made it; making: the coroutine of the task that is being made; stepping: its task is in a step.
+    Child tasks are counted by the names of their functions, in creation order. The order of their
+    first steps would not do: it differs on replay, where finished steps return at once. Counting by
+    name lets a library create tasks now and then without renaming the other branches.
+
+    parent: the branch that created this one. creating: the coroutine of the task that this branch
+    is being created for, or is creating. in_step: whether its task is executing a step.
     """
 
     __slots__ = (
         "_calls",
-        "_first",
-        "_forks",
+        "_children",
+        "_first_key",
         "_path",
-        "making",
+        "creating",
+        "in_step",
         "parent",
         "progress",
-        "stepping",
         "task",
     )
 
     def __init__(
-        self, progress: Progress, *, parent: Branch | None = None, making: Any = None
+        self,
+        progress: Progress,
+        *,
+        parent: Branch | None = None,
+        creating: Any = None,
+        path: str = "",
+        first_key: str | None = None,
     ) -> None:
         self.progress = progress
         self.parent = parent
-        self.making = making
+        self.creating = creating
         self.task: ref[asyncio.Task[Any]] | None = None
-        self.stepping = False
-        self._path = ""
-        self._first: str | None = None
+        self.in_step = False
+        self._path = path
+        self._first_key = first_key
         self._calls: Counter[str] = Counter()
-        self._forks: Counter[str] = Counter()
+        self._children: Counter[str] = Counter()
 
-    def number(self, label: str) -> str:
-        """Return the key of the next call of a step."""
-        if self._first is not None:
-            key, self._first = self._first, None
+    def next_key(self, label: str) -> str:
+        """Return the key of this branch's next call of the step."""
+        if self._first_key is not None:
+            key, self._first_key = self._first_key, None
             return key
         self._calls[label] += 1
         return f"{self._path}{label}#{self._calls[label]}"
 
-    def fork(self, coroutine: Any, label: str | None) -> Branch:
-        """Return the branch of a task that runs the coroutine; label: it is the call of this step.
+    def create_child(self, coroutine: Any) -> Branch:
+        """Return the branch of a new task that runs the coroutine.
 
-        Such a call is the maker's, as if it awaited the step itself.
+        If the coroutine is itself a step call, the call is counted here, as if this branch had
+        awaited it.
         """
-        self.making = coroutine
-        child = Branch(self.progress, parent=self, making=coroutine)
-        if label is not None:
-            child._first = self.number(label)
+        self.creating = coroutine
+        label = _label_of(coroutine)
+        first_key = None if label is None else self.next_key(label)
         name = getattr(coroutine, "__name__", type(coroutine).__name__)
-        self._forks[name] += 1
-        child._path = f"{self._path}{name}#{self._forks[name]}/"
-        return child
+        self._children[name] += 1
+        return Branch(
+            self.progress,
+            parent=self,
+            creating=coroutine,
+            path=f"{self._path}{name}#{self._children[name]}/",
+            first_key=first_key,
+        )
 
 
-def find_place() -> Branch | Within | None:
+def mark_step(function: Any, label: str) -> None:
+    """Mark a function's coroutines as calls of the step `label`.
+
+    A coroutine refers to its function's code and to nothing else of the function. So the mark is in
+    the code's names.
+    """
+    function.__code__ = function.__code__.replace(co_name=label, co_qualname=_STEP_CALL)
+
+
+def _label_of(coroutine: Any) -> str | None:
+    """Return the name of the step that the coroutine is a call of, if it is one."""
+    code = getattr(coroutine, "cr_code", None)
+    if code is None or code.co_qualname != _STEP_CALL:
+        return None
+    label: str = code.co_name
+    return label
+
+
+def find_place() -> Branch | StepScope | None:
+    """Return the branch or step that the calling code belongs to; None outside of runs."""
     found = place.get(None)
     if found is None or (task := asyncio.current_task()) is None:
         return found
-    # Several tasks may share one context: what is known of the task itself goes before.
+    # Several tasks may share one context, so the task's own branch takes precedence.
     branch = found.progress.tasks.get(task)
     if branch is None:
         return found
-    return Within(branch.progress) if branch.stepping else branch
+    return StepScope(branch.progress) if branch.in_step else branch
 
 
 @contextmanager
 def within_step() -> Iterator[None]:
-    """Have what is called be part of a step: steps and timers are plain functions in it."""
+    """Make the enclosed code part of a step: steps and timers are plain functions in it."""
     found = find_place()
     if found is None:
         yield
         return
-    # For the tasks that are made in it, and for this one.
-    mark = place.set(Within(found.progress))
+    # The context variable is for tasks created in the step, the flag for this task.
+    reset = place.set(StepScope(found.progress))
     if isinstance(found, Branch):
-        found.stepping = True
+        found.in_step = True
     try:
         yield
     finally:
         if isinstance(found, Branch):
-            found.stepping = False
-        # A coroutine that is closed may be closed from anywhere.
+            found.in_step = False
+        # A coroutine may be closed in another context than the one it ran in.
         with suppress(ValueError):
-            place.reset(mark)
+            place.reset(reset)
 
 
 @contextmanager
-def within_run(progress: Progress, label_of: LabelOf) -> Iterator[Branch]:
-    """Have what is called be a run's function, and the tasks made in it its branches."""
+def within_run(progress: Progress) -> Iterator[Branch]:
+    """Make the enclosed code a run's function, and the tasks created in it branches of the run."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     found = loop.get_task_factory()
-    factory = found if isinstance(found, _Factory) else _Factory(found, label_of)
+    factory = found if isinstance(found, _TaskFactory) else _TaskFactory(found)
     loop.set_task_factory(factory)
     factory.runs += 1
     root = Branch(progress)
     if task is not None:
         progress.tasks[task] = root
-    mark = place.set(root)
+    reset = place.set(root)
     try:
         yield root
     finally:
         with suppress(ValueError):
-            place.reset(mark)
+            place.reset(reset)
         factory.runs -= 1
         if not factory.runs and loop.get_task_factory() is factory:
-            loop.set_task_factory(factory.make)
+            loop.set_task_factory(factory.original)
 
 
-class _Factory:
-    """Makes a loop's tasks as before, and those of runs known to them; set while there are runs."""
+class _TaskFactory:
+    """Registers the tasks that runs create; makes all tasks with the loop's original factory."""
 
-    def __init__(self, make: Any, label_of: LabelOf) -> None:
-        self.make = make
+    def __init__(self, original: Any) -> None:
+        self.original = original
         self.runs = 0
-        self._label_of = label_of
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
@@ -159,71 +193,41 @@ class _Factory:
             branch = context.get(place)
         elif context is not None and context.get(place) is None:
             branch = None
-        # One that is set upon another of its kind gets each task twice.
-        if not isinstance(branch, Branch) or branch.making is coroutine:
-            return self._make(loop, coroutine, options)
-        child = branch.fork(coroutine, self._label_of(coroutine))
+        # Where two of these factories are stacked, each task arrives twice.
+        if not isinstance(branch, Branch) or branch.creating is coroutine:
+            return self._create(loop, coroutine, options)
+        child = branch.create_child(coroutine)
         if context is None:
-            # The task copies the context. An eager one begins before it is known to be a task.
-            mark = place.set(child)
+            # The task copies the context. An eager task starts before it is registered.
+            reset = place.set(child)
             try:
-                task = self._make(loop, coroutine, options)
+                task = self._create(loop, coroutine, options)
             finally:
-                place.reset(mark)
+                place.reset(reset)
         else:
-            task = self._make(loop, coroutine, options)
+            task = self._create(loop, coroutine, options)
         if isinstance(task, asyncio.Task):
             child.task = ref(task)
             branch.progress.tasks[task] = child
         return task
 
-    def _make(
+    def _create(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, options: dict[str, Any]
     ) -> asyncio.Future[Any]:
-        if self.make is None:
+        if self.original is None:
             return asyncio.Task(coroutine, loop=loop, **options)
-        made: asyncio.Future[Any] = self.make(loop, coroutine, **options)
-        return made
+        created: asyncio.Future[Any] = self.original(loop, coroutine, **options)
+        return created
 
 
-def forgive(error_of: Branch) -> None:
-    """Have nobody complain of what a branch and those it was made in end with."""
-    branch: Branch | None = error_of
+def retrieve_errors(branch: Branch | None) -> None:
+    """Retrieve the errors of a branch and its ancestors, so that asyncio does not log them."""
     while branch is not None:
         if branch.task is not None and (task := branch.task()) is not None:
-            task.add_done_callback(_look_at_error)
+            task.add_done_callback(_retrieve_error)
         branch = branch.parent
 
 
-def waits_for_tasks(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
-    """Tell whether a task waits for nothing but some of these tasks, as far as can be seen."""
-    waiter = getattr(task, "_fut_waiter", None)
-    if waiter is None or waiter.done():
-        return False
-    if isinstance(waiter, asyncio.Task):
-        return waiter in tasks
-    if (gathered := getattr(waiter, "_children", None)) is not None:
-        return all(child in tasks for child in gathered)
-    return _waits_in_asyncio(task, tasks)
-
-
-def _look_at_error(task: asyncio.Task[Any]) -> None:
+def _retrieve_error(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-def _waits_in_asyncio(task: asyncio.Task[Any], tasks: Container[Any]) -> bool:
-    """Tell whether a task is in the middle of a function of asyncio's that waits for tasks."""
-    frame, inner = None, task.get_coro()
-    while (deeper := getattr(inner, "cr_await", None)) is not None:
-        frame, inner = getattr(inner, "cr_frame", None), deeper
-    if frame is None:
-        return False
-    match frame.f_globals.get("__name__"), frame.f_code.co_name:
-        case "asyncio.taskgroups", _:
-            return True
-        case "asyncio.tasks", "_wait":
-            seen = frame.f_locals
-            return seen["timeout"] is None and all(item in tasks for item in seen["fs"])
-        case _:
-            return False

@@ -1,4 +1,4 @@
-"""When a periodic job is due: cron's five fields, or six with seconds first."""
+"""Cron expressions: five fields, or six with seconds first, and the times they stand for."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _SHORT = {
 }
 _FIELDS = 6
 
-# A leap day that falls on a weekday comes at most every 40 years.
+# A leap day falls on a given weekday at least once in 40 years.
 _HORIZON = timedelta(days=366 * 41)
 
-# No clock is put back by more.
+# No clock change is larger.
 _NEAR = timedelta(hours=3)
 
 
 class Cron:
-    """Times of day are those of `timezone`; one that a clock change skips fires at the change.
+    """The times of a cron expression, in `timezone`. A time that a clock change skips fires at the change.
 
-    In an hour that comes twice, a job for every hour (*) or every so many fires in both, any other
-    in the first.
+    In an hour that occurs twice, a job for every hour or every nth hour (* or */n) fires both times,
+    any other job the first time.
     """
 
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
@@ -45,7 +45,9 @@ class Cron:
         if len(parts) == _FIELDS - 1:
             parts.insert(0, "0")
         if len(parts) != _FIELDS:
-            raise InvalidSetting(f"{expression!r} is not a cron expression: it has five fields")
+            raise InvalidSetting(
+                f"{expression!r} is not a cron expression: use five fields, or six with seconds first"
+            )
         seconds, minutes, hours, days, months, weekdays = (
             self._parse(part, number) for number, part in enumerate(parts)
         )
@@ -53,22 +55,24 @@ class Cron:
         self._days, self._months = days, months
         self._weekdays = {day % 7 for day in weekdays}
         self._folds = (0, 1) if parts[2].startswith("*") else (0,)
-        # As cron has it: where both name days, either will do.
+        # As in cron: if both fields restrict the day, a day that matches either is due.
         self._either = not (parts[3].startswith("*") or parts[5].startswith("*"))
         try:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
-            raise InvalidSetting(f"there is no time zone {timezone!r}") from error
-        # Better now than when a worker waits for it.
+            raise InvalidSetting(
+                f"time zone {timezone!r} not found: use an IANA name, such as Europe/Berlin"
+            ) from error
+        # An expression that never matches is refused now, not in a running worker.
         self.next_after(datetime.now(UTC))
 
     def next_after(self, moment: datetime) -> datetime:
-        """Return the first time after the moment, in UTC."""
+        """Return the first due time after the moment, in UTC."""
         local = self._show(moment).replace(microsecond=0)
         if self._show(moment - _NEAR) + _NEAR * 2 == self._show(moment + _NEAR):
             starts = {0: local + timedelta(seconds=1)}
         else:
-            # The clock changes: what it showed a while ago may come again.
+            # The clock changes near here, so a local time may occur twice.
             starts = {fold: self._find_start(moment, fold=fold) for fold in self._folds}
         due = [
             self._place(at, fold=fold)
@@ -76,31 +80,31 @@ class Cron:
             if (at := next(self._list_times(start), None)) is not None
         ]
         if not due:
-            raise InvalidSetting(f"{self.expression!r} never comes")
+            raise InvalidSetting(f"{self.expression!r} matches no date: check its day and month")
         return min(due)
 
     def _find_start(self, moment: datetime, *, fold: int) -> datetime:
-        """Return the first time that the clock shows, or jumps over, after the moment."""
+        """Return the first local time that the clock shows or skips after the moment."""
         begin = self._show(moment).replace(microsecond=0) - _NEAR
-        # By bisection: a later time of one fold never comes before an earlier one.
+        # Bisection works because within one fold, later local times are never earlier in UTC.
         seconds = range(int(_NEAR.total_seconds()) * 2)
         passed = bisect_left(
             seconds,
-            True,  # noqa: FBT003 - the first that is
+            True,  # noqa: FBT003 - the value to find
             key=lambda n: self._place(begin + timedelta(seconds=n), fold=fold) > moment,
         )
         return begin + timedelta(seconds=passed)
 
     def _show(self, moment: datetime) -> datetime:
-        """Return what the clock shows."""
+        """Return the local time at a moment."""
         return moment.astimezone(self._zone).replace(tzinfo=None)
 
     def _place(self, at: datetime, *, fold: int) -> datetime:
-        """Return when the clock shows a time, or jumps over it, in UTC."""
+        """Return in UTC when the clock shows a local time, or skips it."""
         found = at.replace(tzinfo=self._zone, fold=fold).astimezone(UTC)
         if self._show(found) == at:
             return found
-        # Between what it would have been by the time before the change and by that after it.
+        # Skipped: search between its UTC times by the offsets before and after the change.
         early, late = (at.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (1, 0))
         while late - early > timedelta(seconds=1):
             middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
@@ -115,7 +119,7 @@ class Cron:
         return by_date or by_weekday if self._either else by_date and by_weekday
 
     def _list_times(self, start: datetime) -> Iterator[datetime]:
-        """Yield the times from the start on that a clock could show."""
+        """Yield the matching local times from `start` on."""
         day = start.replace(hour=0, minute=0, second=0)
         while day < start + _HORIZON:
             if self._has_day(day):
@@ -146,7 +150,7 @@ class Cron:
                 last = self._read(end, number) if dash else high if slash else first
             if not (low <= first <= last <= high and step > 0):
                 raise InvalidSetting(
-                    f"{self.expression!r}: {part!r} is no {_NAMES[number]}: {low} to {high}"
+                    f"{self.expression!r}: {part!r} is not a valid {_NAMES[number]}: use {low} to {high}"
                 )
             found |= set(range(first, last + 1, step))
         return found
@@ -154,7 +158,7 @@ class Cron:
     def _read(self, text: str, number: int) -> int:
         names = {4: _MONTHS, 5: _DAYS}.get(number, [])
         if text in names:
-            return names.index(text) + (1 if number == 4 else 0)  # noqa: PLR2004 - months begin at 1
+            return names.index(text) + (1 if number == 4 else 0)  # noqa: PLR2004 - months start at 1
         if not (text.isascii() and text.isdigit()):
-            raise InvalidSetting(f"{self.expression!r}: {text!r} is no {_NAMES[number]}")
+            raise InvalidSetting(f"{self.expression!r}: {text!r} is not a valid {_NAMES[number]}")
         return int(text)

@@ -1,4 +1,4 @@
-"""Errors on their way out of a process: pickle does not bring everyone's through."""
+"""Errors sent from a handler process to its worker, also those that pickle cannot copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laneway.worker.policies import describe, read_text
 
 
 class Failure(NamedTuple):
-    """An error that left its process. packed: itself, or a sketch of it, as far as it can be read."""
+    """An error from a handler process. packed: the pickled error or its `Sketch`; may be empty."""
 
     packed: bytes
     name: str
@@ -19,7 +19,7 @@ class Failure(NamedTuple):
 
 
 class Sketch(NamedTuple):
-    """An error without what its constructor did."""
+    """An error's class, arguments and attributes, to restore it without calling its constructor."""
 
     kind: type[BaseException]
     arguments: tuple[Any, ...]
@@ -32,7 +32,7 @@ class Sketch(NamedTuple):
 
 
 def pack(error: BaseException) -> Failure:
-    """Return the error itself where it can be pickled and says the same, else what is left of it."""
+    """Pack an error as completely as possible, and so that the copy has the same description."""
     kind, text = type(error), read_text(error)
     trace = "".join(traceback.format_exception(error))
     forms = (error, Sketch(kind, error.args, vars(error)), Sketch(kind, (text,), {}))
@@ -40,7 +40,7 @@ def pack(error: BaseException) -> Failure:
         try:
             packed = pickle.dumps(form)
             copy = _read(packed)
-        except Exception:  # noqa: BLE001, S112 - whatever a handler's own kind of error does
+        except Exception:  # noqa: BLE001, S112 - a handler's own error class may raise anything
             continue
         if type(copy) is kind and describe(copy) == describe(error):
             return Failure(packed, kind.__name__, text, trace)
@@ -48,7 +48,7 @@ def pack(error: BaseException) -> Failure:
 
 
 def unpack(failure: Failure) -> BaseException:
-    """Return the error; one whose class cannot be found here is one of the same name."""
+    """Return the error. If its class cannot be found here, use a new class of the same name."""
     try:
         error = _read(failure.packed)
     except Exception:  # noqa: BLE001 - as above
@@ -61,5 +61,5 @@ def _read(packed: bytes) -> BaseException:
     form = pickle.loads(packed)  # noqa: S301 - of our own process
     error = form.make() if isinstance(form, Sketch) else form
     if not isinstance(error, BaseException):
-        raise TypeError(f"{error!r} is no error")
+        raise TypeError(f"{error!r} is not an exception")
     return error

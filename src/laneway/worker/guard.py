@@ -1,4 +1,4 @@
-"""Heartbeats and lock extensions, from a thread of its own: also while a handler blocks the loop."""
+"""Heartbeats and lease extensions, from a thread of their own: a blocked event loop does not stop them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from laneway.domain.workers import WorkerIdentity
     from laneway.library.connection import Target
     from laneway.library.messages import Message
-    from laneway.worker.in_flight import Holdings, Lot
+    from laneway.worker.in_flight import InFlight, LeaseGroup
     from laneway.worker.runner import Counters
     from laneway.worker.slots import Slot
 
 logger = logging.getLogger(__name__)
 
-# A lock is extended after this part of its time.
+# A lease is extended after one PART-th of its duration.
 PART = 3
 
 
 class Guard:
-    """Tells the database that the worker lives, and the worker what it is asked to do.
+    """Sends the worker's heartbeats, extends its leases, and passes on orders from outside.
 
-    A worker that was not heard of for too long, and reclaimed, it makes known again: on_return. That,
-    on_order, on_lost and on_fault, for when it can do nothing more, are called on the worker's loop.
+    The callbacks run on the worker's loop. on_order: an order for the worker. on_return: the worker
+    counted as dead, was reclaimed, and is registered again. on_lost: the leases of a slot's messages
+    ended. on_fault: the guard failed and does nothing any more.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Guard:
         identity: WorkerIdentity,
         heartbeat: timedelta,
         shortest_lease: timedelta,
-        holdings: Holdings,
+        in_flight: InFlight,
         slots: Sequence[Slot],
         counters: Counters,
         on_order: Callable[[WorkerOrder], None],
@@ -58,7 +59,7 @@ class Guard:
         self._heartbeat = heartbeat.total_seconds()
         self._pause = self._heartbeat
         self._pace(shortest_lease.total_seconds())
-        self._holdings = holdings
+        self._in_flight = in_flight
         self._slots = slots
         self._counters = counters
         self._on_order = on_order
@@ -68,28 +69,28 @@ class Guard:
         self._loop = asyncio.get_running_loop()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
-        # Whether the worker's loop was asked something and has not answered: a handler blocks it.
+        # Whether the worker's loop has not answered the last call: a handler blocks it.
         self._asked = False
         self._ended = threading.Event()
         self._gone = asyncio.Event()
-        self._thread = threading.Thread(target=self._live, name="laneway guard", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="laneway guard", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def hurry(self, lease: float) -> None:
-        """Look often enough for a lock that lasts so many seconds, from now on."""
+    def watch_lease(self, lease: float) -> None:
+        """Run often enough from now on for leases of this many seconds."""
         if self._pace(lease):
             self._wake()
 
     def end(self) -> None:
-        """Have it end, as soon as the database answers or is known to be away."""
+        """End the thread, once its current call has returned or failed."""
         self._ended.set()
         self._wake()
 
     async def stop(self) -> None:
         self.end()
-        # Not joined: that would keep the program for as long as the database does not answer.
+        # Not joined: the program would wait for as long as the database does not answer.
         await self._gone.wait()
 
     def _pace(self, lease: float) -> bool:
@@ -103,15 +104,17 @@ class Guard:
             if self._own_loop is not None:
                 self._own_loop.call_soon_threadsafe(self._woken.set)
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         try:
             asyncio.run(self._run())
         except BaseException as error:
             if not self._ended.is_set():
                 logger.exception("heartbeats ended unexpectedly")
-                self._tell(self._on_fault, f"heartbeats ended unexpectedly: {describe(error)}")
+                self._call_worker(
+                    self._on_fault, f"heartbeats ended unexpectedly: {describe(error)}"
+                )
         finally:
-            self._tell(self._gone.set)
+            self._call_worker(self._gone.set)
 
     async def _run(self) -> None:
         self._own_loop = asyncio.get_running_loop()
@@ -120,14 +123,14 @@ class Guard:
             while not self._ended.is_set():
                 try:
                     await self._extend(backend)
-                    await self._hold(backend)
+                    await self._extend_unread(backend)
                     if monotonic() >= next_beat:
                         next_beat = monotonic() + self._heartbeat
                         await self._beat(backend)
                 except LanewayError as error:
                     logger.warning("no heartbeat: %s", error)
                 except Exception:
-                    # Without it the worker would soon count as dead.
+                    # Keep going: without heartbeats the worker would soon count as dead.
                     logger.exception("no heartbeat")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._pause):
@@ -147,52 +150,58 @@ class Guard:
         if order.state is WorkerState.STOPPED and order.asked is None and not self._ended.is_set():
             await self._return(backend)
         else:
-            self._tell(self._on_order, order)
+            self._call_worker(self._on_order, order)
 
     async def _return(self, backend: Backend) -> None:
-        """Make the worker known again, and find out what it holds no more."""
+        """Register the worker again, and find the messages that it lost."""
         await backend.workers.register(self._identity)
         logger.warning(
-            "worker %s was not heard of for too long and was reclaimed; it goes on",
+            "worker %s sent no heartbeat for too long and its messages were reclaimed; it continues",
             self._identity.worker_id,
         )
-        self._tell(self._on_return)
+        self._call_worker(self._on_return)
         await self._extend(backend, due_only=False)
 
-    async def _hold(self, backend: Backend) -> None:
-        """Have locks last on that the worker cannot know of: its loop has not answered since last time.
+    async def _extend_unread(self, backend: Backend) -> None:
+        """Extend all leases of the worker while its loop is blocked.
 
-        Of what was claimed meanwhile it has not read the answer.
+        Among them may be leases of claims whose answers the blocked loop has not read.
         """
         if self._asked:
             lease = timedelta(seconds=self._pause * 2 * PART)
             await backend.workers.extend_leases(self._identity.worker_id, lease=lease)
         else:
             self._asked = True
-            self._tell(self._answer)
+            self._call_worker(self._answer)
 
     def _answer(self) -> None:
         self._asked = False
 
     async def _extend(self, backend: Backend, *, due_only: bool = True) -> None:
-        """Have the locks of all that is in hand last on: also of what waits, or is on its way back."""
+        """Extend the leases of all messages in flight: waiting, being handled, or being settled."""
         now = monotonic()
-        due: dict[float, list[tuple[Lot, list[Message]]]] = {}
-        for lot, messages in self._holdings.group().items():
-            if not due_only or now - lot.since > lot.lease / PART:
-                due.setdefault(lot.lease, []).append((lot, messages))
-        for lease, lots in due.items():
-            held = [message for _, messages in lots for message in messages]
-            receipts = [message.receipt for message in held]
+        due: dict[float, list[tuple[LeaseGroup, list[Message]]]] = {}
+        for lease_group, messages in self._in_flight.group().items():
+            if not due_only or now - lease_group.since > lease_group.lease / PART:
+                due.setdefault(lease_group.lease, []).append((lease_group, messages))
+        for lease, lease_groups in due.items():
+            messages_of_length = [message for _, messages in lease_groups for message in messages]
+            receipts = [message.receipt for message in messages_of_length]
             untils = await backend.extend(receipts, lease=timedelta(seconds=lease))
-            for lot, _ in lots:
-                lot.since = now
-            self._lose([message for message, until in zip(held, untils, strict=True) if not until])
+            for lease_group, _ in lease_groups:
+                lease_group.since = now
+            self._lose(
+                [
+                    message
+                    for message, until in zip(messages_of_length, untils, strict=True)
+                    if not until
+                ]
+            )
 
     def _lose(self, lost: Sequence[Message]) -> None:
         if not lost:
             return
-        self._holdings.drop(lost)
+        self._in_flight.drop(lost)
         for message in lost:
             message.lost = True
         for slot in self._slots:
@@ -200,9 +209,9 @@ class Guard:
             if any(message.lost for message in messages):
                 for message in messages:
                     message.lost = True
-                self._tell(self._on_lost, slot, messages)
+                self._call_worker(self._on_lost, slot, messages)
 
-    def _tell(self, call: Callable[..., None], *arguments: object) -> None:
+    def _call_worker(self, call: Callable[..., None], *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""What a handler is: a function for the messages of one queue, and how it is to be run."""
+"""Handlers: a function for the messages of one queue, with its settings and middlewares."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from laneway.worker.policies import Retry
 if TYPE_CHECKING:
     from laneway.library.messages import Message
 
-# Where a handler runs: on the event loop, in a thread, or in a process of its own.
+# Where a handler runs: on the event loop, in a thread, or in a separate process.
 Executor: TypeAlias = Literal["loop", "thread", "process"]
 
-# One message, or with a batch handler some.
+# One message, or a list of messages for a batch handler.
 Work: TypeAlias = "Message | list[Message]"
 
 Proceed: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -35,7 +35,7 @@ Middleware: TypeAlias = Callable[[Any, Proceed], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """How a function handles the messages of a queue; App.handler says what each setting means."""
+    """A function and how it handles a queue's messages; `App.handler` explains the settings."""
 
     queue: str
     function: Callable[..., Any]
@@ -53,29 +53,36 @@ class Handler:
     def __post_init__(self) -> None:
         name = name_of(self.function)
         if not callable(self.function):
-            raise InvalidSetting(f"handler {name} is no function")
+            raise InvalidSetting(f"handler {name} is not callable: decorate a function")
         with settings_of(f"handler {name}"):
             self._check_kinds()
         if self.executor not in get_args(Executor):
             raise InvalidSetting(
-                f"handler {name}: executor is {self.executor!r}: choose one of "
+                f"handler {name}: executor is {self.executor!r}: use one of "
                 + ", ".join(get_args(Executor))
             )
         if self.retry is not None and not isinstance(self.retry, Retry):
-            raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: give a laneway.Retry")
+            raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: use a laneway.Retry")
         if _is_kind(self.function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
             raise InvalidSetting(
-                f"handler {name} has a yield in it, so that a call of it runs nothing: return instead"
+                f"handler {name} is a generator, so calling it runs nothing: return instead of yield"
             )
         if self.executor == "loop" and not _is_asynchronous(self.function):
-            raise InvalidSetting(f"handler {name} is not asynchronous: run it in a thread")
+            raise InvalidSetting(
+                f'handler {name} is not asynchronous: use executor="thread", or define it with async def'
+            )
         if self.executor != "loop" and _is_asynchronous(self.function):
-            raise InvalidSetting(f"handler {name} is asynchronous: it runs on the loop only")
+            raise InvalidSetting(
+                f'handler {name} is asynchronous and runs on the event loop only: use executor="loop"'
+            )
         if self.batch is not None and self.keep_results is not None:
-            raise InvalidSetting(f"handler {name}: a batch has no results of single messages")
+            raise InvalidSetting(
+                f"handler {name}: keep_results cannot be combined with batch: a batch has no result per"
+                " message"
+            )
 
     def _check_kinds(self) -> None:
-        check_text(self.queue, "the queue's name")
+        check_text(self.queue, "queue name")
         check_text(self.group, "group")
         check_optional_text(self.partition, "partition")
         check_least(self.concurrency, "concurrency", 1)
@@ -87,7 +94,7 @@ class Handler:
             check = check_optional_duration if setting == "timeout" else check_optional_time
             length = check(getattr(self, setting), setting)
             if length is not None and length <= timedelta(0):
-                raise InvalidSetting(f"{setting} is {length}: set more than nothing")
+                raise InvalidSetting(f"{setting} is {length}: set more than zero")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -101,16 +108,16 @@ def choose_executor(function: Callable[..., Any], executor: Executor | None) -> 
 
 
 async def finish(result: Any) -> Any:
-    """Return what a function returned, once it is that: it may have been around an async def."""
+    """Return a handler's result; await it first if the handler returned an awaitable."""
     if inspect.isawaitable(result):
         return await result
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("the handler returned a generator, of which nothing has run")
+        raise TypeError("the handler returned a generator, whose code has not run")
     return result
 
 
 def wrap(call: Proceed, middlewares: list[Middleware]) -> Proceed:
-    """Return the call with the middlewares around it, the first outermost."""
+    """Wrap the call in the middlewares, the first outermost."""
     for middleware in reversed(middlewares):
         call = _surround(middleware, call)
     return call
@@ -128,5 +135,5 @@ def _is_asynchronous(function: Callable[..., Any]) -> bool:
 
 
 def _is_kind(function: Callable[..., Any], *tests: Callable[[Any], bool]) -> bool:
-    """Whether a function, or what runs when an object is called, passes one of the tests."""
+    """Return whether a function, or a callable object's `__call__`, passes one of the tests."""
     return any(test(function) or test(type(function).__call__) for test in tests)

@@ -1,4 +1,4 @@
-"""What a worker has in hand, from when it is taken until it is settled: looked at by the guard's thread too."""
+"""Messages in flight at a worker, from claim to settlement. The guard's thread reads them too."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ if TYPE_CHECKING:
 
     from laneway.library.messages import Message
 
-# A lock that was not extended for this part of its time is not begun with: it might end meanwhile.
+# A handler does not start on a lease with more than this share of its duration gone: it might expire.
 _SAFE = 0.75
 
 
-class Lot:
-    """Messages taken together, with locks of one length, in seconds.
+class LeaseGroup:
+    """Messages claimed together, whose leases have the same duration, in seconds.
 
-    stale: when those of them that were not begun go back, half the lock being over. since: when the
-    locks were taken or last extended.
+    since: when the leases were claimed or last extended. stale: when half the lease is over, and
+    messages that no handler has started on are released.
     """
 
     __slots__ = ("lease", "since", "stale")
 
     def __init__(self, since: float, lease: float) -> None:
-        self.date(since, lease)
+        self.set_start(since, lease)
 
-    def date(self, since: float, lease: float) -> None:
+    def set_start(self, since: float, lease: float) -> None:
         self.since = since
         self.lease = lease
         self.stale = since + lease / 2
 
     def is_safe(self, now: float) -> bool:
-        """Whether the locks last long enough for their messages to be begun with."""
+        """Return whether the leases last long enough for a handler to start."""
         return now <= self.since + self.lease * _SAFE
 
 
-class Holdings:
-    """Each message in hand, with its lot: one that waits, is handled, or is on its way back."""
+class InFlight:
+    """The messages in flight, each with its lease group: waiting, being handled, or being settled."""
 
     def __init__(self) -> None:
-        self._lots: dict[Message, Lot] = {}
+        self._lots: dict[Message, LeaseGroup] = {}
 
-    def add(self, taken: Iterable[tuple[Message, Lot]]) -> None:
+    def add(self, taken: Iterable[tuple[Message, LeaseGroup]]) -> None:
         self._lots.update(taken)
 
     def drop(self, messages: Iterable[Message]) -> None:
-        """Forget what was settled or lost; its lock is not extended any more."""
+        """Remove messages that were settled or lost; their leases are no longer extended."""
         for message in messages:
             self._lots.pop(message, None)
 
-    def group(self) -> dict[Lot, list[Message]]:
-        """Return the messages by their lots, as they are now; may be called by any thread."""
-        groups: dict[Lot, list[Message]] = {}
-        for message, lot in self._lots.copy().items():
-            groups.setdefault(lot, []).append(message)
+    def group(self) -> dict[LeaseGroup, list[Message]]:
+        """Return the messages by lease group. Thread-safe."""
+        groups: dict[LeaseGroup, list[Message]] = {}
+        for message, lease_group in self._lots.copy().items():
+            groups.setdefault(lease_group, []).append(message)
         return groups

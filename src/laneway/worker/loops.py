@@ -1,4 +1,4 @@
-"""The event loop of a worker program: what its handlers do neither ends it nor keeps it."""
+"""The event loop of a worker program; handlers can neither end it nor keep it from ending."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long what the program left behind has to end, in seconds.
+# How long the remaining tasks have to end at exit, in seconds.
 PATIENCE = 1.0
 
 
 def run_program(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run the work on a loop of its own until it is done.
+    """Run the work on a new event loop until it is done.
 
-    asyncio.run would end with the first task that raises SystemExit, whosever it is, and would wait
-    for those that do not let themselves be cancelled.
+    asyncio.run would end as soon as any task raises SystemExit, and would wait for tasks that ignore
+    their cancellation.
     """
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise InvalidRequest("an event loop runs in this thread already: await the app's `work`")
+        raise InvalidRequest(
+            "an event loop is already running in this thread: await the app's `work` instead of `run`"
+        )
     loop = _make_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -37,8 +39,8 @@ def run_program(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             except (SystemExit, KeyboardInterrupt) as error:
                 if task.done():
                     raise
-                # Whoever awaits that task gets it too: the handler, whose message has failed.
-                logger.warning("a task raised %s; the worker goes on", type(error).__name__)
+                # The handler that awaits the task gets the error too, and its message fails.
+                logger.warning("a task raised %s; the worker continues", type(error).__name__)
     finally:
         with suppress(SystemExit, KeyboardInterrupt):
             _leave(loop)
@@ -55,12 +57,12 @@ def _make_loop() -> asyncio.AbstractEventLoop:
 
 
 def _leave(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left and give it a moment."""
+    """Cancel the remaining tasks and wait briefly for them to end."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
         _, stubborn = loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE))
         if stubborn:
-            logger.warning("%d tasks do not let themselves be cancelled", len(stubborn))
+            logger.warning("%d tasks ignored their cancellation and were abandoned", len(stubborn))
     loop.run_until_complete(loop.shutdown_asyncgens())

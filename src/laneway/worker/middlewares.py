@@ -1,4 +1,4 @@
-"""Middlewares for tracing and metrics, to add with App.middleware."""
+"""Middlewares for tracing and metrics; add them with `App.middleware`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, float("inf"))
 
 
 class Timing(NamedTuple):
-    """How often a queue's handlers ran, how often they failed, and how long they took.
+    """Calls, failures and total seconds of a queue's handlers, and calls per histogram bucket.
 
-    Snooze is no failure, and so no timer of a workflow is one.
+    Snooze, which workflow timers raise too, does not count as a failure.
     """
 
     calls: int
@@ -28,7 +28,7 @@ class Timing(NamedTuple):
 
 
 class Metrics:
-    """Counts and times calls by queue; `show` gives them in Prometheus' text format."""
+    """Counts and times handler calls by queue; `show` returns them in Prometheus' text format."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
@@ -81,9 +81,9 @@ class Metrics:
 
 
 def trace(tracer: Any) -> Middleware:
-    """Return a middleware that has a span for every call; tracer: OpenTelemetry's.
+    """Return a middleware that opens a span for every call. tracer: an OpenTelemetry tracer.
 
-    What fails leaves its error in the span; Snooze is no failure.
+    A failed call records its error in the span; Snooze does not count as a failure.
     """
 
     async def middleware(work: Work, proceed: Proceed) -> Any:
@@ -100,7 +100,7 @@ def trace(tracer: Any) -> Middleware:
                 return await proceed(work)
             except Snooze as error:
                 snooze = error
-        # Once the span is over, which would keep it.
+        # Raised outside of the span, which would record it as an error.
         raise snooze
 
     return middleware
@@ -111,5 +111,5 @@ def _name_queue(work: Work) -> str:
 
 
 def _escape(text: str) -> str:
-    """Write a text as Prometheus' format has a label's value."""
+    """Escape a label value for Prometheus' text format."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""The tasks a worker is made of: none of them ends unnoticed."""
+"""The background tasks of a worker; one that fails ends the worker with an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Overseer:
-    """Starts and ends the tasks of the task that made it; `report` hears of one that failed."""
+    """Starts and ends tasks on behalf of the task that created it; calls `report` when one fails."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._owner = asyncio.current_task()
@@ -24,11 +24,11 @@ class Overseer:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the owner itself is cancelled, and all of its tasks with it."""
+        """Whether the owning task has ended or been cancelled, and all of its tasks with it."""
         return self._owner is None or self._owner.done() or self._owner.cancelling() > 0
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run what may return, but neither fail nor be cancelled other than by `end`."""
+        """Start a task. It may return; if it fails, or is cancelled other than by `end`, report it."""
         task = asyncio.create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -36,7 +36,7 @@ class Overseer:
         return task
 
     async def end(self, *tasks: asyncio.Task[Any] | None, patience: float | None = None) -> None:
-        """Cancel tasks and wait; one that has not ended after so many seconds is left behind."""
+        """Cancel tasks and wait for them, for `patience` seconds at most."""
         given = [task for task in tasks if task is not None]
         for task in given:
             task.remove_done_callback(self._notice)
@@ -45,10 +45,10 @@ class Overseer:
             done, _ = await asyncio.wait(given, timeout=patience)
             for task in done:
                 if not task.cancelled() and (error := task.exception()) is not None:
-                    logger.warning("%s failed at its end: %s", task.get_name(), describe(error))
+                    logger.warning("%s failed while ending: %s", task.get_name(), describe(error))
 
     def abandon(self) -> None:
-        """Cancel all that still run, and wait for none."""
+        """Cancel all running tasks without waiting for them."""
         for task in self._running:
             task.remove_done_callback(self._notice)
             task.cancel()

@@ -1,4 +1,4 @@
-"""What becomes of a message whose handler did not succeed."""
+"""Policies for messages whose handlers did not succeed: Retry, Reject, Snooze, PartialFailure."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ MOST_CHARACTERS = 2000
 
 
 class Reject(Exception):
-    """Raised by a handler: the message is dead at once, with this reason."""
+    """Raised by a handler to dead-letter the message at once, with this reason."""
 
 
 class Snooze(Exception):
-    """Raised by a handler: hand the message out again in `delay`, its attempt unspent."""
+    """Raised by a handler to release the message for `delay`, without counting the attempt."""
 
     def __init__(self, delay: timedelta) -> None:
         with settings_of("a snooze"):
             check_time(delay, "delay")
         if delay < timedelta(0):
-            raise InvalidSetting(f"{delay!r} is no time to wait: give a timedelta of zero or more")
-        super().__init__(f"again in {delay}")
+            raise InvalidSetting(f"delay of a snooze is {delay!r}: use a timedelta of zero or more")
+        super().__init__(f"delivered again in {delay}")
         self.delay = delay
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -50,28 +50,28 @@ class Snooze(Exception):
 
 
 class PartialFailure(Exception):
-    """Raised by a batch handler: only these messages failed, each with its reason.
+    """Raised by a batch handler to fail only these messages, each with its reason.
 
-    A message is named by its id or the id's text; a reason is a text or an error.
+    failures: reasons by message id, or by the id's text. A reason is a text or an exception.
     """
 
     def __init__(self, failures: Failures) -> None:
-        super().__init__(f"{len(failures)} of the batch failed")
+        super().__init__(f"{len(failures)} messages of the batch failed")
         self.failures = failures
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The reasons as texts, which is all that is kept of them: an error may not be picklable.
+        # With reasons as texts, since only those are stored: an exception may not be picklable.
         return type(self), ({key: explain(reason) for key, reason in self.failures.items()},)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often, and after how long: backoff, backoff * factor, … up to limit.
+    """Retry policy: how often to retry, after delays of backoff, backoff * factor, … up to limit.
 
-    max_attempts: hand-outs until the message is dead, whatever the queue says; None: as it says. A
-    hand-out that ends with its worker's death counts by the queue's number. jitter: each wait is
-    changed at random by up to this share of it, so that those who failed together do not all come
-    back together. on: the errors that are worth another try; others make the message dead at once.
+    max_attempts: attempts until the message is dead-lettered, whatever the queue's setting; None:
+    the queue's setting. Attempts that end with the worker's death count by the queue's setting.
+    jitter: each delay varies at random by up to this share, so that messages that failed together
+    are not all retried together. on: errors to retry; other errors dead-letter the message at once.
     """
 
     max_attempts: int | None = None
@@ -92,15 +92,19 @@ class Retry:
         on: Any = self.on
         kinds = on if isinstance(on, tuple) else (on,)
         if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-            raise InvalidSetting(f"on is {on!r}: give errors, as (ConnectionError,)")
+            raise InvalidSetting(
+                f"on of a retry is {on!r}: use a tuple of exception classes, such as (ConnectionError,)"
+            )
         if self.backoff < timedelta(0) or self.limit < timedelta(0) or self.factor < 1:
-            raise InvalidSetting("a retry waits no negative time, and its factor is 1 or more")
+            raise InvalidSetting(
+                "backoff and limit of a retry must not be negative, and factor must be 1 or more"
+            )
         if not 0 <= self.jitter <= 1:
-            raise InvalidSetting(f"jitter is {self.jitter}: set 0 to 1")
+            raise InvalidSetting(f"jitter of a retry is {self.jitter}: set 0 to 1")
 
     def wait(self, attempt: int) -> timedelta:
-        """Return how long to wait after so many attempts."""
-        # In numbers, which grow beyond what a timedelta holds.
+        """Return the delay after this many attempts."""
+        # As a number: the product may exceed the range of timedelta.
         wait, limit = self.backoff.total_seconds(), min(self.limit, LONGEST_TIME).total_seconds()
         for _ in range(attempt - 1):
             wait *= self.factor
@@ -111,20 +115,20 @@ class Retry:
         return min(timedelta(seconds=wait) * spread, LONGEST_TIME)
 
     def judge(self, attempt: int, error: BaseException | None) -> bool | None:
-        """Tell whether a message is dead after this error, or any (None); None: the queue says."""
+        """Return whether to dead-letter a message after this error; None: by the queue's setting."""
         if self.is_over(attempt, error):
             return True
         return None if self.max_attempts is None else False
 
     def is_over(self, attempt: int, error: BaseException | None) -> bool:
-        """Tell whether there is no other try after this error."""
+        """Return whether there is no further attempt after this error."""
         if error is not None and not isinstance(error, self.on):
             return True
         return self.max_attempts is not None and attempt >= self.max_attempts
 
 
 def describe(error: BaseException) -> str:
-    """Return the reason that a failed message keeps."""
+    """Return an error as the failure reason that is stored with a message."""
     text = read_text(error)
     if isinstance(error, Reject):
         return trim(text or "rejected")
@@ -135,18 +139,18 @@ def describe(error: BaseException) -> str:
 
 
 def explain(reason: object) -> str:
-    """Return the reason that was given for a message's failure, as it keeps it."""
+    """Return a reason that a handler gave, as it is stored with the message."""
     return describe(reason) if isinstance(reason, BaseException) else trim(read_text(reason))
 
 
 def read_text(source: object) -> str:
     try:
         return str(source)
-    except BaseException:  # noqa: BLE001 - whatever a handler's own kind of error does
-        return "its text cannot be read"
+    except BaseException:  # noqa: BLE001 - a handler's own error class may raise anything
+        return "(str() of the error failed)"
 
 
 def trim(text: str) -> str:
-    """Return a reason as the database can hold it."""
+    """Shorten a reason and replace the characters that the database cannot store."""
     short = text[:MOST_CHARACTERS].replace("\x00", "\ufffd")
     return short.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Where functions run that would block the loop: threads, or processes."""
+"""Pools of threads and processes for handlers that would block the event loop."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import connection, resource_tracker
+from multiprocessing.context import SpawnContext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneway.worker.failures import Failure, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from multiprocessing.process import BaseProcess
 
     from laneway.worker.handlers import Executor
 
 
-# What ends a worker: sent to its whole group, by Ctrl-C in a terminal or by systemd.
+# The signals that stop a worker. Ctrl-C and systemd send them to its whole process group.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -34,10 +36,10 @@ class WorkerCrashed(Exception):
 
 class Pool(Protocol):
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
-        """Return what the function returns; a caller that is cancelled does not wait for it."""
+        """Return the function's result; a caller that is cancelled does not wait for it."""
 
     def close(self) -> None:
-        """Take nothing more, and wait for nothing."""
+        """Accept no more calls, without waiting for the running ones."""
 
 
 def make_pool(executor: Executor, size: int) -> Pool | None:
@@ -51,9 +53,9 @@ def make_pool(executor: Executor, size: int) -> Pool | None:
 
 
 class ThreadPool:
-    """Threads that do not keep a program from ending, however long a function takes.
+    """Daemon threads, so a long function does not keep the program from ending.
 
-    One whose function is given up on is left to itself, and another takes its place.
+    A thread whose caller gave up is abandoned, and another takes its place.
     """
 
     def __init__(self, size: int) -> None:
@@ -84,44 +86,44 @@ class ThreadPool:
 
 
 class _Call:
-    """One call of a function: begun by a thread, unless its waiter has gone before."""
+    """One call of a function. A thread starts it, unless its caller gave up before."""
 
     def __init__(self, function: Callable[[Any], Any], work: Any) -> None:
         self._function = function
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._runs = False
-        self._left = threading.Event()
+        self._running = False
+        self._abandoned = threading.Event()
         self.answer: asyncio.Future[Any] = self._loop.create_future()
 
     def make(self) -> bool:
-        """Run the function; return whether its thread still has its place."""
+        """Run the function; return whether its thread still belongs to the pool."""
         with self._lock:
-            if self._left.is_set():
+            if self._abandoned.is_set():
                 return True
-            self._runs = True
+            self._running = True
         result, failure = None, None
         try:
             result = self._function(self._work)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
+        except BaseException as error:  # noqa: BLE001 - every error goes to the caller
             failure = _wrap_stop(error)
         with self._lock:
-            self._runs = False
-            if self._left.is_set():
+            self._running = False
+            if self._abandoned.is_set():
                 return False
         try:
             self._loop.call_soon_threadsafe(self._finish, result, failure)
         except RuntimeError:
-            # The loop has closed meanwhile: nobody waits.
+            # The loop has been closed, so no caller is waiting.
             return False
         return True
 
     def give_up(self) -> bool:
-        """Wait no more; return whether a thread is left behind."""
+        """Stop waiting; return whether a thread is still running the function."""
         with self._lock:
-            self._left.set()
-            return self._runs
+            self._abandoned.set()
+            return self._running
 
     def _finish(self, result: Any, error: BaseException | None) -> None:
         if self.answer.done():
@@ -133,66 +135,86 @@ class _Call:
 
 
 class ProcessPool:
-    """Processes with one function each at a time: one that is given up on is killed."""
+    """Processes that run one function at a time each; one that is given up on is killed."""
 
     def __init__(self, size: int) -> None:
-        self._free: list[ProcessPoolExecutor] = []
-        self._busy: set[ProcessPoolExecutor] = set()
+        self._free: list[_HandlerProcess] = []
+        self._busy: set[_HandlerProcess] = set()
         self._size = size
 
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
         call = partial(_call, function, work)
-        executor = self._free.pop() if self._free else _make_process()
-        self._busy.add(executor)
+        process = self._free.pop() if self._free else _HandlerProcess()
+        self._busy.add(process)
         try:
-            with _hold_signals():
-                # It may have to start the process.
-                answered = asyncio.get_running_loop().run_in_executor(executor, call)
+            with _signals_blocked():
+                # This call may start the process.
+                answered = asyncio.get_running_loop().run_in_executor(process.executor, call)
             answer = await answered
         except BrokenProcessPool as error:
-            _kill(executor)
+            process.kill()
             raise WorkerCrashed("the process that ran the handler ended") from error
         except asyncio.CancelledError:
-            _kill(executor)
+            process.kill()
             raise
         except BaseException:
-            self._free.append(executor)
+            self._free.append(process)
             raise
         else:
-            self._free.append(executor)
+            self._free.append(process)
         finally:
-            self._busy.discard(executor)
+            self._busy.discard(process)
         if isinstance(answer, Failure):
             raise unpack(answer)
-        return pickle.loads(answer)  # noqa: S301 - of our own process
+        return pickle.loads(answer)  # noqa: S301 - from our own process
 
     def close(self) -> None:
-        for executor in (*self._free, *self._busy):
-            _kill(executor)
+        for process in (*self._free, *self._busy):
+            process.kill()
         self._free.clear()
 
 
+class _HandlerProcess:
+    """An executor of one process, which starts with the first call and can be killed."""
+
+    def __init__(self) -> None:
+        # Not forked: the program has threads and connections that a child must not share.
+        self._context = _SpawnContext()
+        self.executor = ProcessPoolExecutor(
+            max_workers=1, mp_context=self._context, initializer=_set_up_process
+        )
+
+    def kill(self) -> None:
+        for process in self._context.processes:
+            process.kill()
+        self.executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _SpawnContext(SpawnContext):
+    """Starts processes afresh and keeps them: before Python 3.14, executors do not expose theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes: list[BaseProcess] = []
+
+    def Process(self, *arguments: Any, **options: Any) -> BaseProcess:  # type: ignore[override]  # noqa: N802 - multiprocessing's name
+        process = super().Process(*arguments, **options)
+        self.processes.append(process)
+        return process
+
+
 def _call(function: Callable[[Any], Any], work: Any) -> bytes | Failure:
-    """Run a function in a process of its own; what it returns or raises goes back as it can be read."""
+    """Run a function in this handler process; return its pickled result, or its failure."""
     try:
         return pickle.dumps(function(work))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter is told
+    except BaseException as error:  # noqa: BLE001 - every error goes to the caller
         return pack(_wrap_stop(error))
 
 
-def _make_process() -> ProcessPoolExecutor:
-    # Not forked: the program has threads and connections that a child must not share.
-    return ProcessPoolExecutor(
-        max_workers=1,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin_process,
-    )
-
-
 @contextmanager
-def _hold_signals() -> Iterator[None]:
-    """Have a process start with signals held up: it is not ready for them before it has begun."""
-    # Else it would be started within, and let them through.
+def _signals_blocked() -> Iterator[None]:
+    """Block signals, so that a process started meanwhile gets them once it has its handlers."""
+    # The resource tracker, if it is not running, would be started inside and unblock them.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -201,8 +223,8 @@ def _hold_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_process() -> None:
-    """Leave it to the worker when this process ends; where that is gone, end at once."""
+def _set_up_process() -> None:
+    """Ignore the signals that stop workers; end this process when its worker is gone."""
     for number in _SIGNALS:
         # Not SIG_IGN, which programs that a handler starts would inherit.
         signal.signal(number, _ignore)
@@ -221,15 +243,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _kill(executor: ProcessPoolExecutor) -> None:
-    processes = dict(executor._processes or {})  # noqa: SLF001 - before 3.14 there is no other way
-    for process in processes.values():
-        process.kill()
-    executor.shutdown(wait=False, cancel_futures=True)
-
-
 def _wrap_stop(error: BaseException) -> BaseException:
-    """Return an error that a future can hold."""
+    """Return the error, or for StopIteration, which futures refuse, a RuntimeError."""
     return (
         RuntimeError("the handler raised StopIteration")
         if isinstance(error, StopIteration)

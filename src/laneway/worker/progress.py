@@ -1,9 +1,10 @@
-"""One run on its way: which steps are finished, what is under way, and why it is let go."""
+"""Progress of one run: its finished steps, its running ones, and why the run stops early."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from contextvars import Context
 from datetime import timedelta
 from time import monotonic
@@ -15,12 +16,12 @@ from laneway.domain.runs import RunStatus
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
 from laneway.worker.backoff import wait_after
-from laneway.worker.branches import Branch, find_place, forgive, waits_for_tasks, within_step
+from laneway.worker.branches import Branch, find_place, retrieve_errors, within_step
 from laneway.worker.policies import Reject, Snooze, describe
 from laneway.worker.step_failures import read_failure, write_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from laneway.domain.backend import Backend
     from laneway.domain.runs import DriveStatus, StepInfo, Stored
@@ -30,33 +31,37 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# A timer with less to go is waited for by the worker itself, in seconds.
+# The worker itself waits for timers shorter than this, in seconds.
 SHORT = 1.0
 
-# How long a timer lets other branches wait for what is neither a timer nor a branch, in seconds.
+# How long a run with a long timer is kept without a step while a branch waits for something else,
+# in seconds.
 PATIENCE = 5.0
 
-# How often it looks what they do, at first and at last, in seconds.
-OFTEN, SELDOM = 0.01, 0.25
+# First and longest interval between checks whether the run can be suspended, in seconds.
+FIRST_CHECK, LONGEST_CHECK = 0.01, 0.25
 
 PAUSE = timedelta(seconds=1)
 
-# How long a result is kept trying to be stored where the database is away, in seconds.
-STORING = 10.0
+# How long storing a result is retried while the database is unreachable, in seconds.
+STORE_TIMEOUT = 10.0
 
-# How often a step that waits for another try looks whether its run is to go on, in seconds.
-LOOK = 2.0
+# Interval at which a step that waits for its next attempt checks the run's status, in seconds.
+STATUS_INTERVAL = 2.0
 
 
 class Halt(BaseException):
-    """Ends a run's function at a step; no error, which it might handle. `Progress.halt` says why."""
+    """Ends a run's function at a step. `Progress.halt` says why.
+
+    Not an Exception, so workflows do not catch it by accident.
+    """
 
 
 class Progress:
-    """Keeps what a run's steps and timers did, and has no more of them begin once it is halted.
+    """Runs the steps and timers of one run and stores their results; starts none once halted.
 
-    halt: why the run's function ends before its time, if it does: how the run stands, or when it
-    goes on. Whatever the function makes of it, no step begins then. tasks: the run's branches.
+    halt: why the run's function ends early, if it does: the run's status, or the delay after which
+    the run continues. Once it is set, no step starts. tasks: the run's branches, by task.
     """
 
     def __init__(
@@ -68,31 +73,39 @@ class Progress:
         self._run_id = run_id
         self._driver = driver
         self._finished = {item.step: item for item in finished}
-        self._began = self._moved = monotonic()
-        # Nothing more begins, and timers are called off.
-        self._off: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # What is under way, and the tasks that do it: a workflow may have branches.
+        self._started = self._last_step = monotonic()
+        # Set once no step may start any more; ends the waits for timers.
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # The running steps, and the tasks that run them.
         self._work: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
-        # Those that wait for long timers, and when these end.
+        # The tasks that wait for long timers, and when these end.
         self._asleep: dict[asyncio.Task[Any] | None, float] = {}
-        self._watch: asyncio.Task[None] | None = None
+        # The tasks that wait for other branches; see `join`.
+        self._joining: set[asyncio.Task[Any]] = set()
+        self._suspender: asyncio.Task[None] | None = None
 
     async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
+        """Return the step's stored result, or run the step and store its result."""
         done: StepInfo | Stored | None = self._finished.get(key)
         if done is not None and done.failure is not None:
             failed = read_failure(done.failure)
             if failed is not None:
                 raise failed
-            logger.warning("step %s of run %s failed of what is unknown here", key, self._run_id)
+            logger.warning(
+                "stored error of step %s of run %s cannot be restored here, running the step again",
+                key,
+                self._run_id,
+            )
             done = None
         if done is None:
             done = await self._work_on(lambda: self._finish(key, call, retry))
-        # As it will be read again: a tuple comes back as a list from the first time on.
+        # Decoded even the first time, so that a tuple is a list from the first call on.
         return None if done.result is None else decode_payload(done.result)
 
     async def run_timer(self, key: str, duration: timedelta) -> None:
+        """Wait for a timer; its start is stored, so a restart does not restart it."""
         done: StepInfo | Stored | None = self._finished.get(key)
-        since = self._began
+        since = self._started
         if done is None:
             done = await self._work_on(lambda: self._keep(key, timer=duration))
             since = monotonic()
@@ -100,37 +113,50 @@ class Progress:
             return
         end = since + done.remaining.total_seconds()
         if end - monotonic() > SHORT:
-            await self._wait_aside(end)
+            await self._wait_until_short(end)
         await self._work_on(lambda: asyncio.sleep(max(end - monotonic(), 0)))
 
+    @contextmanager
+    def joining(self) -> Iterator[None]:
+        """Declare that the current task waits only for other branches in the enclosed code."""
+        task = asyncio.current_task()
+        if task is None or task in self._joining:
+            yield
+            return
+        self._joining.add(task)
+        try:
+            yield
+        finally:
+            self._joining.discard(task)
+
     async def finish(self) -> None:
-        """Have no more steps begin, and return once those of branches left behind are done."""
-        self._call_off()
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        """Let no more steps start; return once the running ones are done."""
+        self._stop()
+        if self._suspender is not None:
+            self._suspender.cancel()
+            await asyncio.wait({self._suspender})
         while self._work:
             await asyncio.wait(list(self._work))
 
     async def cancel(self) -> None:
-        """End the branches that are in the middle of a step."""
+        """Cancel the branches that are running a step, and finish."""
         for task in self._work.values():
             if task is not None:
                 task.cancel()
         await self.finish()
 
     async def _finish(self, key: str, call: Callable[[], Awaitable[Any]], retry: Retry) -> Stored:
-        """Run a step, and keep what became of it."""
+        """Run a step and store its result or error."""
         try:
-            result = encode_result(await attempt(call, retry, rest=self._rest))
+            result = encode_result(await attempt(call, retry, wait=self._wait_for_attempt))
         except Snooze:
             raise
         except Exception as error:
-            # Kept too, since the workflow may handle it, and would do otherwise the next time.
+            # Errors are stored too: the workflow may catch one, and must get it again on replay.
             failure = write_failure(error)
             if failure is None:
                 logger.warning(
-                    "what step %s of run %s failed of cannot be kept, and it will be tried again: %s",
+                    "error of step %s of run %s cannot be stored, the step will run again: %s",
                     key,
                     self._run_id,
                     describe(error),
@@ -140,26 +166,26 @@ class Progress:
             raise
         return await self._keep(key, result=result)
 
-    async def _rest(self, wait: timedelta) -> None:
-        """Wait for the next try of a step, as long as the run goes on."""
+    async def _wait_for_attempt(self, wait: timedelta) -> None:
+        """Wait before a step's next attempt; halt if the run is stopped meanwhile."""
         end = monotonic() + wait.total_seconds()
         while True:
-            await self._look()
+            await self._check_status()
             left = end - monotonic()
             if left <= 0:
                 return
-            await asyncio.sleep(min(left, LOOK))
+            await asyncio.sleep(min(left, STATUS_INTERVAL))
 
-    async def _look(self) -> None:
-        """Halt where the run was called off, or is not to go on."""
-        if self._off.done():
+    async def _check_status(self) -> None:
+        """Halt if no step may start, or if the run's status is not running."""
+        if self._stopped.done():
             raise Halt
         try:
             status = (await self._backend.workflows.load_run(self._run_id)).status
         except RunNotFound:
             status = RunStatus.CANCELLED
         except LanewayError:
-            # Not the step's doing; what it comes to is stored, or not, by whoever may.
+            # Storing the step's result decides whether this worker still drives the run.
             return
         if status is not RunStatus.RUNNING:
             self._halt(cast("DriveStatus", status.value))
@@ -167,67 +193,80 @@ class Progress:
 
     async def _work_on(self, work: Callable[[], Awaitable[T]]) -> T:
         task = asyncio.current_task()
-        if self._off.done():
+        if self._stopped.done():
             raise await self._leave()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._work[done] = task
         try:
             return await work()
         except Halt:
-            # It waits for others' steps, and none may wait for its own: first that is over.
+            # Raised again below: `_leave` waits for running steps, and this one must not be among them.
             pass
         finally:
             del self._work[done]
             done.set_result(None)
-            self._moved = monotonic()
+            self._last_step = monotonic()
         raise await self._leave()
 
-    async def _wait_aside(self, end: float) -> None:
-        """Wait for a timer until it is short, or is called off with the run."""
+    async def _wait_until_short(self, end: float) -> None:
+        """Wait until a timer is short, or until no step may start any more."""
         task = asyncio.current_task()
         self._asleep[task] = end
-        if self._watch is None or self._watch.done():
-            # No branch of the run.
-            self._watch = asyncio.create_task(self._put_off(), context=Context())
+        if self._suspender is None or self._suspender.done():
+            # In an empty context, so that this task is no branch of the run.
+            self._suspender = asyncio.create_task(self._suspend(), context=Context())
         try:
-            await asyncio.wait({self._off}, timeout=end - monotonic() - SHORT)
+            await asyncio.wait({self._stopped}, timeout=end - monotonic() - SHORT)
         finally:
             del self._asleep[task]
 
-    async def _put_off(self) -> None:
-        """Have the run go on later, once its timers are all that it waits for."""
-        pause = OFTEN
+    async def _suspend(self) -> None:
+        """Suspend the run once it waits only for long timers."""
+        pause, idle_before = FIRST_CHECK, None
         while True:
             await asyncio.sleep(pause)
             if self._work:
                 await asyncio.wait(list(self._work), return_when=asyncio.FIRST_COMPLETED)
-                pause = OFTEN
+                pause, idle_before = FIRST_CHECK, None
                 continue
             if not self._asleep:
                 return
-            if self._is_idle() or monotonic() - self._moved > PATIENCE:
-                left = min(self._asleep.values()) - monotonic()
-                self._halt(timedelta(seconds=max(left, 0)))
+            idle = self._find_idle()
+            # Twice the same: a branch whose join has just ended may not have been woken yet.
+            if idle is not None and idle == idle_before:
+                self._halt_until_timer()
                 return
-            pause = min(pause * 2, SELDOM)
+            if monotonic() - self._last_step > PATIENCE:
+                logger.info(
+                    "run %s suspended: no step for %g seconds, and a branch waits for something other"
+                    " than a timer. If it waits for branches, wait for them with laneway.join: the"
+                    " run is then suspended at once",
+                    self._run_id,
+                    PATIENCE,
+                )
+                self._halt_until_timer()
+                return
+            pause, idle_before = min(pause * 2, LONGEST_CHECK), idle
 
-    def _is_idle(self) -> bool:
-        """Tell whether every branch waits for a timer, or for others of them."""
-        return all(
-            task in self._asleep or task.done() or waits_for_tasks(task, self.tasks)
-            for task in list(self.tasks)
-        )
+    def _find_idle(self) -> set[asyncio.Task[Any]] | None:
+        """Return the unfinished branches, if all wait for long timers or, by `join`, for others."""
+        tasks = {task for task in list(self.tasks) if not task.done()}
+        return tasks if tasks <= self._asleep.keys() | self._joining else None
+
+    def _halt_until_timer(self) -> None:
+        left = min(self._asleep.values()) - monotonic()
+        self._halt(timedelta(seconds=max(left, 0)))
 
     async def _keep(self, key: str, **done: Any) -> Stored:
         try:
             return await self._store(key, **done)
         except asyncio.CancelledError:
-            # Nobody knows whether it is kept, and what the run sees must agree with that: it begins anew.
+            # It is unknown whether the result was stored, so the run restarts from the stored steps.
             self._halt(PAUSE)
             raise
 
     async def _store(self, key: str, **done: Any) -> Stored:
-        end = monotonic() + STORING
+        end = monotonic() + STORE_TIMEOUT
         while True:
             try:
                 stored = await self._backend.workflows.store_step(
@@ -238,8 +277,13 @@ class Progress:
                 if isinstance(error, Retryable) and monotonic() < end:
                     await wait_after(error)
                     continue
-                # Not the workflow's doing, and not for it to see.
-                logger.warning("run %s goes on later: %s", self._run_id, error)
+                # Not an error of the workflow, so it does not get to handle it.
+                logger.warning(
+                    "result of step %s of run %s not stored, the run continues later: %s",
+                    key,
+                    self._run_id,
+                    error,
+                )
                 self._halt(PAUSE)
                 raise Halt from None
         if stored.status != "running":
@@ -251,18 +295,21 @@ class Progress:
         if isinstance(why, timedelta) and self.halt is not None:
             why = min(why, self.halt) if isinstance(self.halt, timedelta) else self.halt
         self.halt = why
-        self._call_off()
+        self._stop()
 
-    def _call_off(self) -> None:
-        if not self._off.done():
-            self._off.set_result(None)
+    def _stop(self) -> None:
+        if not self._stopped.done():
+            self._stopped.set_result(None)
 
     async def _leave(self) -> Halt:
-        """Return what ends a branch, and those in a group with it, once no step is under way."""
+        """Return the error that ends a branch, once no step is running.
+
+        The error ends the other branches of a task group too, so their steps must be done.
+        """
         while self._work and self.halt != "superseded":
             await asyncio.wait(list(self._work), return_when=asyncio.FIRST_COMPLETED)
         if isinstance(branch := find_place(), Branch):
-            forgive(branch)
+            retrieve_errors(branch)
         return Halt()
 
 
@@ -274,30 +321,37 @@ async def attempt(
     call: Callable[[], Awaitable[Any]],
     retry: Retry,
     *,
-    rest: Callable[[timedelta], Awaitable[None]] = _sleep,
+    wait: Callable[[timedelta], Awaitable[None]] = _sleep,
 ) -> Any:
-    """Run a step's function, as often as its policy has it; rest: how to wait for another try."""
-    task, tries = asyncio.current_task(), 0
+    """Run a step's function until it succeeds or its retry policy gives up.
+
+    wait: waits for the given time before the next attempt.
+    """
+    task, attempts = asyncio.current_task(), 0
     while True:
-        tries += 1
+        attempts += 1
         try:
             with within_step():
                 return await call()
         except (Reject, Snooze, Halt):
             raise
         except BaseException as error:
-            if is_ended(error, task) or retry.is_over(tries, error):
+            if is_ended(error, task) or retry.is_over(attempts, error):
                 raise
-        await rest(retry.wait(tries))
+        await wait(retry.wait(attempts))
 
 
 def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Tell whether a function that the task runs was ended from outside, and did not fail."""
+    """Return whether a function that the task runs was cancelled or closed from outside."""
     match error:
         case asyncio.CancelledError():
             return task is not None and task.cancelling() > 0
         case GeneratorExit():
-            # Raised by the function itself, or by whoever closes it: that is not its own task.
-            return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001 - does not raise
+            # Either the function raised it, or somebody closed it: outside of its own task.
+            try:
+                return asyncio.current_task() is not task
+            except RuntimeError:
+                # No event loop is running.
+                return True
         case _:
             return False

@@ -1,4 +1,4 @@
-"""What becomes of messages whose handler did not succeed: they go back, or are dead."""
+"""Settlement of messages whose handler did not succeed: nack, release or dead-letter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laneway.library.messages import Message
     from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler
-    from laneway.worker.in_flight import Holdings
+    from laneway.worker.in_flight import InFlight
     from laneway.worker.policies import Failures
     from laneway.worker.runner import Counters
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Returns:
-    """Gives back one handler's messages; a database that is away is waited for, up to a lock's time."""
+    """Nacks and releases one handler's messages; retries for a lease duration while it cannot."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Returns:
         *,
         backend: Backend,
         settler: Settler,
-        holdings: Holdings,
+        in_flight: InFlight,
         counters: Counters,
         lease: timedelta,
         ordered: bool,
@@ -44,17 +44,17 @@ class Returns:
         self._handler = handler
         self._backend = backend
         self._settler = settler
-        self._holdings = holdings
+        self._in_flight = in_flight
         self._counters = counters
         self._lease = lease.total_seconds()
         self._ordered = ordered
 
     async def keep(self, message: Message, result: Any, keep: timedelta) -> bool:
-        """Settle a message and keep its result; return whether that can be written as JSON."""
+        """Ack a message and store its result; return whether the result could be encoded as JSON."""
         try:
             text = encode_result(result)
-        except Exception as error:  # noqa: BLE001 - a result of the handler's own kind may raise any
-            # It would return that again.
+        except Exception as error:  # noqa: BLE001 - a handler's own class may raise anything
+            # Dead-lettered: a retry would return such a result again.
             await self._nack([message], error, dead=True)
             return False
         self._counters.handled += 1
@@ -62,7 +62,7 @@ class Returns:
         return True
 
     async def settle(self, messages: Sequence[Message], error: BaseException) -> None:
-        """Do with the messages what the error that the handler raised asks for."""
+        """Settle the messages as the error that the handler raised asks."""
         match error:
             case Snooze(delay=delay):
                 await self.release(messages, delay=delay)
@@ -85,16 +85,18 @@ class Returns:
         messages: Sequence[Message],
         failures: Failures,
     ) -> None:
-        """Settle those of a batch that did not fail, unless it is not clear which did.
+        """Nack the failed messages of a batch and ack the others.
 
-        In an ordered group what is behind the first that failed comes again with it.
+        In an ordered group, the messages behind the first failed one are released. If the error names
+        messages that are not in the batch, all are nacked.
         """
         reasons = {str(key): explain(reason) for key, reason in failures.items()}
         strange = reasons.keys() - {str(message.id) for message in messages}
         if strange:
             names = ", ".join(sorted(strange)[:3])
             await self._nack(
-                messages, InvalidId(f"PartialFailure names what is not in the batch: {names}")
+                messages,
+                InvalidId(f"PartialFailure names messages that are not in the batch: {names}"),
             )
             return
         bad = [message for message in messages if str(message.id) in reasons]
@@ -130,14 +132,16 @@ class Returns:
     def _judge(
         self, message: Message, error: BaseException | None, *, dead: bool
     ) -> tuple[timedelta | None, bool | None]:
-        """Return how long a message waits, and whether it is dead; None: the queue says."""
+        """Return the retry delay, and whether to dead-letter; None: by the queue's settings."""
         retry = self._handler.retry
         if dead or retry is None:
             return None, dead or None
         try:
             wait, over = retry.wait(message.attempt), retry.judge(message.attempt, error)
         except BaseException:
-            logger.exception("no retry of %s can be computed: the queue's counts", message.id)
+            logger.exception(
+                "retry policy failed for message %s, using the queue's settings", message.id
+            )
             return None, None
         return wait, over
 
@@ -148,7 +152,7 @@ class Returns:
         delay: timedelta | None = None,
         patience: float | None = None,
     ) -> None:
-        """Give messages back; patience: for how many seconds to try, if not for a lock's time."""
+        """Release messages. patience: how long to retry, in seconds; None: for a lease duration."""
         if messages:
             receipts = [message.receipt for message in messages]
             await self._persist(
@@ -161,7 +165,7 @@ class Returns:
         send: Callable[[], Awaitable[Any]],
         patience: float | None = None,
     ) -> None:
-        """Send again while the database is away, for as long as the lock may last."""
+        """Send, and retry while the database is unreachable, until the leases may have expired."""
         end = monotonic() + (self._lease if patience is None else patience)
         while True:
             try:
@@ -171,6 +175,10 @@ class Returns:
                     await wait_after(error)
                     continue
             except Exception:
-                logger.exception("a message could not be given back; it comes when its lock ends")
-            self._holdings.drop(messages)
+                logger.exception(
+                    "%d messages could not be nacked or released; they will be delivered again when"
+                    " their leases expire",
+                    len(messages),
+                )
+            self._in_flight.drop(messages)
             return

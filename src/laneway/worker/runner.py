@@ -1,4 +1,4 @@
-"""Runs one handler: takes messages ahead, hands them to slots, settles what they did."""
+"""Running one handler: claim and prefetch messages, pass them to slots, settle them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.domain.errors import LanewayError, Retryable
 from laneway.library.messages import Message
 from laneway.worker.backoff import wait_after
 from laneway.worker.handlers import finish, wrap
-from laneway.worker.in_flight import Lot
+from laneway.worker.in_flight import LeaseGroup
 from laneway.worker.pools import make_pool
 from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
     from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler, Middleware, Proceed
-    from laneway.worker.in_flight import Holdings
+    from laneway.worker.in_flight import InFlight
     from laneway.worker.oversight import Overseer
 
-    # A message in hand, with when its lock was taken.
-    Item: TypeAlias = tuple[Message, Lot]
+    # A message in flight, with the group of its lease.
+    Item: TypeAlias = tuple[Message, LeaseGroup]
 
 logger = logging.getLogger(__name__)
 
 LONG_POLL = timedelta(seconds=30)
 
-# Messages are taken so far ahead as all slots will have begun within this time.
+# Prefetch as many messages as the slots will have started on within this time, in seconds.
 AHEAD = 0.1
 MOST_AHEAD = 1000
 
-# How long handlers that are given up have to end, in seconds; one that does not is left behind. So
-# long too giving back is tried at the end, where the database is away.
+# How long cancelled handlers have to end before they are abandoned, in seconds; also how long the
+# release of their messages is retried at shutdown while the database is unreachable.
 PATIENCE = 1.0
 
-# A slot lets others have the loop at least so often.
+# A slot yields to the event loop at least this often, in seconds.
 SLICE = 0.02
 
 
 class Counters:
-    """What a worker has done since it began."""
+    """How many messages a worker has handled, and how many failed, since it started."""
 
     __slots__ = ("failed", "handled")
 
@@ -62,7 +62,7 @@ class Counters:
 
 
 class Runner:
-    """Runs the handler of a shared group: whatever message is next goes to whichever slot is idle."""
+    """Runs the handler of a shared group: any idle slot handles the next message."""
 
     _ordered = False
 
@@ -72,25 +72,25 @@ class Runner:
         *,
         backend: Backend,
         settler: Settler,
-        holdings: Holdings,
+        in_flight: InFlight,
         counters: Counters,
         consumer: str,
         lease: timedelta,
         middlewares: list[Middleware],
         overseer: Overseer,
-        hurry: Callable[[float], None],
+        on_short_lease: Callable[[float], None],
     ) -> None:
-        """Begin with nothing; `hurry` is told of locks shorter than the queue's others."""
+        """on_short_lease: called with the duration of leases shorter than the queue's, in seconds."""
         self.handler = handler
         self.slots = [Slot() for _ in range(handler.concurrency)]
         self._backend = backend
         self._settler = settler
-        self._holdings = holdings
+        self._in_flight = in_flight
         self._returns = Returns(
             handler,
             backend=backend,
             settler=settler,
-            holdings=holdings,
+            in_flight=in_flight,
             counters=counters,
             lease=lease,
             ordered=self._ordered,
@@ -98,73 +98,76 @@ class Runner:
         self._counters = counters
         self._consumer = consumer
         self._lease = lease.total_seconds()
-        # By how much the database's clock is ahead of ours: not known yet.
+        # By how many seconds the database's clock is ahead of `monotonic`; -inf until measured.
         self._skew = -math.inf
         self._overseer = overseer
-        self._hurry = hurry
+        self._on_short_lease = on_short_lease
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
         self._waiting: deque[Item] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._hungry = asyncio.Event()
-        self._quiet = asyncio.Event()
+        self._wants_messages = asyncio.Event()
+        self._handler_ended = asyncio.Event()
         self._pace = 0.0
-        # How often to look for what went stale: a quarter of the shortest lock there was.
-        self._patience = self._lease / 4
-        self._impatient = asyncio.Event()
-        # The handlers hang: what was taken ahead went stale, and none has ended since.
+        # How often to check for stale messages: a quarter of the shortest lease so far.
+        self._stale_interval = self._lease / 4
+        self._interval_shortened = asyncio.Event()
+        # Whether prefetched messages went stale and no handler has ended since: the handlers hang.
         self._stuck = False
-        self._taking = False
+        self._claiming = False
         self._claimer: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Run the slots; nothing is taken before `resume`."""
+        """Start the slots. Nothing is claimed before `resume`."""
         for slot in self.slots:
             slot.task = self._overseer.start(self._work(slot), f"laneway {self.handler.queue}")
 
     def resume(self) -> None:
-        if not self._taking:
-            self._taking = True
-            self._begin_claiming()
-            self._watch = self._overseer.start(self._return_stale(), "laneway stale")
+        if not self._claiming:
+            self._claiming = True
+            self._start_claiming()
+            self._watch = self._overseer.start(self._watch_stale(), "laneway stale")
 
     async def suspend(self) -> None:
-        """Take nothing more, and give back what was taken and not begun."""
-        await self._take_no_more()
-        await self._give_back(math.inf)
+        """Stop claiming, and release the messages that no handler has started on."""
+        await self._stop_claiming()
+        await self._release_stale(math.inf)
 
     async def finish(self) -> None:
-        """Return once no handler runs."""
+        """Return once no handler is running."""
         while any(slot.messages for slot in self.slots):
-            self._quiet.clear()
-            await self._quiet.wait()
+            self._handler_ended.clear()
+            await self._handler_ended.wait()
 
     async def stop(self) -> None:
-        """End the slots; handlers that still run are given up, and their messages go back."""
+        """End the slots: cancel running handlers, and release all messages."""
         left = [message for slot in self.slots for message in slot.messages]
         for slot in self.slots:
-            slot.given_up = True
+            slot.abandoned = True
         try:
             await self._overseer.end(*(slot.task for slot in self.slots), patience=PATIENCE)
         finally:
             if self._pool is not None:
                 self._pool.close()
-        await self._take_no_more()
+        await self._stop_claiming()
         if left:
-            logger.warning("%d handlers did not end in time: their messages come again", len(left))
+            logger.warning(
+                "%d messages were still being handled at shutdown; they are released and delivered again",
+                len(left),
+            )
         waiting = [message for message, _ in self._list_waiting()]
         await self._returns.release(left + waiting, patience=PATIENCE)
 
-    async def _take_no_more(self) -> None:
-        self._taking = False
-        # The watch first: it begins claiming anew.
+    async def _stop_claiming(self) -> None:
+        self._claiming = False
+        # The watch first, because it restarts claiming.
         await self._overseer.end(self._watch)
         await self._overseer.end(self._claimer)
         self._claimer = self._watch = None
 
     def _make_call(self) -> Proceed:
-        """Return what runs the handler's function on a message, or on a list of them."""
+        """Return the call that runs the handler's function, with its pool and timeout."""
         function, pool, timeout = self.handler.function, self._pool, self.handler.timeout
         call: Callable[[Any], Awaitable[Any]] = function
         if pool is not None:
@@ -183,7 +186,7 @@ class Runner:
             try:
                 async with limit:
                     result = await plain(work)
-                    # Else it returned though it was cancelled, and may have been cut short anywhere.
+                    # A function that swallows its cancellation may be incomplete: it timed out.
                     if not limit.expired():
                         return result
             except TimeoutError:
@@ -193,18 +196,18 @@ class Runner:
 
         return call_in_time
 
-    def _begin_claiming(self) -> None:
+    def _start_claiming(self) -> None:
         self._claimer = self._overseer.start(self._claim(), "laneway claim")
 
     async def _claim(self) -> None:
-        """Take messages for the slots that are idle, and some ahead."""
+        """Claim messages for the idle slots, and prefetch more."""
         handler = self.handler
         lock_time = handler.lock_time
         while True:
             want = self._count_wanted()
             if not want:
-                self._hungry.clear()
-                await self._hungry.wait()
+                self._wants_messages.clear()
+                await self._wants_messages.wait()
                 continue
             try:
                 deliveries = await self._backend.claim(
@@ -220,44 +223,44 @@ class Runner:
                 await wait_after(error)
                 continue
             except LanewayError as error:
-                logger.error("no messages of %r: %s", handler.queue, error)  # noqa: TRY400 - it says all
+                logger.error("cannot claim from queue %r: %s", handler.queue, error)  # noqa: TRY400 - the text is enough
                 await asyncio.sleep(1)
                 continue
-            taken = self._hold(deliveries)
+            claimed = self._register(deliveries)
             try:
-                await self._date(taken)
-                await self._renew(taken)
+                await self._correct_start(claimed)
+                await self._extend_old(claimed)
             finally:
-                # Also when cancelled: whoever ends the claiming gives them back.
-                self._line_up(taken)
+                # Also when cancelled: the caller that stops claiming releases them.
+                self._add_waiting(claimed)
 
     def _count_wanted(self) -> int:
-        """Return how many messages to ask for now."""
+        """Return how many messages to claim now."""
         free = len(self._idle) * (self.handler.batch or 1)
         ahead = self._look_ahead()
         want = free + ahead - len(self._waiting)
         return want if want > ahead // 2 else 0
 
-    def _line_up(self, taken: Sequence[Item]) -> None:
-        """Have messages wait for a slot."""
-        self._waiting.extend(taken)
-        self._rouse(-(-len(taken) // (self.handler.batch or 1)))
+    def _add_waiting(self, claimed: Sequence[Item]) -> None:
+        """Add messages to those that wait for a slot."""
+        self._waiting.extend(claimed)
+        self._wake_slots(-(-len(claimed) // (self.handler.batch or 1)))
 
     def _list_waiting(self) -> Iterable[Item]:
-        """Return what was taken and not begun."""
+        """Return the messages that no handler has started on."""
         return self._waiting
 
     def _withdraw(self, by: float) -> list[Item]:
-        """Take out of line what was not begun, and is stale by then."""
+        """Remove and return the waiting messages that are stale at the time `by`."""
         stale = [item for item in self._waiting if item[1].stale <= by]
         self._waiting = deque(item for item in self._waiting if item[1].stale > by)
         return stale
 
     def _restore(self, items: Sequence[Item]) -> None:
-        """Have in hand again what was withdrawn and could not be given back."""
+        """Put back withdrawn messages whose release was cancelled."""
         self._waiting.extendleft(reversed(items))
 
-    async def _give_back(self, by: float) -> None:
+    async def _release_stale(self, by: float) -> None:
         items = self._withdraw(by)
         try:
             await self._returns.release([message for message, _ in items])
@@ -265,83 +268,83 @@ class Runner:
             self._restore(items)
             raise
 
-    def _hold(self, deliveries: Sequence[Delivery]) -> list[Item]:
-        """Return the messages with their lots, one for each length of their locks."""
+    def _register(self, deliveries: Sequence[Delivery]) -> list[Item]:
+        """Return the messages with their lease groups, one for each lease duration."""
         queue, now = self.handler.queue, monotonic()
-        lots: dict[timedelta | None, Lot] = {}
-        taken: list[Item] = []
+        lease_groups: dict[timedelta | None, LeaseGroup] = {}
+        claimed: list[Item] = []
         for item in deliveries:
-            # Where the handler says how long locks last, a message's own time does not count.
+            # The handler's lock_time overrides a message's own lease duration.
             own = item.lease if self.handler.lock_time is None else None
-            lot = lots.get(own)
-            if lot is None:
+            lease_group = lease_groups.get(own)
+            if lease_group is None:
                 lease = self._lease if own is None else own.total_seconds()
-                since = min(now, self._find_begin(item.until, lease))
-                lot = lots[own] = Lot(since, lease)
-            taken.append((Message(queue, item), lot))
-        self._holdings.add(taken)
-        for lot in lots.values():
-            if lot.lease < self._lease:
-                self._hurry(lot.lease)
-                self._watch_for(lot.lease)
-        return taken
+                since = min(now, self._find_start(item.until, lease))
+                lease_group = lease_groups[own] = LeaseGroup(since, lease)
+            claimed.append((Message(queue, item), lease_group))
+        self._in_flight.add(claimed)
+        for lease_group in lease_groups.values():
+            if lease_group.lease < self._lease:
+                self._on_short_lease(lease_group.lease)
+                self._shorten_interval(lease_group.lease)
+        return claimed
 
-    async def _date(self, taken: Sequence[Item]) -> None:
-        """Put right since when messages are locked, where their locks do not end as expected.
+    async def _correct_start(self, claimed: Sequence[Item]) -> None:
+        """Correct the start of the leases if they do not end when expected.
 
-        Then the queue's locks last for another time than before, or this loop was held up.
+        That is so if the queue's lease duration was changed, or if this loop was delayed.
         """
         fixed = self.handler.lock_time is not None
-        first = next((item for item in taken if fixed or item[0].lease is None), None)
+        first = next((item for item in claimed if fixed or item[0].lease is None), None)
         if first is None:
             return
-        now, until, lot = monotonic(), first[0].locked_until, first[1]
-        supposed = lot.since
-        if abs(self._find_begin(until, self._lease) - now) < self._lease / 4:
+        now, until, lease_group = monotonic(), first[0].locked_until, first[1]
+        supposed = lease_group.since
+        if abs(self._find_start(until, self._lease) - now) < self._lease / 4:
             return
         try:
-            await self._look_up()
+            await self._refresh_lease()
         except LanewayError as error:
-            logger.info("the lease of %r cannot be looked up: %s", self.handler.queue, error)
+            logger.info("cannot read the lease duration of queue %r: %s", self.handler.queue, error)
             return
         # Unless they were extended meanwhile.
-        if lot.since == supposed:
-            lot.date(min(now, self._find_begin(until, self._lease)), self._lease)
+        if lease_group.since == supposed:
+            lease_group.set_start(min(now, self._find_start(until, self._lease)), self._lease)
 
-    async def _renew(self, taken: Sequence[Item]) -> None:
-        """Extend locks that are half over already: this loop was held up since they were taken."""
+    async def _extend_old(self, claimed: Sequence[Item]) -> None:
+        """Extend leases that are half over already, because this loop was delayed after the claim."""
         now = monotonic()
-        for lot in {lot for _, lot in taken if lot.stale < now}:
-            messages = [message for message, own in taken if own is lot]
+        for lease_group in {lease_group for _, lease_group in claimed if lease_group.stale < now}:
+            messages = [message for message, own in claimed if own is lease_group]
             receipts = [message.receipt for message in messages]
-            lease = timedelta(seconds=lot.lease)
+            lease = timedelta(seconds=lease_group.lease)
             try:
                 untils = await self._backend.extend(receipts, lease=lease)
             except LanewayError as error:
-                logger.info("locks of %r are not extended: %s", self.handler.queue, error)
+                logger.info("cannot extend leases of queue %r: %s", self.handler.queue, error)
                 continue
-            lot.date(now, lot.lease)
+            lease_group.set_start(now, lease_group.lease)
             for message, until in zip(messages, untils, strict=True):
                 message.lost = until is None
 
-    def _find_begin(self, until: datetime, lease: float) -> float:
-        """Return since when a message is locked, by our clock; without end while the skew is unknown."""
+    def _find_start(self, until: datetime, lease: float) -> float:
+        """Return when a lease started, by `monotonic`; inf while the skew is unknown."""
         return until.timestamp() - lease - self._skew
 
-    async def _look_up(self) -> None:
+    async def _refresh_lease(self) -> None:
         asked = monotonic()
         self._skew = (await self._backend.ping()).timestamp() - asked
         if self.handler.lock_time is not None:
             return
         lease = (await self._backend.queues.get(self.handler.queue)).settings.lease
         self._lease = lease.total_seconds()
-        self._hurry(self._lease)
-        self._watch_for(self._lease)
+        self._on_short_lease(self._lease)
+        self._shorten_interval(self._lease)
 
-    def _watch_for(self, lease: float) -> None:
-        if lease / 4 < self._patience:
-            self._patience = lease / 4
-            self._impatient.set()
+    def _shorten_interval(self, lease: float) -> None:
+        if lease / 4 < self._stale_interval:
+            self._stale_interval = lease / 4
+            self._interval_shortened.set()
 
     def _look_ahead(self) -> int:
         if self._stuck:
@@ -351,10 +354,10 @@ class Runner:
             return prefetch
         if not self._pace:
             return 0
-        # A slot that is never done in time for another within the horizon takes none ahead.
+        # 0 if one call takes longer than AHEAD.
         return min(int(AHEAD / self._pace) * self.handler.concurrency, MOST_AHEAD)
 
-    def _rouse(self, slots: int) -> None:
+    def _wake_slots(self, slots: int) -> None:
         while slots > 0 and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
@@ -364,69 +367,81 @@ class Runner:
     async def _work(self, slot: Slot) -> None:
         batch = self.handler.batch
         began = monotonic()
-        while not slot.given_up:
+        while not slot.abandoned:
             if not self._waiting:
                 await self._wait_for_work()
                 began = monotonic()
                 continue
-            taken = [self._waiting.popleft() for _ in range(min(batch or 1, len(self._waiting)))]
-            if self._taking and not self._hungry.is_set():
-                self._hungry.set()
+            claimed = [self._waiting.popleft() for _ in range(min(batch or 1, len(self._waiting)))]
+            if self._claiming and not self._wants_messages.is_set():
+                self._wants_messages.set()
             now = monotonic()
-            messages = [message for message, lot in taken if lot.is_safe(now) and not message.lost]
-            if len(messages) < len(taken):
-                await self._put_back(taken, messages)
+            messages = [
+                message
+                for message, lease_group in claimed
+                if lease_group.is_safe(now) and not message.lost
+            ]
+            if len(messages) < len(claimed):
+                await self._put_back(claimed, messages)
                 continue
             await self._handle(slot, messages)
-            end = self._pace_since(now)
+            end = self._measure_pace(now)
             if end - began > SLICE:
                 await asyncio.sleep(0)
                 began = monotonic()
 
-    def _pace_since(self, began: float) -> float:
-        """Learn how long handlers take; return the time."""
+    def _measure_pace(self, began: float) -> float:
+        """Update the average duration of handler calls; return the current time."""
         end = monotonic()
-        # The newest weigh most; a burst of quick ones is soon believed, and so is a slow one.
+        # An exponential average, so that it follows changes quickly.
         self._pace += (end - began - self._pace) * 0.1 if self._pace else end - began
         return end
 
-    async def _put_back(self, taken: Sequence[Item], good: list[Message]) -> None:
-        """Give back what is not held for long enough to be begun with; the rest is next in line."""
-        self._waiting.extendleft(item for item in reversed(taken) if item[0] in good)
-        await self._returns.release([message for message, _ in taken if message not in good])
+    async def _put_back(self, claimed: Sequence[Item], good: list[Message]) -> None:
+        """Release the messages whose leases are too old to start on; put the rest back in front."""
+        self._waiting.extendleft(item for item in reversed(claimed) if item[0] in good)
+        await self._returns.release([message for message, _ in claimed if message not in good])
 
     async def _handle(self, slot: Slot, messages: Sequence[Message]) -> bool:
-        """Run the handler and settle; return whether all went well. Whatever it raises, the slot goes on."""
+        """Run the handler and settle; return whether it succeeded. The slot survives any error."""
         slot.messages = messages
         if slot.lost:
-            # The one before was told, and paid no heed.
+            # The previous handler swallowed its cancellation.
             slot.recover()
         try:
             return await self._settle(slot, messages)
         except BaseException as error:
-            if slot.given_up or self._overseer.is_ending:
+            if slot.abandoned or self._overseer.is_ending:
                 raise
             self._counters.failed += len(messages)
             if slot.lost:
-                # Another has the message, or will: there is nothing to settle.
-                logger.warning("a handler of %r was ended: its lock was lost", self.handler.queue)
+                # The message is or will be delivered to another consumer: there is nothing to settle.
+                logger.warning(
+                    "handler of queue %r cancelled: the lease of %s was lost",
+                    self.handler.queue,
+                    messages[0],
+                )
             else:
-                logger.exception("%s comes again when its lock ends", messages[0], exc_info=error)
-            self._holdings.drop(messages)
+                logger.exception(
+                    "%s could not be settled; it is delivered again when its lease expires",
+                    messages[0],
+                    exc_info=error,
+                )
+            self._in_flight.drop(messages)
             slot.recover()
             return False
         finally:
             slot.messages = ()
             self._stuck = False
-            self._quiet.set()
+            self._handler_ended.set()
 
     async def _settle(self, slot: Slot, messages: Sequence[Message]) -> bool:
         work: Any = messages[0] if self.handler.batch is None else messages
         try:
             result = await self._call(work)
         except BaseException as error:
-            # Of its own it is not cancelled: then the handler was, or what it waited for.
-            if slot.given_up or slot.lost or self._overseer.is_ending:
+            # The slot itself was not cancelled, so this is the handler's own error.
+            if slot.abandoned or slot.lost or self._overseer.is_ending:
                 raise
             slot.recover()
             await self._returns.settle(messages, error)
@@ -441,25 +456,25 @@ class Runner:
     async def _wait_for_work(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(waiter)
-        self._hungry.set()
+        self._wants_messages.set()
         try:
             await waiter
         finally:
             with suppress(ValueError):
                 self._idle.remove(waiter)
 
-    async def _return_stale(self) -> None:
-        """Give back what was taken ahead and could not be begun: the handlers hang."""
+    async def _watch_stale(self) -> None:
+        """Release prefetched messages that went stale because the handlers hang."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
-                    await self._impatient.wait()
-            self._impatient.clear()
+                async with asyncio.timeout(self._stale_interval):
+                    await self._interval_shortened.wait()
+            self._interval_shortened.clear()
             now = monotonic()
-            if all(lot.stale > now for _, lot in self._list_waiting()):
+            if all(lease_group.stale > now for _, lease_group in self._list_waiting()):
                 continue
-            # The claim that waits would take again what goes back: it asked for some ahead.
+            # The waiting claim, which asked for messages to prefetch, would claim them again.
             self._stuck = True
             await self._overseer.end(self._claimer)
-            await self._give_back(now)
-            self._begin_claiming()
+            await self._release_stale(now)
+            self._start_claiming()

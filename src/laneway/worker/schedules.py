@@ -1,4 +1,4 @@
-"""Fires periodic jobs: every worker tries, and the database lets one."""
+"""Periodic jobs: every worker tries to fire each one, and the database accepts the first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The database's clock is asked for at least so often: the two may drift apart.
+# How often the database's clock is read at least, because the worker's clock may drift from it.
 LONGEST_SLEEP = timedelta(minutes=1)
 
 RULES = PayloadRules()
@@ -30,7 +30,7 @@ RULES = PayloadRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A message to push at every time of `cron`. payload None: the schedule's name and the time."""
+    """A message to enqueue at the times of `cron`. payload None: the schedule's name and the time."""
 
     name: str
     cron: Cron
@@ -42,11 +42,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         with settings_of(f"schedule {self.name!r}"):
-            check_text(self.name, "its name")
-            check_text(self.queue, "the queue's name")
+            check_text(self.name, "name")
+            check_text(self.queue, "queue name")
             check_text(self.partition, "partition")
             check_priority(self.priority)
-            # What cannot be written is told here, and not in the middle of the night.
+            # A payload that cannot be encoded is refused now, not when the job is first due.
             self.make_message(datetime.now(UTC))
 
     def make_message(self, due: datetime) -> OutgoingMessage:
@@ -58,9 +58,9 @@ class Schedule:
 
 
 async def keep_firing(schedule: Schedule, backend: Backend) -> None:
-    """Fire at each time, by the database's clock, until cancelled.
+    """Fire the schedule at its times, by the database's clock, until cancelled.
 
-    Times at which no worker ran are not made up for.
+    Times at which no worker was running are skipped.
     """
     due: datetime | None = None
     while True:
@@ -82,6 +82,6 @@ async def keep_firing(schedule: Schedule, backend: Backend) -> None:
         except Retryable as error:
             await wait_after(error)
         except LanewayError:
-            logger.exception("schedule %r did not fire", schedule.name)
+            logger.exception("schedule %r could not be fired, trying again", schedule.name)
             due = None
             await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""Signals that end workers: they are the process's, and reach all that run in it."""
+"""Signals that stop workers. They belong to the process and reach all workers in it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 
-# What the signals call. A loop has one handler for each signal, so those who share the loop share it.
+# The functions that the signals call. A loop has one handler per signal, so its workers share it.
 _stops: list[Callable[[], None]] = []
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C call `stop`, each time they come; on the main thread's running loop."""
+    """Call `stop` at every SIGTERM and Ctrl-C. Only on the main thread's running event loop."""
     loop = asyncio.get_running_loop()
     if not _stops:
         for number in _ENDS:

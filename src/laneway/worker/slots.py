@@ -1,4 +1,4 @@
-"""One place where a handler runs, and what it handles: looked at by the guard's thread too."""
+"""Slots in which handlers run, with the messages they handle. The guard's thread reads them too."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """messages: what its handler runs with now. lost: their locks ended under the handler.
+    """Runs one handler call at a time. messages: what the handler is running with.
 
-    given_up: the worker stops without waiting for it.
+    lost: the leases ended while the handler was running. abandoned: the worker stops without waiting
+    for the handler.
     """
 
-    __slots__ = ("given_up", "lost", "messages", "task")
+    __slots__ = ("abandoned", "lost", "messages", "task")
 
     def __init__(self) -> None:
         self.messages: Sequence[Message] = ()
         self.lost = False
-        self.given_up = False
+        self.abandoned = False
         self.task: asyncio.Task[None] | None = None
 
     def recover(self) -> None:
-        """Forget what cancelled the handler: the task goes on with others."""
+        """Undo the cancellation of the handler, so that the task continues with other messages."""
         self.lost = False
         while self.task is not None and self.task.uncancel():
             pass
 
     def lose(self, messages: Sequence[Message]) -> None:
-        """End a handler whose messages are no longer its own; called on the loop."""
+        """Cancel the handler of messages whose leases ended. Call it on the worker's loop."""
         if self.messages is messages and self.task is not None:
             self.lost = True
             self.task.cancel()

@@ -1,4 +1,4 @@
-"""What steps failed with, as it is kept and raised again."""
+"""Stored errors of workflow steps: written as JSON, and restored to be raised again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from laneway.library.validation import encode_result
 
 
 def write_failure(error: Exception) -> str | None:
-    """Return an error as JSON text; None where it could not be raised again as it is."""
+    """Return an error as JSON text; None if it could not be restored from that unchanged."""
     kind, state = type(error), _state_of(error)
     try:
-        # What an OSError of a file says is in what it is pickled by alone.
+        # The file name of an OSError is not in its args, only in what it is pickled as.
         for arguments in (error.args, error.__reduce__()[1]):
             text = encode_result(
                 {
@@ -30,19 +30,19 @@ def write_failure(error: Exception) -> str | None:
                 and str(made) == str(error)
             ):
                 return text
-    except Exception:  # noqa: BLE001 - whatever somebody's own kind of error does
+    except Exception:  # noqa: BLE001 - the error's class may raise anything
         return None
     return None
 
 
 def read_failure(text: str) -> Exception | None:
-    """Return the error that was kept; None where this program cannot make it."""
+    """Return the stored error; None if this program cannot restore it."""
     kept = decode_payload(text)
     try:
         kind: Any = import_module(kept["module"])
         for name in kept["name"].split("."):
             kind = getattr(kind, name)
-        # Without its own __init__, which may want other arguments than it keeps.
+        # Without __init__, which may take other arguments than it stores in args.
         error = kind.__new__(kind, *kept["args"])
         vars(error).update(kept["state"])
     except Exception:  # noqa: BLE001 - as above

@@ -1,4 +1,4 @@
-"""One worker program: registered, heard of, told what to do, and drained at the end."""
+"""One worker: registration, state changes, orders from outside, drain and shutdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.ack_batches import Settler
 from laneway.worker.guard import Guard
-from laneway.worker.in_flight import Holdings
+from laneway.worker.in_flight import InFlight
 from laneway.worker.ordered import OrderedRunner
 from laneway.worker.oversight import Overseer
 from laneway.worker.runner import PATIENCE, Counters, Runner
@@ -49,16 +49,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long giving back, saying goodbye and closing may take together, after handlers were waited for.
+# How long releasing messages, signing off and closing may take together, after the drain.
 GRACE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """heartbeat: how often the worker is heard of, and hears what it is asked to do.
+    """Timing of a worker.
 
-    timeout: not heard of for so long, it counts as dead, and its messages go to others. drain: how
-    long a stop waits for handlers; what is not done then is given up, and comes again.
+    heartbeat: interval of heartbeats, at which the worker also receives orders. timeout: time
+    without a heartbeat after which the worker counts as dead and its messages are reclaimed. drain:
+    how long a stop waits for handlers; it then cancels them and releases their messages.
     """
 
     heartbeat: timedelta = timedelta(seconds=2)
@@ -71,20 +72,21 @@ class WorkerSettings:
                 check_duration(getattr(self, setting), setting)
         if self.heartbeat <= timedelta(0) or self.drain < timedelta(0):
             raise InvalidSetting(
-                "a worker's heartbeat takes some time, and its drain no negative one"
+                f"heartbeat of a worker is {self.heartbeat} and drain is {self.drain}: heartbeat must be"
+                " positive, and drain must not be negative"
             )
         if self.timeout <= self.heartbeat:
             raise InvalidSetting(
-                f"timeout is {self.timeout}, and the heartbeat only every {self.heartbeat}: the worker"
-                " would count as dead between two of them"
+                f"timeout of a worker is {self.timeout}, not longer than its heartbeat of"
+                f" {self.heartbeat}: it would count as dead between two heartbeats"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
-    """What a worker does. durable_queues: made where they are missing, without end of attempts.
+    """What a worker runs. durable_queues: created if missing, with unlimited attempts.
 
-    bind: gives the app the worker's backend, for as long as its context.
+    bind: makes the backend the app's, while its context is open.
     """
 
     handlers: Sequence[Handler]
@@ -95,7 +97,7 @@ class Duties:
 
 
 class Worker:
-    """Runs an app's handlers until it is stopped; `state` is what others see of it."""
+    """Runs an app's handlers until it is stopped. state: as stored in the database."""
 
     def __init__(
         self, target: Target, duties: Duties, *, name: str, settings: WorkerSettings
@@ -108,35 +110,42 @@ class Worker:
         self._duties = duties
         self._settings = settings
         self._counters = Counters()
-        self._holdings = Holdings()
+        self._in_flight = InFlight()
         self._runners: list[Runner] = []
         self._schedules: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._abandoned = asyncio.Event()
         self._left_at: float | None = None
-        self._hurried = asyncio.Event()
+        self._cut_short = asyncio.Event()
         self._changes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._fault: str | None = None
-        self._began = False
-        self._known = False
+        self._started = False
+        self._registered = False
         self._guard: Guard | None = None
 
     @property
     def handled(self) -> int:
-        """How many messages its handlers have handled."""
+        """Number of messages handled."""
         return self._counters.handled
 
     @property
-    def holding(self) -> int:
-        """How many messages its handlers have in hand."""
+    def in_flight(self) -> int:
+        """Number of messages that handlers are running with."""
         return sum(len(slot.messages) for runner in self._runners for slot in runner.slots)
 
+    @property
+    def holding(self) -> int:
+        """Former name of `in_flight`."""
+        return self.in_flight
+
     async def run(self) -> None:
-        """Work until stopped, then drain; once in its life."""
-        if self._began:
-            raise InvalidRequest(f'worker "{self.worker_id}" has run: make another to run again')
-        self._began = True
+        """Run handlers until stopped, then drain. A worker runs once."""
+        if self._started:
+            raise InvalidRequest(
+                f'worker "{self.worker_id}" has already run: create another with App.worker'
+            )
+        self._started = True
         self._overseer = Overseer(self._fail)
         context = self._target.open()
         backend = await context.__aenter__()
@@ -145,38 +154,38 @@ class Worker:
                 await self._serve(backend)
         finally:
             left = GRACE - timedelta(seconds=monotonic() - (self._left_at or monotonic()))
-            # What there is no time for is cut short, not left out.
+            # At least PATIENCE, so that closing is cut short rather than skipped.
             limit = max(left, timedelta(seconds=PATIENCE))
-            await self._try(context.__aexit__(None, None, None), self._hurried, limit)
+            await self._run_until(context.__aexit__(None, None, None), self._cut_short, limit)
         if self._fault is not None:
-            raise InternalError(f'worker "{self.worker_id}" gave up: {self._fault}')
+            raise InternalError(f'worker "{self.worker_id}" failed: {self._fault}')
 
     def stop(self) -> None:
-        """Have the worker drain and end.
+        """Drain and end the worker.
 
-        Called again, have it wait for no handler; while it leaves, have it end at once.
+        A second call cancels the handlers; a call during shutdown ends the worker at once.
         """
         if self._left_at is not None:
-            self._hurried.set()
+            self._cut_short.set()
         elif self._stopping.is_set():
             self._abandoned.set()
         self._stopping.set()
 
     def shutdown(self, *, release: bool = False) -> None:
-        """End the worker; WorkerBusy while messages are in hand, unless they are released."""
-        if self.holding and not release:
-            raise WorkerBusy(worker=self.worker_id, messages=self.holding)
+        """End the worker at once; raise WorkerBusy if messages are in flight, unless `release`."""
+        if self.in_flight and not release:
+            raise WorkerBusy(worker=self.worker_id, messages=self.in_flight)
         self._abandoned.set()
         self._stopping.set()
 
     def _fail(self, fault: str) -> None:
-        """End the worker with an error: part of it works no more."""
+        """End the worker with an error, because a part of it failed."""
         self._fault = self._fault or fault
         self._abandoned.set()
         self._stopping.set()
 
     async def _serve(self, backend: Backend) -> None:
-        settler = Settler(backend, self._holdings)
+        settler = Settler(backend, self._in_flight)
         overseer = self._overseer
         if not await self._unless_stopped(self._prepare(backend, settler, overseer)):
             await self._leave_early(backend)
@@ -191,13 +200,13 @@ class Worker:
         finally:
             self._left_at = monotonic()
             try:
-                await self._try(self._leave(backend, guard, settling), self._hurried, GRACE)
+                await self._run_until(self._leave(backend, guard, settling), self._cut_short, GRACE)
             finally:
                 guard.end()
                 overseer.abandon()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do what may wait for the database; return whether it was done before the worker was stopped."""
+        """Run work that may wait for the database; return whether it ended before a stop."""
         doing = asyncio.create_task(work)
         waiting = asyncio.create_task(self._stopping.wait())
         try:
@@ -211,13 +220,13 @@ class Worker:
             await self._overseer.end(*left, patience=PATIENCE)
 
     async def _leave_early(self, backend: Backend) -> None:
-        """Say goodbye, where the worker made itself known already: it has nothing in hand yet."""
+        """Sign off a worker that was stopped before it claimed anything."""
         self._left_at = monotonic()
         if self._abandoned.is_set():
-            # It was told twice already.
-            self._hurried.set()
-        elif self._known:
-            await self._try(self._step(backend, WorkerState.STOPPED), self._hurried, GRACE)
+            # Stopped twice already.
+            self._cut_short.set()
+        elif self._registered:
+            await self._run_until(self._step(backend, WorkerState.STOPPED), self._cut_short, GRACE)
 
     async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties
@@ -236,24 +245,24 @@ class Worker:
             self.name,
             socket.gethostname(),
             os.getpid(),
-            # A worker that takes nothing stands for the queues that its jobs push to.
+            # A worker without handlers is listed with the queues that its schedules enqueue to.
             list(queues) or sorted({schedule.queue for schedule in duties.schedules}),
             self._settings.timeout,
         )
-        self._known = True
+        self._registered = True
         await backend.workers.register(self._identity)
         self._runners = [
             _choose_runner(handler, queues[handler.queue])(
                 handler,
                 backend=backend,
                 settler=settler,
-                holdings=self._holdings,
+                in_flight=self._in_flight,
                 counters=self._counters,
                 consumer=self.worker_id,
                 lease=handler.lock_time or queues[handler.queue].settings.lease,
                 middlewares=duties.middlewares,
                 overseer=overseer,
-                hurry=self._hurry,
+                on_short_lease=self._on_short_lease,
             )
             for handler in duties.handlers
         ]
@@ -268,9 +277,9 @@ class Worker:
             handler.lock_time or queues[handler.queue].settings.lease for handler in duties.handlers
         ] or [self._settings.timeout]
 
-    def _hurry(self, lease: float) -> None:
+    def _on_short_lease(self, lease: float) -> None:
         if self._guard is not None:
-            self._guard.hurry(lease)
+            self._guard.watch_lease(lease)
 
     def _make_guard(self) -> Guard:
         return Guard(
@@ -278,10 +287,10 @@ class Worker:
             identity=self._identity,
             heartbeat=self._settings.heartbeat,
             shortest_lease=min(self._leases),
-            holdings=self._holdings,
+            in_flight=self._in_flight,
             slots=[slot for runner in self._runners for slot in runner.slots],
             counters=self._counters,
-            on_order=self._obey,
+            on_order=self._follow_order,
             on_return=self._return,
             on_lost=self._lose,
             on_fault=self._fail,
@@ -293,8 +302,8 @@ class Worker:
                 runner.resume()
             self.running.set()
 
-    def _obey(self, order: WorkerOrder) -> None:
-        """Follow what was asked for from outside."""
+    def _follow_order(self, order: WorkerOrder) -> None:
+        """Follow an order from outside."""
         match order.state:
             case WorkerState.STOPPED:
                 if not self._stopping.is_set():
@@ -321,26 +330,26 @@ class Worker:
             self.state = WorkerState.READY
             self._change(self._poll)
         elif self.state is WorkerState.POLLING:
-            # It could not say so.
-            self._change(self._say_state)
+            # The state in the database is older.
+            self._change(self._report_state)
 
     def _return(self) -> None:
-        """Go on after the worker counted as dead: what it took ahead is no longer its own."""
+        """Continue after the worker counted as dead; its prefetched messages were reclaimed."""
         if self._stopping.is_set():
             return
         match self.state:
             case WorkerState.READY | WorkerState.POLLING | WorkerState.STOPPED:
                 self._change(self._poll_anew)
             case WorkerState.SUSPENDED:
-                self._change(self._say_state)
+                self._change(self._report_state)
             case WorkerState.INTERRUPTED:
-                # Suspended as soon as its handlers are done.
+                # It becomes suspended once its handlers are done.
                 pass
             case _:
                 assert_never(self.state)
 
     def _change(self, follow: Callable[[], Awaitable[None]]) -> None:
-        """Follow what happened outside, after what happened before it."""
+        """Run a state change after the ones that were requested before."""
 
         async def take_turn() -> None:
             async with self._turn:
@@ -355,8 +364,8 @@ class Worker:
             await runner.suspend()
         await self._poll()
 
-    async def _say_state(self) -> None:
-        """Tell the database once more what the worker does; the next heartbeat says if it may not."""
+    async def _report_state(self) -> None:
+        """Store the worker's state again; if it is refused, the next heartbeat says why."""
         try:
             await self._backend.workers.step(self.worker_id, self.state)
         except LanewayError as error:
@@ -374,9 +383,9 @@ class Worker:
         slot.lose(messages)
 
     async def _drain(self, settler: Settler) -> None:
-        """Take nothing more and finish what is in hand, for as long as the settings allow."""
+        """Stop claiming and finish the messages in flight, within the drain time."""
         self.running.clear()
-        await self._try(self._finish(settler), self._abandoned, self._settings.drain)
+        await self._run_until(self._finish(settler), self._abandoned, self._settings.drain)
 
     async def _finish(self, settler: Settler) -> None:
         await asyncio.gather(*(runner.suspend() for runner in self._runners))
@@ -393,10 +402,10 @@ class Worker:
         await guard.stop()
         await self._step(backend, WorkerState.STOPPED)
 
-    async def _try(
+    async def _run_until(
         self, work: Coroutine[Any, Any, object], told: asyncio.Event, limit: timedelta
     ) -> None:
-        """Do what may wait for handlers or the database, until told to end or its time is over."""
+        """Run work that may wait for handlers or the database, until it is told to end or times out."""
         doing = asyncio.create_task(work)
         waiting = asyncio.create_task(told.wait())
         try:
@@ -409,23 +418,23 @@ class Worker:
             await self._overseer.end(doing, waiting, patience=PATIENCE)
 
     async def _step(self, backend: Backend, to: WorkerState) -> bool:
-        """Tell the database what the worker does now; return whether it may."""
+        """Store the worker's new state; return whether it was accepted."""
         try:
             await backend.workers.step(self.worker_id, to)
         except InvalidStateTransition as error:
-            # Asked to be something else meanwhile: the next heartbeat says what.
+            # Another state was requested meanwhile: the next heartbeat returns it.
             logger.info("%s", error)
             if to is not WorkerState.STOPPED:
                 self.state = WorkerState(error.source)
                 return False
         except LanewayError as error:
-            logger.warning("worker %s could not say that it is %s: %s", self.worker_id, to, error)
+            logger.warning("state %s of worker %s not stored: %s", to, self.worker_id, error)
         self.state = to
         return True
 
 
 def _choose_runner(handler: Handler, queue: Queue) -> type[Runner]:
     group = queue.groups.get(handler.group)
-    # One that is not there yet is most likely made as its queue is.
+    # A group that does not exist yet will most likely be created like its queue.
     ordered = queue.settings.ordered if group is None else group.ordered
     return OrderedRunner if ordered else Runner

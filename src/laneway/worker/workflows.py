@@ -1,4 +1,4 @@
-"""Workflows: functions whose finished steps are kept, so that another worker can go on."""
+"""Workflows: functions whose finished steps are stored, so that another worker can continue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laneway.domain.runs import RunStatus
 from laneway.library.arguments import check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
-from laneway.worker.branches import Branch, find_place, within_run
+from laneway.worker.branches import Branch, find_place, mark_step, within_run
 from laneway.worker.handlers import name_of
 from laneway.worker.policies import Reject, Retry, Snooze, describe
 from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
@@ -38,20 +38,20 @@ TIMER = "sleep"
 
 NO_RETRY = Retry(max_attempts=1)
 
-# When a run is begun with again that could not be driven: not for what its function did.
+# When a run's message is tried again after the run could not be driven. Errors of its function do not count.
 BEGIN_AGAIN = Retry(limit=timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow by its name; its arguments and results are JSON."""
+    """A workflow's name, queue and function. Arguments and results are JSON."""
 
     name: str
     queue: str
     function: Callable[..., Awaitable[Any]]
 
 
-# Of objects and not of Any, for which mypy takes what gather returns for Any.
+# Coroutines of `object`: with `Any`, mypy infers Any for the result of asyncio.gather.
 @overload
 def step(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, object, T]]: ...
 
@@ -68,17 +68,19 @@ def step(
     name: str | None = None,
     retry: Retry = NO_RETRY,
 ) -> Any:
-    """Make an asynchronous function a step of workflows: finished once, it is not run again.
+    """Make an async function a step of workflows: once finished, it does not run again.
 
-    Its result is kept as JSON. retry: tries within the step; without one, an error is the
-    workflow's to handle. Outside of a workflow it is the function it was, and within another step
-    a part of that.
+    Its result is stored as JSON. retry: attempts within the step; without it, the step is tried
+    once. Outside of a workflow, the step is the plain function; inside another step, it is part of
+    that step.
     """
 
     def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, object, T]]:
         if not inspect.iscoroutinefunction(inner):
-            raise InvalidSetting(f"step {name_of(inner)} is not asynchronous: make it an async def")
-        laneway_step = name or inner.__name__
+            raise InvalidSetting(
+                f"step {name_of(inner)} is not asynchronous: define it with async def"
+            )
+        label = name or inner.__name__
 
         @functools.wraps(inner)
         async def call(*arguments: P.args, **options: P.kwargs) -> T:
@@ -87,7 +89,7 @@ def step(
                 return await inner(*arguments, **options)
             result: T
             if isinstance(place, Branch):
-                key = place.number(laneway_step)
+                key = place.next_key(label)
                 result = await place.progress.run_step(
                     key, lambda: inner(*arguments, **options), retry=retry
                 )
@@ -95,19 +97,20 @@ def step(
                 result = await attempt(lambda: inner(*arguments, **options), retry)
             return result
 
+        mark_step(call, label)
         return call
 
     return decorate if function is None else decorate(function)
 
 
 async def sleep(duration: timedelta) -> None:
-    """Wait in a workflow, however long: no worker is held up, and a restart does not begin anew.
+    """Wait in a workflow for any length of time; no worker waits, and a restart does not restart it.
 
-    Elsewhere, and within a step, it is asyncio's.
+    Outside of workflows and inside steps, it is `asyncio.sleep`.
     """
     place = find_place()
-    # Counted before it is checked: what a task of it has been counted as is used up.
-    key = place.number(TIMER) if isinstance(place, Branch) else ""
+    # Before the check below: if this call is a task, its key has been counted already.
+    key = place.next_key(TIMER) if isinstance(place, Branch) else ""
     check_time(duration, "duration")
     if isinstance(place, Branch):
         await place.progress.run_timer(key, duration)
@@ -115,22 +118,29 @@ async def sleep(duration: timedelta) -> None:
         await asyncio.sleep(duration.total_seconds())
 
 
-def _label_of(coroutine: Any) -> str | None:
-    if not inspect.iscoroutine(coroutine):
-        return None
-    if coroutine.cr_code is sleep.__code__:
-        return TIMER
-    # A call of a step has its name in this variable, begun or not.
-    label: str | None = inspect.getcoroutinelocals(coroutine).get("laneway_step")
-    return label
+mark_step(sleep, TIMER)
+
+
+async def join(branches: Awaitable[T]) -> T:
+    """Wait for other branches of a workflow, and let the run be suspended meanwhile.
+
+    branches: a task, `asyncio.gather(…)` or `asyncio.wait(…)`, of the same run. If all other
+    branches wait for long timers, the run is suspended at once; a plain `await` delays that by
+    several seconds. Outside of workflows and inside steps, it is a plain `await`.
+    """
+    place = find_place()
+    if not isinstance(place, Branch):
+        return await branches
+    with place.progress.joining():
+        return await branches
 
 
 async def drive(workflow: Workflow, backend: Backend, message: Message) -> None:
-    """Go on with the run that a message stands for, from its last finished step."""
+    """Continue the run that a message stands for, from its last finished step."""
     try:
         await _drive(workflow, backend, message)
     except (Retryable, BrokerClosed) as error:
-        # Not the workflow's doing: the message comes again, and goes on from there.
+        # Not an error of the workflow: the message is delivered again and the run continues.
         raise Snooze(PAUSE) from error
 
 
@@ -139,7 +149,8 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
         run_id = str(message.payload["run"])
     except (TypeError, LookupError):
         raise Reject(
-            "this message stands for no run of a workflow: begin one with `start`"
+            "the message names no workflow run. Start runs with Connection.start or `laneway"
+            " workflow start`"
         ) from None
     driver = f"{message.delivery.token}/{message.delivery.id}"
     again = False
@@ -162,7 +173,7 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
             case "superseded":
                 return
             case _:
-                # It may have been resumed since: it is let go only where it was not.
+                # The run may have been resumed since: drive it again, and let it go if it was not.
                 again = True
 
 
@@ -182,7 +193,7 @@ async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
         except (Retryable, BrokerClosed):
             raise
         except LanewayError as error:
-            # A result that cannot be kept will not be the next time.
+            # A result that cannot be stored cannot be stored next time either.
             ended = _End(error=describe(error))
         else:
             return
@@ -190,9 +201,9 @@ async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
 
 
 async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
-    """Call the function; return how it ended, which counts where it was not halted."""
+    """Call the function and return how it ended; ignored if the run was halted."""
     task, ended = asyncio.current_task(), _End()
-    with within_run(progress, _label_of):
+    with within_run(progress):
         try:
             try:
                 ended = _End(encode_result(await workflow.function(*decode_payload(arguments))))
@@ -204,7 +215,7 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
                     if progress.halt is None:
                         progress.halt = min(delays)
                 else:
-                    # Whatever else it is, it is the run's result.
+                    # Any other error fails the run.
                     ended = _End(error=describe(error))
             await progress.finish()
         except BaseException:
@@ -214,7 +225,7 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
 
 
 def _find_delays(error: BaseException) -> list[timedelta]:
-    """Return the times by which the run is put off, if nothing else went wrong."""
+    """Return the delays of an error that consists of nothing but snoozes."""
     if isinstance(error, Snooze):
         return [error.delay]
     if not isinstance(error, BaseExceptionGroup):

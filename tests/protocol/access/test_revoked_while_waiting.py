@@ -66,7 +66,7 @@ def expect_refusals(answers: Sequence[httpx.Response]) -> None:
     rest, batch, pop, pop_any, pop_later, sqs, form = answers
     for answer in (rest, batch, pop, pop_any, pop_later):
         assert answer.status_code == 401, answer.text
-        assert "not valid any more" in answer.text
+        assert "no longer valid" in answer.text
     for answer in (rest, batch):
         assert answer.json()["error"] == "Unauthorized"
     for answer in (sqs, form):
@@ -151,7 +151,7 @@ async def test_waiting_calls_end_when_their_key_is_revoked(database: str) -> Non
         await revoke(database, "write")
         expect_refusals(await polls)
         expect_sqs_refusal(await signed)
-        with pytest.raises(AccessDenied, match="not valid any more"):
+        with pytest.raises(AccessDenied, match="no longer valid"):
             await claim
         await expect_nothing_claimed(api, owner)
         assert not other.done()

@@ -181,16 +181,6 @@ async def test_invalid_options_are_refused(
     assert (await http.get(f"/resources/queues/{name}")).status_code == 404
 
 
-async def test_lease_time_sets_the_lease_duration(
-    queen: Queen, name: str, http: httpx.AsyncClient
-) -> None:
-    await configure(http, name, leaseTime=0.1, retryDelay=0)
-    await push(queen, name, ["x"])
-    assert await pop(queen, name)
-    [again] = await until(lambda: pop(queen, name))
-    assert again["retryCount"] == 1
-
-
 async def test_retry_limit_of_zero_dead_letters_the_first_failure(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:

@@ -37,7 +37,7 @@ async def test_transaction_with_a_lost_lease_changes_nothing(queen: Queen, name:
     [first, second] = await pop(queen, name, 2)
     await ack(queen, [first, second])
     transaction = queen.transaction().ack(first).queue(f"{name}-next").push([{"data": 1}])
-    with pytest.raises(Exception, match=r"lease .* is gone"):
+    with pytest.raises(Exception, match=r"lease .* has ended"):
         await transaction.commit()
     assert await pop(queen, f"{name}-next") == []
 

@@ -40,7 +40,8 @@ ENDLESS = Media("text/event-stream")
 CALLED = [
     operation
     for operation in SURFACE.operations
-    if not operation.hidden and ENDLESS not in operation.answers.values()
+    if not operation.hidden
+    and ENDLESS not in [response.content for response in operation.answers.values()]
 ]
 # What takes no input, or a file of any content, cannot be called wrongly.
 CALLS = [

@@ -81,15 +81,6 @@ async def test_missing_queue_is_named(api: httpx.AsyncClient) -> None:
         assert answer.json() == {"message": "Queue not found: nowhere"}
 
 
-async def test_higher_priority_comes_first_then_older(api: httpx.AsyncClient, queue: str) -> None:
-    for payload, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 9), ("e", 5)):
-        await add(api, queue, payload, priority=priority)
-    assert [(await take(api, queue))["payload"] for _ in range(2)] == ["d", "b"]
-    rest = await api.get("/queue/messages/batch", params={"queue": queue, "count": 100})
-    assert [message["payload"] for message in rest.json()["messages"]] == ["e", "a", "c"]
-    assert rest.json()["count"] == 3
-
-
 async def test_type_filter_selects_messages(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, 1, type="mail")
     await add(api, queue, 2, type="fax")

@@ -66,21 +66,6 @@ async def test_every_field_of_enqueue_applies(api: httpx.AsyncClient, queue: str
     assert message["max_attempts"] == 9
 
 
-async def test_delayed_message_is_delivered_when_due(api: httpx.AsyncClient, queue: str) -> None:
-    delayed = await add(api, queue, delay=0.3)
-    answer = await api.get("/queue/message", params={"queue": queue})
-    assert answer.status_code == 404
-    assert (await take(api, queue, timeout=20))["id"] == delayed
-
-
-async def test_repeated_dedup_key_returns_the_first_message(
-    api: httpx.AsyncClient, queue: str
-) -> None:
-    first = await add(api, queue, dedupKey="order-1")
-    assert await add(api, queue, dedupKey="order-1") == first
-    assert await add(api, queue, dedupKey="order-2") != first
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

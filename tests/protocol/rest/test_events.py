@@ -19,7 +19,7 @@ from laneway.activity import ActivitySettings, Monitor
 from laneway.server.authentication import Keyring
 from laneway.server.calls import Identity
 from laneway.server.operations import Role
-from laneway.server.rest.events import tell_updates
+from laneway.server.rest.events import stream_updates
 from tests.protocol.rest.calls import add, take
 from tests.protocol.rest.test_keys import make_keys, run_command
 from tests.protocol.servers import make_queue, run_laneway
@@ -390,7 +390,7 @@ class Silence:
 async def test_ping_comes_while_nothing_happens() -> None:
     settings = replace(ActivitySettings(), ping=timedelta(milliseconds=1))
     monitor = Monitor(cast("Broker", Silence()), settings)
-    chunks = tell_updates(call(monitor, settings), Identity("anyone", Role.ADMIN), None)
+    chunks = stream_updates(call(monitor, settings), Identity("anyone", Role.ADMIN), None)
     assert await anext(chunks) == b""
     for _ in range(2):
         chunk = await anext(chunks)

@@ -204,7 +204,7 @@ async def test_health_answers_when_the_server_is_full(database: str) -> None:
             stack.callback(writer.close)
             writer.write(slow)
         refused = await ask(server, "/api/queues", until=503)
-        assert refused["message"].startswith("too many requests under way (3 at most")
+        assert refused["message"].startswith("too many concurrent requests (3 at most")
         for path in ("/api/health", "/api/health/live", "/api/health/ready", "/health"):
             await ask(server, path, until=200)
         await ask(server, "/api/doc", until=200)
@@ -213,5 +213,5 @@ async def test_health_answers_when_the_server_is_full(database: str) -> None:
             quiet = await asyncio.to_thread(open_quiet, server.address, "/api/reference/scalar.js")
             stack.enter_context(quiet)
         refused = await ask(server, "/api/doc", until=503)
-        assert refused["message"].startswith("too many requests for documents")
+        assert refused["message"].startswith("too many concurrent requests for documents")
         await ask(server, "/api/health", until=200)

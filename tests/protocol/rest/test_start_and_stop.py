@@ -214,7 +214,7 @@ async def test_unusable_settings_are_one_line(database: str) -> None:
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = taken.sockets[0].getsockname()[1]
     for flags, words in (
-        (("--host", EVERYWHERE), "no key is asked for"),
+        (("--host", EVERYWHERE), "without a key"),
         (("--port", str(port)), "cannot listen on 127.0.0.1"),
     ):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What runs in the one process that holds the maintenance lock: one file per service."""
+"""The maintenance services, which run in the maintenance leader: one file per service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def make_services(
     settings: MaintenanceSettings, wakeups: Wakeups, outbox: asyncio.Event
 ) -> list[Service]:
-    """Return the services; `outbox` is set when something has come to the outbox."""
+    """Return the services; `outbox` is set when messages have arrived in the outbox."""
     return [
         Expire(settings, wakeups),
         Outbox(settings, wakeups, outbox),

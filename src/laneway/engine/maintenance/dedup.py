@@ -1,4 +1,4 @@
-"""Forgets keys whose window has passed."""
+"""Deletes dedup keys whose window has passed."""
 
 from __future__ import annotations
 

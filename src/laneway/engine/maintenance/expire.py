@@ -1,4 +1,4 @@
-"""Ends locks whose time is up."""
+"""Ends leases that have expired."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
 
-# A lock may end in a transaction that began earlier and commits later than a round.
+# A lease may expire in a transaction that began before a round and commits after it.
 MARGIN = timedelta(seconds=10)
 
-# How often a round looks at everything, for what was passed over because somebody held it.
+# How often a round checks every lease, to find those that were skipped because they were locked.
 WHOLE = timedelta(minutes=1)
 
 
 class Expire:
-    """Walks from where the last whole round began, sparing a walk over what it dealt with."""
+    """Starts from where the last full round began, to skip leases that it has ended."""
 
     name = "expire"
 

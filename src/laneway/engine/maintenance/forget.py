@@ -1,4 +1,4 @@
-"""Removes what readers of deleted groups left behind."""
+"""Deletes the rows that readers of deleted groups left behind."""
 
 from __future__ import annotations
 

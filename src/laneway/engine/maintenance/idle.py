@@ -1,4 +1,4 @@
-"""Marks readers idle that have had nothing to read for a while."""
+"""Marks readers idle that have had no messages for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the services running in exactly one of the processes on a database."""
+"""Elects the maintenance leader of a database, and runs the services in it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Enough that a slow service does not hold up the quick ones.
+# Enough that a slow service does not delay the fast ones.
 CONNECTIONS = 2
 
 
 class Keeper:
-    """Stands for election until the session's lock is its own, and serves until it is lost."""
+    """Tries to acquire leadership by a session lock, and runs the services until it is lost."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class Keeper:
                     await self._win(connection)
                     await self._serve(connection)
                 finally:
-                    # The session ends here and now, and the lock with it.
+                    # Terminating the session releases its lock at once.
                     connection.terminate()
             except LanewayError as error:
-                logger.debug("no maintenance by this process: %s", error)
+                logger.debug("cannot run maintenance in this process, retrying: %s", error)
             await asyncio.sleep(self._candidacy)
 
     async def _win(self, connection: Connection) -> None:
@@ -71,7 +71,7 @@ class Keeper:
         pool = Pool(self._dsn, settings=self._connections, tasks=tasks, size=CONNECTIONS)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
-        logger.info("this process maintains the database")
+        logger.info("acquired maintenance leadership")
         self.elected.set()
         try:
             for service in self._services:
@@ -80,10 +80,10 @@ class Keeper:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._candidacy):
                         await lost.wait()
-                # A session that cannot answer may have lost its lock without our knowing.
+                # A session that does not answer may have lost its lock unnoticed.
                 await read_clock(connection)
         finally:
             self.elected.clear()
             await tasks.close()
             await pool.close()
-            logger.info("this process maintains the database no more")
+            logger.info("released maintenance leadership")

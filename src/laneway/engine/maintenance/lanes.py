@@ -1,4 +1,4 @@
-"""Removes lanes of which nothing is left, so that partitions may come and go for ever."""
+"""Removes empty lanes, so that partitions can be created and deleted without limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """Walks over all lanes, a stretch each round, and begins again at the end."""
+    """Checks all lanes, some in each round, and starts over at the end."""
 
     name = "lanes"
 
@@ -23,5 +23,5 @@ class Lanes:
 
     async def run(self, connection: Connection) -> bool:
         removed, self._after = await sweep_lanes(connection, after=self._after, limit=self._limit)
-        # Where many are gone, more are likely to be.
+        # If many were empty, more are likely to be.
         return removed > 0 and self._after is not None

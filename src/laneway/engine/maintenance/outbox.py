@@ -1,4 +1,4 @@
-"""Moves what was pushed inside other transactions to its lanes."""
+"""Moves messages from the outbox to their lanes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Who pushes while others do notifies nobody (see outbox_push_many): so it is looked for, this often and for so long.
+# Concurrent pushes do not notify (see outbox_push_many), so the outbox is polled this often, for
+# this long.
 BUSY = timedelta(milliseconds=20)
 AFTERWARDS = timedelta(milliseconds=500)
 
@@ -42,7 +43,7 @@ class Outbox:
         return BUSY if monotonic() < self._busy_until else self._idle
 
     async def run(self, connection: Connection) -> bool:
-        connection.add_log_listener(_tell)  # once on each connection, however often it is added
+        connection.add_log_listener(_log_notice)  # added once per connection, even if called again
         queues = await drain_outbox(connection, limit=self._limit)
         if queues:
             self._busy_until = monotonic() + AFTERWARDS.total_seconds()
@@ -51,7 +52,7 @@ class Outbox:
         return bool(queues)
 
 
-def _tell(_: object, notice: asyncpg.PostgresLogMessage) -> None:
-    """Log what the database warns of: a message that cannot be moved, once for each."""
+def _log_notice(_: object, notice: asyncpg.PostgresLogMessage) -> None:
+    """Log the database's warnings about messages that cannot be moved, once each."""
     if notice.severity_en == "WARNING":
         logger.warning("%s", notice.message)

@@ -1,4 +1,4 @@
-"""Takes from workers that died what they had in hand, and forgets those that stopped long ago."""
+"""Requeues the messages of workers that died, and deletes workers that stopped long ago."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Reclaim:
         for worker_id in await find_dead_workers(connection, None):
             queues = await reclaim_worker(connection, worker_id)
             logger.warning(
-                "worker %s is gone: %d messages come again", worker_id, sum(queues.values())
+                "worker %s sent no heartbeat in time, %d messages requeued",
+                worker_id,
+                sum(queues.values()),
             )
             for queue_id in queues:
                 self._wakeups.wake(queue_id, delayed=True)

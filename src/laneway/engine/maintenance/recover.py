@@ -1,4 +1,4 @@
-"""Has unlogged queues forget what a crash of PostgreSQL took from them."""
+"""Repairs unlogged queues after a crash of PostgreSQL emptied them."""
 
 from __future__ import annotations
 

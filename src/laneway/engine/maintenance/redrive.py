@@ -1,4 +1,4 @@
-"""Puts dead letters where their queues say, takes move tasks on, and forgets what is past."""
+"""Moves dead letters to the target queues, runs move tasks, and deletes finished ones."""
 
 from __future__ import annotations
 

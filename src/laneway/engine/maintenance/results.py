@@ -1,4 +1,4 @@
-"""Drops what handlers returned once its time is up."""
+"""Deletes handlers' results that have expired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the log's next segment when the current one is old or big enough."""
+"""Opens the log's next segment when the current one is old or large enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a maintenance service is, and how one is kept running."""
+"""The interface of a maintenance service, and the loop that runs one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ logger = logging.getLogger(__name__)
 
 
 class Service(Protocol):
-    """Safe to run in two processes at once: a former holder may not know yet that it is one."""
+    """A maintenance service.
+
+    It must be safe to run in two processes at once: a former leader may not know yet that it is
+    one.
+    """
 
     name: str
 
     @property
     def interval(self) -> timedelta:
-        """How long to rest after a round that left nothing to do."""
+        """The pause after a round that left nothing to do."""
 
     async def run(self, connection: Connection) -> bool:
         """Do one round; return whether there is more to do at once."""
@@ -33,13 +37,13 @@ class Service(Protocol):
 
 @runtime_checkable
 class Stirred(Protocol):
-    """A service that is told when there is something to do, besides its own looking."""
+    """A service that is also woken when there is work."""
 
     stirred: asyncio.Event
 
 
 async def run_forever(service: Service, pool: Pool) -> None:
-    """Run rounds until cancelled; one that fails is logged and tried again in its time."""
+    """Run rounds until cancelled; a round that fails is logged and repeated later."""
     while True:
         more = False
         try:

@@ -1,4 +1,4 @@
-"""Ends what waited too long in streams, and forgets their leases and traces."""
+"""Dead-letters stream messages that waited too long, and deletes old leases and traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
     from laneway.engine.wakeups import Wakeups
 
-# Rounds: looking at every lane whose messages expire costs more than the rest.
+# In rounds: checking every lane whose messages can expire costs more than the rest.
 TRIM_EVERY = 5
 
 

@@ -1,3 +1,3 @@
-"""One typed call per SQL function, thin: arguments in, rows out, errors translated."""
+"""One typed call per SQL function: passes arguments, returns rows, translates errors."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The calls about what happened, and about what was remarkable in it."""
+"""The calls about events, the activity log and anomalies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ async def read_snapshot(connection: Connection) -> Snapshot:
 
 
 async def activity_place(connection: Connection) -> Snapshot:
-    """Return how far detectors have looked."""
+    """Return how far detectors have read the events."""
     return Snapshot(*await fetch_value(connection, "select laneway.activity_place()"))
 
 
 async def follow_events(
     connection: Connection, *, seen: Snapshot, limit: int, large: int
 ) -> tuple[list[Event], Snapshot]:
-    """Return what happened since, and the snapshot it was seen in: `seen` where nothing has."""
+    """Return the events since `seen`, and a new snapshot, or `seen` if there are none."""
     rows = await fetch(
         connection, "select * from laneway.follow_events($1, $2, $3)", seen, limit, large
     )
@@ -42,7 +42,7 @@ async def follow_events(
 async def store_activity(
     connection: Connection, *, seen: Snapshot, now: Snapshot, anomalies: str, takers: str
 ) -> bool:
-    """Return whether it was stored: not where somebody else has looked since `seen`."""
+    """Return whether it was stored: not if another process has read since `seen`."""
     stored: bool = await fetch_value(
         connection,
         "select laneway.store_activity($1, $2, $3, $4)",
@@ -85,7 +85,7 @@ async def message_activity(connection: Connection, message: MessageId) -> list[a
 async def message_facts(
     connection: Connection, ids: Sequence[MessageId], *, largest: int
 ) -> list[Facts]:
-    """Return what the log still has, with bodies of up to `largest` bytes."""
+    """Return what the log still stores, with bodies of up to `largest` bytes."""
     rows = await fetch(
         connection,
         "select * from laneway.message_facts($1, $2, $3, $4)",
@@ -128,7 +128,7 @@ async def list_anomalies(
 async def count_anomalies(
     connection: Connection, *, wanted: AnomalyFilter, bound: int
 ) -> list[asyncpg.Record]:
-    """Return (type, severity, entries)."""
+    """Return (type, severity, count)."""
     return await fetch(
         connection,
         "select * from laneway.count_anomalies($1, $2, $3, $4, $5, $6)",

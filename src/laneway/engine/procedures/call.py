@@ -1,4 +1,4 @@
-"""How a statement is sent: with a deadline, with its errors translated, and in steps."""
+"""Sends statements: with a time limit, with translated errors, and in steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class Step(NamedTuple):
-    """How far work that is done in steps has come; after None: not begun, or at its end."""
+    """The progress of work in steps; after None: not begun, or at its end."""
 
     total: int
     after: int | None
@@ -48,7 +48,7 @@ def _explain(connection: Connection, error: Exception, means: Meanings) -> Excep
         isinstance(error, asyncpg.InternalClientError)
         and not isinstance(error, asyncpg.OutdatedSchemaCacheError)
     ):
-        # Whatever it was doing, nobody waits for it any more; its session ends with it.
+        # The caller no longer waits, so the session is closed with its statement.
         connection.terminate()
     elif (
         isinstance(error, asyncpg.InterfaceError)

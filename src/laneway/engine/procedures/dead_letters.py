@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def replay(connection: Connection, *, group_id: int, limit: int | None) -> int:
     replayed: int = await fetch_value(
         connection,
-        "select laneway.replay($1, $2)",
+        "select laneway.requeue_dead_letters($1, $2)",
         group_id,
         limit,
         means=missing_group(group_id),
@@ -27,7 +27,7 @@ async def replay(connection: Connection, *, group_id: int, limit: int | None) ->
 async def redrive_by_policy(
     connection: Connection, *, queue_id: int | None, limit: int
 ) -> list[asyncpg.Record]:
-    """Return (queue_id, messages) of the queues that got some."""
+    """Return (queue_id, messages) of the queues that received messages."""
     return await fetch(
         connection, "select * from laneway.redrive_by_policy($1, $2)", queue_id, limit
     )

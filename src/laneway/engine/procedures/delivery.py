@@ -1,4 +1,4 @@
-"""The calls that messages travel by: push, claim, settle."""
+"""The calls on the hot path: push, claim, settle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def push_many(
     )
 
 
-async def push_telling(
+async def push_notifying(
     connection: Connection,
     *,
     queues: Sequence[int],
@@ -63,7 +63,7 @@ async def push_telling(
     guards: Sequence[int | None] | None = None,
     notice: str,
 ) -> tuple[list[asyncpg.Record], bool]:
-    """Return spans as push_many does, and whether the commit told other processes."""
+    """Return spans as push_many does, and whether the commit notified other processes."""
     rows = await fetch(
         connection,
         _PUSH_TELLING if _fit_one_lane(queues, columns) else _PUSH_MIXED_TELLING,
@@ -78,7 +78,7 @@ async def push_telling(
 
 
 def _fit_one_lane(queues: Sequence[int], columns: MessageColumns) -> bool:
-    """Tell what push_many does itself; to have it call push_mixed costs a tenth of a small push."""
+    """Return whether push_many can do it without push_mixed, which would cost a tenth more."""
     _, partitions, priorities, *others = columns
     return all(each is None for each in others) and all(
         each is None or len(each) == 1 for each in (queues, partitions, priorities)
@@ -91,7 +91,7 @@ async def transact(
     """Return spans as push_many does."""
     return await fetch(
         connection,
-        "select * from laneway.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        "select * from laneway.push_and_ack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         *acks,
         queues,
         *columns,
@@ -133,7 +133,7 @@ async def ack_many(
     first: Sequence[int],
     last: Sequence[int],
 ) -> list[asyncpg.Record]:
-    """Return what was not settled: (idx of the run, first_seq, last_seq)."""
+    """Return what was not settled: (idx of the span, first_seq, last_seq)."""
     return await fetch(
         connection,
         "select * from laneway.ack_many($1, $2, $3, $4, $5)",
@@ -153,7 +153,7 @@ async def ack_whole(
     first: Sequence[int],
     last: Sequence[int],
 ) -> None:
-    """Settle as ack_many does, all or nothing: LeaseLost where one is not held."""
+    """Settle as ack_many does, all or nothing: LeaseLost if a lease is lost."""
     await fetch(
         connection,
         "select laneway.raise_lease_lost(a.first_seq) from laneway.ack_many($1, $2, $3, $4, $5) a",
@@ -196,7 +196,7 @@ async def release_many(
     seqs: Sequence[int],
     delay: timedelta | None = None,
 ) -> list[asyncpg.Record]:
-    """Return (idx,) of what was not held."""
+    """Return (idx,) of messages whose lease was lost."""
     return await fetch(
         connection,
         "select * from laneway.release_many($1, $2, $3, $4)",
@@ -227,7 +227,7 @@ async def extend_many(
 
 
 async def next_due(connection: Connection, group_id: int) -> timedelta | None:
-    """Return how long until something set aside comes due, by the database's clock."""
+    """Return how long until a delayed or retried message is due, by the database's clock."""
     wait: timedelta | None = await fetch_value(
         connection, "select laneway.next_due($1) - clock_timestamp()", group_id
     )
@@ -235,6 +235,6 @@ async def next_due(connection: Connection, group_id: int) -> timedelta | None:
 
 
 async def ready_groups(connection: Connection, group_ids: Sequence[int]) -> list[int]:
-    """Return those of the groups that may have something to hand out."""
+    """Return those of the groups that may have ready messages."""
     rows = await fetch(connection, "select * from laneway.ready_groups($1)", group_ids)
     return [row[0] for row in rows]

@@ -1,4 +1,4 @@
-"""The calls that make, move and remove consumer groups."""
+"""The calls that create, reposition and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def delete_group(connection: Connection, *, queue: str, name: str) -> None
 async def mark_readers_idle(
     connection: Connection, group_id: int, *, after: int | None
 ) -> int | None:
-    """Mark readers idle that have nothing to read, a step; return where to go on, None at the end."""
+    """Mark idle the readers with nothing to read; return where to continue, None at the end."""
     reached: int | None = await fetch_value(
         connection, "select laneway.mark_readers_idle($1, $2)", group_id, after
     )
@@ -75,7 +75,7 @@ async def seek(
     partition: str | None,
     done: Step = START,
 ) -> Step:
-    """Move a step; return how many lanes in all, and where to go on."""
+    """Move the lanes of one step; return how many lanes in total, and where to continue."""
     [row] = await fetch(
         connection,
         "select * from laneway.seek($1, $2, $3, $4, $5, $6, $7)",

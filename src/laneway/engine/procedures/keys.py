@@ -40,7 +40,7 @@ async def revoke_api_key(connection: Connection, key_id: str) -> None:
 
 
 async def list_api_keys(connection: Connection, *, revoked: bool) -> list[ApiKey]:
-    """Return the keys in force, and with `revoked` the others too."""
+    """Return the valid API keys; with `revoked`, also the revoked ones."""
     rows = await fetch(connection, "select * from laneway.list_api_keys($1)", revoked)
     return [
         ApiKey(

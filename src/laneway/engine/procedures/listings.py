@@ -48,7 +48,7 @@ async def count_messages(
     wanted: MessageFilter,
     most: int,
 ) -> int:
-    """Return how many there are; with a filter, `most` means that many or more."""
+    """Return the number of messages; with a filter, `most` means that many or more."""
     count: int = await fetch_value(
         connection,
         "select laneway.count_messages($1, $2, $3, $4, $5, $6, $7, $8, $9)",

@@ -1,4 +1,4 @@
-"""The calls that keep the tables small and the locks honest."""
+"""The calls of maintenance: expiry, retention, clean-up."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ async def read_clock(connection: Connection) -> datetime:
 
 
 async def try_maintenance_lock(connection: Connection) -> bool:
-    """Take the lock that makes its holder the one who maintains, for as long as the session."""
-    taken: bool = await fetch_value(
+    """Try to acquire maintenance leadership for the length of the session."""
+    acquired: bool = await fetch_value(
         connection,
         "select pg_catalog.pg_try_advisory_lock('laneway.segment'::regclass::oid::int, 1)",
     )
-    return taken
+    return acquired
 
 
 async def expire(
     connection: Connection, *, limit: int, since: datetime | None
 ) -> list[asyncpg.Record]:
-    """Return (queue_id, group_id, messages) per claim whose time was up."""
-    return await fetch(connection, "select * from laneway.expire($1, $2)", limit, since)
+    """Return (queue_id, group_id, messages) per expired claim."""
+    return await fetch(connection, "select * from laneway.expire_claims($1, $2)", limit, since)
 
 
 async def rotate(connection: Connection) -> int:
@@ -63,13 +63,13 @@ async def sweep_forgotten(connection: Connection, *, limit: int) -> int:
 async def sweep_lanes(
     connection: Connection, *, after: int | None, limit: int
 ) -> tuple[int, int | None]:
-    """Return how many lanes were removed, and where to go on, None at the end."""
+    """Return how many lanes were removed, and where to continue, None at the end."""
     [row] = await fetch(connection, "select * from laneway.sweep_lanes($1, $2)", after, limit)
     return row["removed"], row["after"]
 
 
 async def recover_unlogged(connection: Connection, *, after: int | None) -> int | None:
-    """Return where to go on, None at the end."""
+    """Return where to continue, None at the end."""
     reached: int | None = await fetch_value(
         connection, "select laneway.recover_unlogged($1)", after
     )
@@ -77,7 +77,7 @@ async def recover_unlogged(connection: Connection, *, after: int | None) -> int 
 
 
 async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
-    """Return the queues that got messages."""
+    """Return the queues that received messages."""
     return [
         row[0] for row in await fetch(connection, "select * from laneway.drain_outbox($1)", limit)
     ]

@@ -1,4 +1,4 @@
-"""The calls that find single messages and change them by hand."""
+"""The calls that find single messages and change them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.domain.backend import Holding
+    from laneway.domain.backend import LeasedMessage
     from laneway.domain.ids import MessageId
     from laneway.engine.procedures.call import Connection
 
@@ -39,7 +39,7 @@ async def find_lanes(connection: Connection, lanes: Sequence[int]) -> list[async
 async def find_lease_tokens(
     connection: Connection, *, group_id: int, ids: Sequence[MessageId]
 ) -> list[asyncpg.Record]:
-    """Return (idx, token) of the messages that somebody holds now."""
+    """Return (idx, token) of the messages that are leased now."""
     _, lanes, seqs = zip(*ids, strict=True)
     return await fetch(
         connection, "select * from laneway.find_lease_tokens($1, $2, $3)", group_id, lanes, seqs
@@ -49,7 +49,7 @@ async def find_lease_tokens(
 async def first_claim_times(
     connection: Connection, *, group_id: int, lanes: Sequence[int], seqs: Sequence[int]
 ) -> list[asyncpg.Record]:
-    """Return (idx, at) of those that are on record."""
+    """Return (idx, at) of those that are recorded."""
     return await fetch(
         connection, "select * from laneway.first_claim_times($1, $2, $3)", group_id, lanes, seqs
     )
@@ -91,7 +91,7 @@ async def edit_message(
     body: str | None,
     headers: str | None,
 ) -> bool:
-    """Return whether there was such a message; `changes` is a JSON object of the rest."""
+    """Return whether the message was in `source`; `changes` is a JSON object."""
     changed: bool = await fetch_value(
         connection,
         "select laneway.edit_message($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -109,7 +109,7 @@ async def edit_message(
 async def purge(
     connection: Connection, *, group_id: int, status: str | None, done: Step = START
 ) -> Step:
-    """Purge a step; return how many messages in all, and where to go on."""
+    """Purge one step; return how many messages in total, and where to continue."""
     [row] = await fetch(
         connection,
         "select * from laneway.purge($1, $2, $3, $4)",
@@ -130,7 +130,7 @@ async def delete_between(
     until: datetime,
     done: Step = START,
 ) -> Step:
-    """Delete a step; return how many messages in all, and where to go on."""
+    """Delete one step; return how many messages in total, and where to continue."""
     [row] = await fetch(
         connection,
         "select * from laneway.delete_between($1, $2, $3, $4, $5)",
@@ -145,9 +145,9 @@ async def delete_between(
 
 
 async def archive_many(
-    connection: Connection, *, group_id: int, holdings: Sequence[Holding]
+    connection: Connection, *, group_id: int, holdings: Sequence[LeasedMessage]
 ) -> list[int]:
-    """Return the positions of those that were held, and are archived."""
+    """Return the positions of those that were leased, and are archived."""
     rows = await fetch(
         connection,
         "select * from laneway.archive_many($1, $2, $3, $4, $5)",

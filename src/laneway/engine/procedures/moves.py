@@ -44,5 +44,5 @@ async def list_moves(connection: Connection, *, source: str, limit: int) -> list
 
 
 async def run_moves(connection: Connection, *, limit: int) -> list[asyncpg.Record]:
-    """Return (queue_id, more) of the queues that got messages."""
+    """Return (queue_id, more) of the queues that received messages."""
     return await fetch(connection, "select * from laneway.run_moves($1)", limit)

@@ -1,4 +1,4 @@
-"""The calls by which processes on one database tell each other what changed."""
+"""The calls by which processes on one database notify each other."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def listen(connection: Connection, channel: str, hear: Callable[[str], Non
         raise translate(error) from error
 
 
-async def wait_for_no_disk(connection: Connection) -> None:
-    """Have the session's notifications go out at once: what they tell of is on disk already."""
+async def commit_asynchronously(connection: Connection) -> None:
+    """Let notifications go out without waiting for the disk: they announce durable data."""
     await fetch_value(
         connection, "select pg_catalog.set_config('synchronous_commit', 'off', false)"
     )
@@ -37,7 +37,7 @@ async def notify(connection: Connection, channel: str, payload: str) -> None:
 
 
 async def is_only_one(connection: Connection, name: str) -> bool:
-    """Tell whether this session, and no other, is seen under its name on the database."""
+    """Return whether this session is the only one with its name on the database."""
     alone: bool = await fetch_value(
         connection,
         "select count(*) = 1 and bool_and(pid = pg_catalog.pg_backend_pid())"

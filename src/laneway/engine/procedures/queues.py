@@ -1,4 +1,4 @@
-"""The calls that make, change, list and remove queues."""
+"""The calls that create, change, list and delete queues."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -
     return [row[0] for row in rows]
 
 
-async def note_queue_deleted(connection: Connection, name: str) -> None:
-    await fetch_value(connection, "select laneway.note_queue_deleted($1)", name)
+async def record_queue_deletion(connection: Connection, name: str) -> None:
+    await fetch_value(connection, "select laneway.record_queue_deletion($1)", name)
 
 
 async def was_queue_deleted(connection: Connection, name: str, *, within: timedelta) -> bool:
@@ -131,13 +131,13 @@ async def was_queue_deleted(connection: Connection, name: str, *, within: timede
 
 
 def encode_json(values: Mapping[str, object]) -> str:
-    """Write a mapping as the SQL functions read it; a duration becomes an interval."""
+    """Return a mapping as JSON for SQL functions; a duration becomes an interval."""
     return json.dumps(values, default=_encode_duration)
 
 
 def _encode_duration(value: object) -> str:
     if not isinstance(value, timedelta):
-        raise TypeError(f"{value!r} has no place in a setting")
+        raise TypeError(f"{value!r} cannot be a setting's value")
     return f"{value // _MICROSECOND} microseconds"
 
 

@@ -1,4 +1,4 @@
-"""The calls that keep what a receive got, for its repetition."""
+"""The calls that store the result of a receive, for its repetition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
 
 
-async def note_attempt(
+async def store_receive_attempt(
     connection: Connection,
     *,
     queue_id: int,
@@ -28,7 +28,7 @@ async def note_attempt(
     columns = zip(*places, strict=True) if places else ((), (), (), ())
     await fetch_value(
         connection,
-        "select laneway.note_attempt($1, $2, $3, $4, $5, $6, $7, $8)",
+        "select laneway.store_receive_attempt($1, $2, $3, $4, $5, $6, $7, $8)",
         queue_id,
         attempt,
         *columns,
@@ -37,8 +37,10 @@ async def note_attempt(
     )
 
 
-async def find_attempt(
+async def find_receive_attempt(
     connection: Connection, *, queue_id: int, attempt: str
 ) -> list[asyncpg.Record]:
-    """Return (token, segment, lane_id, seq, received) of each message it got."""
-    return await fetch(connection, "select * from laneway.find_attempt($1, $2)", queue_id, attempt)
+    """Return (token, segment, lane_id, seq, received) of each message of the attempt."""
+    return await fetch(
+        connection, "select * from laneway.find_receive_attempt($1, $2)", queue_id, attempt
+    )

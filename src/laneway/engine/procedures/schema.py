@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def orphans(connection: Connection) -> list[tuple[str, int]]:
-    """Return tables with rows that point to nothing, and how many."""
+    """Return tables with rows that refer to nothing, and how many rows."""
     return [
         (row[0], row[1]) for row in await fetch(connection, "select * from laneway.find_orphans()")
     ]

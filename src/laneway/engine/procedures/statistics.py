@@ -1,4 +1,4 @@
-"""The calls that count and measure."""
+"""The calls that return counts and rates."""
 
 from __future__ import annotations
 

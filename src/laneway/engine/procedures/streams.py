@@ -1,4 +1,4 @@
-"""The calls of streams: leases, settling by key, transactions, positions."""
+"""The calls of streams: leases, acks by dedup key, transactions, positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _NOTHING: tuple[tuple[()], ...] = ((),) * 8
 
 
 class GuardedColumns(NamedTuple):
-    """Messages as push_within_limits takes them; queues: -1, -2, … are those of `new`, with `settings`."""
+    """Messages as columns for push_within_limits.
+
+    queues: -1, -2, … are the queues in `new`, with `settings`.
+    """
 
     queues: Sequence[int]
     bodies: Sequence[str]
@@ -47,7 +50,7 @@ async def claim_lanes(
     """Return (more, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select * from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true)",
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true) c",
         group_id,
         wants,
         leases,
@@ -71,7 +74,7 @@ async def widen_lease(
     """Return (lease, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select * from laneway.widen_lease($1, $2, $3, $4, $5, $6)",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w",
         group_id,
         token,
         lane,
@@ -120,7 +123,7 @@ async def extend_leases(
 async def push_within_limits(
     connection: Connection, pushes: GuardedColumns
 ) -> list[asyncpg.Record]:
-    """Return spans as push_many does, of those that fitted."""
+    """Return spans as push_many does, of the messages that fitted."""
     return await fetch(
         connection,
         "select * from laneway.push_within_limits($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -130,7 +133,7 @@ async def push_within_limits(
 
 
 async def maintain_streams(connection: Connection, *, trim: bool) -> list[int]:
-    """Return the queues in which something died."""
+    """Return the queues in which messages were dead-lettered."""
     rows = await fetch(connection, "select * from laneway.maintain_streams(p_trim => $1)", trim)
     return [row[0] for row in rows]
 
@@ -161,7 +164,7 @@ async def find_message_by_key(
     key: str,
     address: tuple[int | None, int | None],
 ) -> asyncpg.Record | None:
-    """Return (segment, seq) of the message that a client calls so."""
+    """Return (segment, seq) of the message with this dedup key."""
     rows = await fetch(
         connection,
         "select * from laneway.find_message_by_key($1, $2, $3, $4, $5)",
@@ -186,7 +189,7 @@ async def stream_activity(
     until: datetime,
     step: timedelta,
 ) -> list[asyncpg.Record]:
-    """Return (at, pushed, claimed, acked, failed, dead) per step in which something happened."""
+    """Return (at, pushed, claimed, acked, failed, dead) per interval with events."""
     return await fetch(
         connection,
         "select * from laneway.stream_activity($1, $2, $3, $4)",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def subscribe(
     connection: Connection, *, queue: str, name: str, start: str, since: datetime | None
 ) -> asyncpg.Record:
-    """Return (start, since): where the group is to begin."""
+    """Return (start, since): where the group starts."""
     rows = await fetch(
         connection,
         "select * from laneway.subscribe($1, $2, $3, $4)",
@@ -35,8 +35,8 @@ async def set_subscription(connection: Connection, *, name: str, since: datetime
     await fetch_value(connection, "select laneway.set_subscription($1, $2)", name, since)
 
 
-async def counting_groups(connection: Connection) -> list[int]:
-    groups: list[int] = await fetch_value(connection, "select laneway.counting_groups()")
+async def list_counted_groups(connection: Connection) -> list[int]:
+    groups: list[int] = await fetch_value(connection, "select laneway.list_counted_groups()")
     return groups
 
 

@@ -1,4 +1,4 @@
-"""The calls about worker programs, what their handlers returned, and periodic jobs."""
+"""The calls about workers, handlers' results, and periodic jobs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def change_worker_state(
     asked: WorkerState | None = None,
     idle: bool = False,
 ) -> tuple[WorkerState, WorkerState, int]:
-    """Return the state it was in, the one it is in, and how much it has in hand."""
+    """Return the previous state, the present state, and the number of messages in flight."""
     (row,) = await fetch(
         connection,
         "select * from laneway.change_worker_state($1, $2, $3, $4, $5)",
@@ -97,7 +97,7 @@ async def list_workers(connection: Connection, queue: str | None) -> list[Worker
 async def reclaim_worker(
     connection: Connection, worker_id: str, *, release: bool = False
 ) -> dict[int, int]:
-    """Return how many messages came back to each queue."""
+    """Return how many messages were requeued in each queue."""
     rows = await fetch(
         connection,
         "select * from laneway.reclaim_worker($1, $2)",
@@ -124,7 +124,7 @@ async def ack_results(
     results: Sequence[str | None],
     keep: timedelta,
 ) -> list[int]:
-    """Return the positions of those whose lock was lost."""
+    """Return the positions of those whose lease was lost."""
     tokens, lanes, seqs = zip(*receipts, strict=True)
     rows = await fetch(
         connection,

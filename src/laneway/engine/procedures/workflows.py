@@ -1,4 +1,4 @@
-"""The calls about runs of workflows."""
+"""The calls about workflow runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from laneway.engine.procedures.call import Connection
     from laneway.engine.sqlstates import Meanings
 
-# So many runs are purged in one step.
+# Runs that are purged in one step.
 _AT_ONCE = 1000
 
 
@@ -113,7 +113,7 @@ async def change_workflow_status(
     error: str | None = None,
     driver: str | None = None,
 ) -> RunStatus:
-    """Return the state it was in."""
+    """Return the run's previous state."""
     was: str = await fetch_value(
         connection,
         "select laneway.change_workflow_status($1, $2, $3, $4, $5, $6)",
@@ -142,7 +142,7 @@ async def list_runs(
 
 
 async def purge_workflows(connection: Connection, age: timedelta, *, done: Step = START) -> Step:
-    """Purge a step; return how many runs in all, and whether to go on."""
+    """Purge one step; return how many runs in total, and whether to continue."""
     purged: int = await fetch_value(
         connection, "select laneway.purge_workflows($1, $2)", age, _AT_ONCE
     )

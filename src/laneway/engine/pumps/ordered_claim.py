@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.deliveries import deal
-from laneway.engine.ordered_leases import Hold, Holds
+from laneway.engine.ordered_leases import LaneLease, LaneLeases
 from laneway.engine.procedures.streams import claim_lanes
 from laneway.engine.pumps.claim import ClaimPump, gather
 from laneway.engine.pumps.conflicts import persist
@@ -46,7 +46,7 @@ class OrderedClaimPump(ClaimPump):
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self._most_flights = 1
-        self._holds = Holds()
+        self._leases = LaneLeases()
         self._looking = False
         self._due_pause = DUE_PAUSE
         self._pause_until = 0.0
@@ -62,13 +62,13 @@ class OrderedClaimPump(ClaimPump):
         if plain and partitions is not None:
             if delayed:
                 self._due_known = False
-            self._serve_partitions(self._holds.stir(partitions))
+            self._serve_partitions(self._leases.stir(partitions))
             self._launch()
             return
         if partitions is None:
-            self._holds.loosen_all()
+            self._leases.loosen_all()
         else:
-            self._holds.loosen(partitions)
+            self._leases.loosen(partitions)
         super().wake(partitions=partitions, delayed=delayed)
 
     def _make_line(self, wanted: Filter) -> OrderedLine:
@@ -112,7 +112,7 @@ class OrderedClaimPump(ClaimPump):
 
         async def call() -> list[asyncpg.Record]:
             nonlocal since
-            since = self._holds.stirs
+            since = self._leases.stirs
             self.calls += 1
             return await claim_lanes(
                 connection,
@@ -126,9 +126,11 @@ class OrderedClaimPump(ClaimPump):
         for row in rows:
             # Where a partition has lanes of several priorities, nothing is sure.
             if row["priority"] == 0:
-                hold = Hold(self._resume, row["partition"], len(row["bodies"]), row["more"], since)
-                self._holds.take(hold)
-                self._lanes.hold(row["token"], hold)
+                lease = LaneLease(
+                    self._resume, row["partition"], len(row["bodies"]), row["more"], since
+                )
+                self._leases.add(lease)
+                self._lanes.track(row["token"], lease)
         if sum(len(row["bodies"]) for row in rows) < FEW:
             self._pause_until = began + PAUSE
         if rows and not self._looking and not self._closed:
@@ -141,10 +143,10 @@ class OrderedClaimPump(ClaimPump):
     ) -> list[list[ClaimedSpan]]:
         return deal((row[1:] for row in rows), wants)
 
-    def _resume(self, hold: Hold) -> None:
+    def _resume(self, lease: LaneLease) -> None:
         """Go on after all of a lane is settled."""
-        if self._holds.finish(hold):
-            self._serve_partitions((hold.partition,))
+        if self._leases.finish(lease):
+            self._serve_partitions((lease.partition,))
             self._launch()
 
     def _look_soon(self) -> None:

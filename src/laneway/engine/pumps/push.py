@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.engine.columns import expand_places, squeeze, turn_messages
-from laneway.engine.procedures.delivery import push_many, push_telling
+from laneway.engine.procedures.delivery import push_many, push_notifying
 from laneway.engine.pumps.pump import Pump
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PushPump:
             )
             told = False
         else:
-            rows, told = await push_telling(
+            rows, told = await push_notifying(
                 connection,
                 queues=queues,
                 columns=columns,

@@ -1,4 +1,4 @@
-"""The library's calls over HTTP: one operation for each, derived from the signatures of Backend."""
+"""The library's calls over HTTP: one operation for each, derived from Backend's signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong, so that the client can raise it again as it was."""
+"""Errors in a form that the client turns back into the same exceptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laneway.server.responses import answer_json
 if TYPE_CHECKING:
     from laneway.server.responses import Answer
 
-# By the nearest class.
+# The status of each error, by its nearest listed class.
 STATUS: dict[type[LanewayError], int] = {
     LanewayError: 500,
     domain.Retryable: 503,

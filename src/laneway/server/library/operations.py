@@ -21,7 +21,7 @@ from laneway.server.access import (
 )
 from laneway.server.claims import Claims
 from laneway.server.errors import Forbidden
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import answer_json
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def _make(shape: Shape) -> Operation[None, Any]:
         method="POST",
         path=f"/{name}",
         handler=_HANDLERS.get(name) or _bind(shape),
-        summary=f"The library's call {name}",
+        summary=f"Run the library's call {name}",
         body=shape.request,
-        answers={200: None},
+        answers={200: Response(None, "What the call returns.")},
         role=role,
         reach=reach,
         hidden=True,

@@ -16,7 +16,7 @@ from laneway.server.queen import (
 )
 from laneway.server.queen.acks import Acknowledging
 from laneway.server.queen.configuration import Configuring
-from laneway.server.queen.dead_letters import Burying
+from laneway.server.queen.dead_letters import DeadLetterRoutes
 from laneway.server.queen.deliveries import Delivering
 from laneway.server.queen.encryption import Vault
 from laneway.server.queen.errors import ERRORS, explain
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
-    """Return the protocol, and what its clients look for at the root."""
+    """Return the protocol's surface under its prefix, and its health check at the root."""
     vault = Vault.from_text(settings.encryption_key)
     leases = Leases()
     delivering = Delivering(vault, leases)
@@ -51,12 +51,21 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *resources.OPERATIONS,
                 *summaries.OPERATIONS,
                 *Browsing(vault).operations,
-                *Burying(vault).operations,
+                *DeadLetterRoutes(vault).operations,
                 *traces.OPERATIONS,
                 *status.OPERATIONS,
             ),
             explain=explain,
             errors=ERRORS,
+            tags={
+                "streams": "Push, pop and settle messages in ordered partitions; configure queues.",
+                "groups": "Create, inspect, seek and delete consumer groups.",
+                "resources": "Queues, partitions, namespaces and tasks, with their counts.",
+                "browse": "List, show, redrive and delete single messages.",
+                "dead letters": "List, redrive and delete dead letters.",
+                "traces": "Record and list traces: what consumers note about messages.",
+                "status": "Counts and throughput.",
+            },
         ),
         Surface(name="streams root", prefix="", operations=health.OPERATIONS, explain=explain),
     )

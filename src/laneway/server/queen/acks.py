@@ -14,7 +14,7 @@ from laneway.domain.messages import Receipt
 from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.engine.columns import Spans, make_spans
 from laneway.server.access import by_token, looked_up
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.wire import (
     LONGEST,
     GroupName,
@@ -52,52 +52,128 @@ _NOWHERE = -1
 
 
 class Ack(msgspec.Struct, kw_only=True):
-    """What became of a message. Without a lease, of whoever holds it."""
+    """What became of a message."""
 
-    transaction_id: KeyText = msgspec.field(name="transactionId")
-    partition_id: LaneText = msgspec.field(name="partitionId")
-    status: Literal["completed", "success", "failed", "retry", "dlq"] = "completed"
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
-    lease_id: LeaseText | None = msgspec.field(name="leaseId", default=None)
-    error: Annotated[str, Meta(max_length=10_000)] | None = None
+    transaction_id: Annotated[
+        KeyText,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    partition_id: Annotated[
+        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
+    ] = msgspec.field(name="partitionId")
+    status: Annotated[
+        Literal["completed", "success", "failed", "retry", "dlq"],
+        Meta(
+            description="`completed` (the default) and `success` ack the message. `failed` and `retry` "
+            "nack it. `dlq` makes it a dead letter."
+        ),
+    ] = "completed"
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(
+            description="Consumer group that popped the message. Default: the batch's, else the queue's "
+            "own group."
+        ),
+    ] = msgspec.field(name="consumerGroup", default=None)
+    lease_id: Annotated[
+        LeaseText | None,
+        Meta(
+            description="Lease from the pop. Without it, the message's current lease is used, whichever "
+            "consumer has it."
+        ),
+    ] = msgspec.field(name="leaseId", default=None)
+    error: Annotated[
+        Annotated[str, Meta(max_length=10_000)] | None,
+        Meta(
+            description="Why processing failed, at most 10,000 characters. Shown with the dead letter."
+        ),
+    ] = None
 
 
 class Acks(msgspec.Struct, kw_only=True):
-    acknowledgments: Annotated[list[Ack], Meta(min_length=1, max_length=LARGEST_BATCH)]
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    """Messages, and what became of them."""
+
+    acknowledgments: Annotated[
+        list[Ack],
+        Meta(
+            min_length=1,
+            max_length=LARGEST_BATCH,
+            description="1 to 10,000 messages, and what became of each.",
+        ),
+    ]
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(
+            description="Consumer group of the messages that do not name one. Default: the queue's own "
+            "group."
+        ),
+    ] = msgspec.field(name="consumerGroup", default=None)
 
 
 class Acked(msgspec.Struct, kw_only=True):
-    """noop: the group had passed it already; dlq: it is a dead letter now."""
+    """Whether a message was settled."""
 
-    index: int
-    transaction_id: str = msgspec.field(name="transactionId")
-    success: bool
-    error: str | None
-    queue_name: str | None = msgspec.field(name="queueName")
-    partition_name: str | None = msgspec.field(name="partitionName")
-    lease_released: bool = msgspec.field(name="leaseReleased")
-    dlq: bool
-    noop: bool = False
+    index: Annotated[int, Meta(description="Position of the message in the request, from 0.")]
+    transaction_id: Annotated[str, Meta(description="Transaction id, as the request named it.")] = (
+        msgspec.field(name="transactionId")
+    )
+    success: Annotated[bool, Meta(description="Whether the message was settled.")]
+    error: Annotated[str | None, Meta(description="Why it was not settled.")]
+    queue_name: Annotated[
+        str | None, Meta(description="Queue of the message; null if the partition is unknown.")
+    ] = msgspec.field(name="queueName")
+    partition_name: Annotated[
+        str | None, Meta(description="Partition of the message; null if it is unknown.")
+    ] = msgspec.field(name="partitionName")
+    lease_released: Annotated[
+        bool,
+        Meta(
+            description="Whether this settled the last message that the lease had in this partition."
+        ),
+    ] = msgspec.field(name="leaseReleased")
+    dlq: Annotated[bool, Meta(description="Whether the message became a dead letter.")]
+    noop: Annotated[
+        bool,
+        Meta(
+            description="Whether nothing changed because the group had passed the message before."
+        ),
+    ] = False
 
 
 class Extend(msgspec.Struct):
-    seconds: Annotated[float, Meta(gt=0, le=LONGEST)] = 60
+    """How long to extend a lease."""
+
+    seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=LONGEST,
+            description=(
+                "New lease duration in seconds, counted from now; at most ten years. Default: 60."
+            ),
+        ),
+    ] = 60
 
 
 class ByLease(msgspec.Struct):
-    lease_id: LeaseText = msgspec.field(name="leaseId")
+    lease_id: Annotated[LeaseText, Meta(description="Lease from the pop.")] = msgspec.field(
+        name="leaseId"
+    )
 
 
 class Extended(msgspec.Struct, kw_only=True):
-    """renewed: how many partitions the lease still holds."""
+    """Whether a lease was extended."""
 
-    index: int
-    lease_id: str = msgspec.field(name="leaseId")
-    success: bool
-    error: str | None
-    expires_at: datetime | None = msgspec.field(name="expiresAt")
-    renewed: int
+    index: Annotated[int, Meta(description="Always 0.")]
+    lease_id: Annotated[str, Meta(description="Lease that the request named.")] = msgspec.field(
+        name="leaseId"
+    )
+    success: Annotated[bool, Meta(description="Whether the lease was extended.")]
+    error: Annotated[str | None, Meta(description="Why it was not extended.")]
+    expires_at: Annotated[
+        datetime | None, Meta(description="When the lease now expires (ISO 8601).")
+    ] = msgspec.field(name="expiresAt")
+    renewed: Annotated[int, Meta(description="How many partitions the lease still covers.")]
 
 
 @dataclass(slots=True)
@@ -226,9 +302,28 @@ class Acknowledging:
                 method="POST",
                 path="/ack",
                 handler=self.ack,
-                summary="Say what became of a message",
+                summary="Ack, nack or dead-letter a message",
+                description=(
+                    "Reports what became of one message. In an ordered group, a nack also "
+                    "releases the unsettled messages behind it in its batch. The status is "
+                    "200 also if the message was refused: check `success`. If it was refused "
+                    "because the lease has expired, the message is delivered again, so "
+                    "processing must be idempotent."
+                ),
                 body=Ack,
-                answers={200: list[Acked]},
+                example={
+                    "transactionId": "order-12",
+                    "partitionId": "7",
+                    "status": "completed",
+                    "leaseId": "933d4cad-a010-45d3-927d-d25f31175c1a",
+                },
+                answers={
+                    200: Response(
+                        list[Acked],
+                        "The request was processed. `success` tells whether the message "
+                        "was settled.",
+                    )
+                },
                 role=Role.WRITE,
                 reach=looked_up,
                 tag="streams",
@@ -237,9 +332,29 @@ class Acknowledging:
                 method="POST",
                 path="/ack/batch",
                 handler=self.ack_batch,
-                summary="Say what became of many messages",
+                summary="Ack, nack or dead-letter many messages",
+                description=(
+                    "Reports what became of up to 10,000 messages. If a lease does not cover "
+                    "one of the messages named under it, or has expired, everything named "
+                    "under that lease is refused; other leases are not affected. The status "
+                    "is 200 also if messages were refused: check each `success`."
+                ),
                 body=Acks,
-                answers={200: list[Acked]},
+                example={
+                    "acknowledgments": [
+                        {
+                            "transactionId": "order-12",
+                            "partitionId": "7",
+                            "leaseId": "933d4cad-a010-45d3-927d-d25f31175c1a",
+                        }
+                    ],
+                    "consumerGroup": "billing",
+                },
+                answers={
+                    200: Response(
+                        list[Acked], "What became of each message, in the order of the request."
+                    )
+                },
                 role=Role.WRITE,
                 reach=looked_up,
                 tag="streams",
@@ -248,11 +363,24 @@ class Acknowledging:
                 method="POST",
                 path="/lease/{leaseId}/extend",
                 handler=self.extend,
-                summary="Keep what a lease holds for longer",
+                summary="Extend a lease",
+                description=(
+                    "Gives everything that the lease still covers a new expiry time, counted "
+                    "from now by the database's clock. Extend a lease regularly while "
+                    "processing takes longer than it. If `success` is false, stop: other "
+                    "consumers may have the messages."
+                ),
                 parameters=ByLease,
                 body=Extend,
+                example={"seconds": 60},
                 body_optional=True,
-                answers={200: list[Extended]},
+                answers={
+                    200: Response(
+                        list[Extended],
+                        "The request was processed. `success` tells whether the lease was "
+                        "extended.",
+                    )
+                },
                 role=Role.WRITE,
                 # A lease is a secret of whoever was given it.
                 reach=by_token,

@@ -1,4 +1,4 @@
-"""The route that sets a queue's options."""
+"""The route that creates a queue or changes its options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 from laneway.domain.errors import QueueExists, QueueNotFound, TransientConflict
 from laneway.server.access import named
 from laneway.server.errors import Forbidden
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.options import (
     SECTION,
     Options,
@@ -37,21 +37,37 @@ Label = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class Configure(msgspec.Struct, kw_only=True):
-    """Options that are not named keep their values."""
+    """A queue, and the options to set."""
 
-    queue: QueueName
-    namespace: Label | None = None
-    task: Label | None = None
-    options: Options = msgspec.field(default_factory=Options)
+    queue: Annotated[
+        QueueName,
+        Meta(
+            description="Name of the queue. A new queue named `billing.invoices` has the namespace "
+            "`billing` and the task `invoices`."
+        ),
+    ]
+    namespace: Annotated[
+        Label | None,
+        Meta(description="Namespace of the queue, 1 to 255 characters. Default: unchanged."),
+    ] = None
+    task: Annotated[
+        Label | None,
+        Meta(description="Task of the queue, 1 to 255 characters. Default: unchanged."),
+    ] = None
+    options: Annotated[Options, Meta(description="Options to set.")] = msgspec.field(
+        default_factory=Options
+    )
 
 
 class Configured(msgspec.Struct, kw_only=True):
-    configured: bool
-    queue_id: str = msgspec.field(name="queueId")
-    queue: str
-    namespace: str | None
-    task: str | None
-    options: dict[str, Any]
+    """A queue with its options."""
+
+    configured: Annotated[bool, Meta(description="Always true.")]
+    queue_id: Annotated[str, Meta(description="Id of the queue.")] = msgspec.field(name="queueId")
+    queue: Annotated[str, Meta(description="Name of the queue.")]
+    namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
+    task: Annotated[str | None, Meta(description="Task of the queue.")]
+    options: Annotated[dict[str, Any], Meta(description="All options with their values.")]
 
 
 class Configuring:
@@ -62,9 +78,10 @@ class Configuring:
         wanted = call.body
         if wanted.options.encryption_enabled is True and not self._vault.usable:
             raise refuse(
-                "options.encryptionEnabled", "the server has no key: set QUEEN_ENCRYPTION_KEY"
+                "options.encryptionEnabled",
+                "the server has no encryption key: set QUEEN_ENCRYPTION_KEY",
             )
-        queue = await self._change(call, wanted) or await self._make(call, wanted)
+        queue = await self._change(call, wanted) or await self._create(call, wanted)
         stored = read_stored(queue)
         return answer_json(
             201,
@@ -79,9 +96,9 @@ class Configuring:
         )
 
     async def _change(self, call: Call[None, Configure], wanted: Configure) -> Queue | None:
-        """Return the queue with its options changed, None where there is none.
+        """Return the queue with its options changed, None if it does not exist.
 
-        What is changed rests on what was there: where others change it meanwhile, once more.
+        The change depends on the present options: if others change them meanwhile, it is repeated.
         """
         named = _merge({}, wanted)
         try:
@@ -89,7 +106,8 @@ class Configuring:
                 queue = await call.broker.queues.get(wanted.queue)
                 _require_role(call, find_guarded(queue, named))
                 if SECTION not in queue.settings.options:
-                    # Made over another protocol, whose consumers read by it.
+                    # Created over another protocol, whose consumers read with the queue's own
+                    # group.
                     await call.broker.subscriptions.note_own_group(wanted.queue)
                 settings, options = plan_change(queue, named)
                 with suppress(TransientConflict):
@@ -100,7 +118,7 @@ class Configuring:
         except QueueNotFound:
             return None
 
-    async def _make(self, call: Call[None, Configure], wanted: Configure) -> Queue:
+    async def _create(self, call: Call[None, Configure], wanted: Configure) -> Queue:
         settings = make_settings(
             _merge(name_parts(wanted.queue), wanted),
             record_events=call.settings.activity.enabled,
@@ -120,9 +138,20 @@ class Configuring:
                 method="POST",
                 path="/configure",
                 handler=self.configure,
-                summary="Make a queue, or change its options",
+                summary="Create a queue, or change its options",
+                description=(
+                    "Creates the queue if it does not exist, and sets the options that the "
+                    "request names. All processes use the new options as soon as the server "
+                    "has responded. Unknown options are refused (400). Options of an existing "
+                    "queue that can remove or hide messages take an API key of the role "
+                    "`admin`."
+                ),
                 body=Configure,
-                answers={201: Configured},
+                example={
+                    "queue": "billing.invoices",
+                    "options": {"leaseTime": 60, "retryLimit": 5},
+                },
+                answers={201: Response(Configured, "The queue has these options.")},
                 role=Role.WRITE,
                 reach=_queue_of_body,
                 tag="streams",
@@ -131,13 +160,13 @@ class Configuring:
 
 
 def _require_role(call: Call[None, Configure], guarded: Sequence[str]) -> None:
-    """Refuse a key that may write to change what can remove or hide messages of others."""
+    """Refuse changes that can remove or hide others' messages, unless the key's role is admin."""
     identity = call.identity
     if guarded and identity.role < Role.ADMIN:
         raise Forbidden(
-            f'the key "{identity.name}" has the role {identity.role}: to change '
+            f'the key "{identity.name}" has the role {identity.role}: changing '
             f'{", ".join(guarded)} of queue "{call.body.queue}", which may remove or hide messages, '
-            f"use a key of the role {Role.ADMIN}"
+            f"requires the role {Role.ADMIN}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The routes about dead letters: list, hand out again, purge."""
+"""The routes for dead letters: list, redrive, delete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta, Raw
 
 from laneway.domain.messages import Status
 from laneway.server.access import named
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.deliveries import read_stored_body
 from laneway.server.queen.message_browser import (
     Filters,
@@ -20,6 +20,7 @@ from laneway.server.queen.message_browser import (
 )
 from laneway.server.queen.options import read_stored
 from laneway.server.queen.wire import (
+    QUEUE_NOT_FOUND,
     Failure,
     GroupName,
     Limit,
@@ -40,67 +41,122 @@ if TYPE_CHECKING:
 
 
 class Listing(Filters, kw_only=True):
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
-    limit: Limit = 100
+    consumer_group: Annotated[
+        GroupName | None, Meta(description="Only dead letters of this group. Default: all groups.")
+    ] = msgspec.field(name="consumerGroup", default=None)
+    limit: Annotated[Limit, Meta(description="Dead letters per page, 1 to 1000. Default: 100.")] = (
+        100
+    )
 
 
 class OfGroup(msgspec.Struct, kw_only=True):
-    """Without a group, of all that read the queue."""
+    """The dead letters of a queue."""
 
-    queue: QueueName
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    queue: Annotated[QueueName, Meta(description="Name of the queue.")]
+    consumer_group: Annotated[
+        GroupName | None, Meta(description="Only dead letters of this group. Default: all groups.")
+    ] = msgspec.field(name="consumerGroup", default=None)
 
 
 class Some(OfGroup, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="How many dead letters to redrive at most, 1 to 1,000,000. Default: all."),
+    ] = None
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """sealed: it is encrypted and this server has not the key; then data is null."""
+    """A dead letter of a group."""
 
-    id: str
-    message_id: str = msgspec.field(name="messageId")
-    partition_id: str = msgspec.field(name="partitionId")
-    transaction_id: str = msgspec.field(name="transactionId")
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    error_message: str | None = msgspec.field(name="errorMessage")
-    retry_count: int = msgspec.field(name="retryCount")
-    original_created_at: datetime = msgspec.field(name="originalCreatedAt")
-    created_at: datetime = msgspec.field(name="createdAt")
-    queue: str
-    queue_name: str = msgspec.field(name="queueName")
-    partition: str
-    partition_name: str = msgspec.field(name="partitionName")
-    namespace: str | None
-    task: str | None
-    trace_id: str | None = msgspec.field(name="traceId")
-    producer_sub: str | None = msgspec.field(name="producerSub")
-    data: Raw
-    sealed: bool
+    id: Annotated[str, Meta(description="Id of the dead letter: the message's id and the group.")]
+    message_id: Annotated[str, Meta(description="Id of the message.")] = msgspec.field(
+        name="messageId"
+    )
+    partition_id: Annotated[str, Meta(description="Id of its partition.")] = msgspec.field(
+        name="partitionId"
+    )
+    transaction_id: Annotated[
+        str,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    consumer_group: Annotated[str, Meta(description="Group whose dead letter it is.")] = (
+        msgspec.field(name="consumerGroup")
+    )
+    error_message: Annotated[str | None, Meta(description="Why the last attempt failed.")] = (
+        msgspec.field(name="errorMessage")
+    )
+    retry_count: Annotated[int, Meta(description="Deliveries after the first.")] = msgspec.field(
+        name="retryCount"
+    )
+    original_created_at: Annotated[datetime, Meta(description="When the message was pushed.")] = (
+        msgspec.field(name="originalCreatedAt")
+    )
+    created_at: Annotated[datetime, Meta(description="The same as `originalCreatedAt`.")] = (
+        msgspec.field(name="createdAt")
+    )
+    queue: Annotated[str, Meta(description="Name of its queue.")]
+    queue_name: Annotated[str, Meta(description="The same as `queue`.")] = msgspec.field(
+        name="queueName"
+    )
+    partition: Annotated[str, Meta(description="Name of its partition.")]
+    partition_name: Annotated[str, Meta(description="The same as `partition`.")] = msgspec.field(
+        name="partitionName"
+    )
+    namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
+    task: Annotated[str | None, Meta(description="Task of the queue.")]
+    trace_id: Annotated[
+        str | None, Meta(description="Trace id that the message was pushed with.")
+    ] = msgspec.field(name="traceId")
+    producer_sub: Annotated[
+        str | None,
+        Meta(
+            description="Subject of the signed token that the message was pushed with; null without one."
+        ),
+    ] = msgspec.field(name="producerSub")
+    data: Annotated[Raw, Meta(description="Payload of the message.")]
+    sealed: Annotated[
+        bool,
+        Meta(
+            description="Whether the payload is encrypted and this server does not have the key. Then "
+            "`data` is null."
+        ),
+    ]
 
 
 class Pagination(msgspec.Struct, kw_only=True):
-    limit: int
-    offset: int
-    total: int
-    has_more: bool = msgspec.field(name="hasMore")
+    """Where a page is in its list."""
+
+    limit: Annotated[int, Meta(description="Dead letters per page.")]
+    offset: Annotated[int, Meta(description="Dead letters skipped.")]
+    total: Annotated[
+        int,
+        Meta(description="How many dead letters match. With filters, at most 10,000 are counted."),
+    ]
+    has_more: Annotated[bool, Meta(description="Whether there are more behind this page.")] = (
+        msgspec.field(name="hasMore")
+    )
 
 
 class DeadLetters(msgspec.Struct, kw_only=True):
-    """total: beyond ten thousand under a filter, so many at least."""
+    """A page of dead letters."""
 
-    messages: list[DeadLetter]
-    total: int
-    pagination: Pagination
+    messages: Annotated[list[DeadLetter], Meta(description="The dead letters, newest first.")]
+    total: Annotated[
+        int,
+        Meta(description="How many dead letters match. With filters, at most 10,000 are counted."),
+    ]
+    pagination: Annotated[Pagination, Meta(description="Where this page is in the list.")]
 
 
 class Counted(msgspec.Struct, kw_only=True):
-    success: bool
-    queue: str
-    count: int
+    """How many dead letters were changed."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    queue: Annotated[str, Meta(description="Name of the queue.")]
+    count: Annotated[int, Meta(description="How many dead letters were redriven or deleted.")]
 
 
-class Burying:
+class DeadLetterRoutes:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
@@ -189,8 +245,15 @@ class Burying:
                 path="/dlq",
                 handler=self.list_dead,
                 summary="List dead letters, newest first",
+                description=(
+                    "Returns a page of the dead letters of one queue, or of all that the API "
+                    "key may use. Queues that do not keep dead letters are left out."
+                ),
                 parameters=Listing,
-                answers={200: DeadLetters, 404: Failure},
+                answers={
+                    200: Response(DeadLetters, "A page of dead letters."),
+                    404: QUEUE_NOT_FOUND,
+                },
                 role=Role.READ,
                 reach=queue_if_named,
                 compress=True,
@@ -200,9 +263,16 @@ class Burying:
                 method="POST",
                 path="/dlq/retry",
                 handler=self.replay,
-                summary="Hand dead letters of a queue out again, the oldest first",
+                summary="Redrive the dead letters of a queue, oldest first",
+                description=(
+                    "Puts dead letters back into the queue, with attempts counted from zero. "
+                    "They are delivered before their partitions continue."
+                ),
                 parameters=Some,
-                answers={200: Counted, 404: Failure},
+                answers={
+                    200: Response(Counted, "The dead letters are ready again."),
+                    404: Response(Failure, "The queue does not exist, or has no such group."),
+                },
                 role=Role.WRITE,
                 reach=_queue_in_query,
                 tag="dead letters",
@@ -212,8 +282,15 @@ class Burying:
                 path="/dlq",
                 handler=self.purge,
                 summary="Delete the dead letters of a queue",
+                description=(
+                    "Deletes the dead letters of one group, or of all groups that read the "
+                    "queue. They cannot be redriven afterwards."
+                ),
                 parameters=OfGroup,
-                answers={200: Counted, 404: Failure},
+                answers={
+                    200: Response(Counted, "The dead letters are deleted."),
+                    404: Response(Failure, "The queue does not exist, or has no such group."),
+                },
                 role=Role.ADMIN,
                 reach=_queue_in_query,
                 tag="dead letters",

@@ -1,4 +1,4 @@
-"""Messages handed out, as clients see them, and the memory of what they are called."""
+"""Popped messages as JSON, and the record of which transaction id means which message."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from laneway.server.queen.leases import Leases
 
 NO_HEADERS = Headers()
-# Nobody's trace, and no producer known.
+# No trace id, and no producer.
 _NO_MARKS: Iterable[tuple[str, str]] = repeat(("null", "null"))
 
 _decode_headers = msgspec.json.Decoder(Headers).decode
 
 
 def read_headers(text: str) -> Headers:
-    """Return what of the headers is ours; where other protocols wrote otherwise there, nothing is."""
+    """Return the headers of this protocol; none if another protocol wrote other headers."""
     try:
         return _decode_headers(text)
     except msgspec.DecodeError:
@@ -36,7 +36,7 @@ def read_headers(text: str) -> Headers:
 
 
 def read_stored_body(message: StoredMessage, vault: Vault) -> tuple[Headers, str | None]:
-    """Return a message's headers and body, None where it is encrypted and the key is not here."""
+    """Return a message's headers and body; None for a body that the server has no key for."""
     if message.headers is None:
         return NO_HEADERS, message.body
     headers = read_headers(message.headers)
@@ -54,43 +54,43 @@ class Delivering:
         self,
         queue: str,
         group: str,
-        handouts: Sequence[ClaimedSpan],
+        spans: Sequence[ClaimedSpan],
         *,
         lease: str | None,
         extra: str = "",
     ) -> bytes:
-        """Return the answer to a pop; lease None: nothing is to be acknowledged."""
+        """Return the answer to a pop; lease None: the messages are acked already."""
         shown_queue, shown_group = quote_all([queue, show_group(group)])
         lease_id = "null" if lease is None else f'"{lease}"'
         tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
         known = Lease(queue, group, {}, {})
-        messages = arrange(handouts, [self._show(known, handout, tail) for handout in handouts])
+        messages = arrange(spans, [self._show(known, span, tail) for span in spans])
         if lease is not None:
             self._leases.remember(lease, known)
-        first = handouts[0]
+        first = spans[0]
         return (
             f'{{"success":true,"queue":{shown_queue},"partition":{encode(first.partition).decode()},'
             f'"partitionId":"{first.lane}","leaseId":{lease_id},"consumerGroup":{shown_group},'
             f'"partitionsClaimed":{len(known.partitions)}{extra},"messages":[{",".join(messages)}]}}'
         ).encode()
 
-    def _show(self, known: Lease, handout: ClaimedSpan, tail: str) -> list[str]:
-        """Return the messages of one run, which are of one lane and segment."""
-        lane, partition, first = handout.lane, handout.partition, handout.first
-        start = show_lane_address(handout.segment, lane)
-        count = len(handout.bodies)
+    def _show(self, known: Lease, span: ClaimedSpan, tail: str) -> list[str]:
+        """Return the messages of one span, which are of one lane and segment."""
+        lane, partition, first = span.lane, span.partition, span.first
+        start = show_lane_address(span.segment, lane)
+        count = len(span.bodies)
         digits = [f"{seq:016x}" for seq in range(first, first + count)]
         addresses = [f"{start}{each[:4]}-{each[4:]}" for each in digits]
         names = addresses
-        if handout.keys:
-            names = [key or own for key, own in zip(handout.keys, addresses, strict=True)]
-        known.hold(str(lane), handout.token, names, first)
+        if span.dedup_keys:
+            names = [key or own for key, own in zip(span.dedup_keys, addresses, strict=True)]
+        known.add(str(lane), span.token, names, first)
         known.partitions[str(lane)] = partition
         tail = f'"partitionId":"{lane}","partition":{encode(partition).decode()},{tail}'
-        times = encode(handout.created_at).decode()[1:-1].split(",")
-        bodies, marks = handout.bodies, _NO_MARKS
-        if handout.headers:
-            bodies, marks = self._open(known.queue, bodies, handout.headers)
+        times = encode(span.created_at).decode()[1:-1].split(",")
+        bodies, marks = span.bodies, _NO_MARKS
+        if span.headers:
+            bodies, marks = self._open(known.queue, bodies, span.headers)
         return [
             f'{{"id":"{address}","transactionId":{name},"traceId":{trace},"data":{body},'
             f'"producerSub":{producer},"createdAt":{time},"retryCount":{attempt - 1},{tail}'
@@ -99,16 +99,16 @@ class Delivering:
                 quote_all(names),
                 bodies,
                 times,
-                list_attempts(handout),
+                list_attempts(span),
                 marks,
-                strict=False,  # some repeat without end
+                strict=False,  # some of them are infinite
             )
         ]
 
     def _open(
         self, queue: str, bodies: Sequence[str], headers: Sequence[str | None]
     ) -> tuple[list[str], list[tuple[str, str]]]:
-        """Return the bodies as they were sent, and each message's trace and producer."""
+        """Return the decrypted bodies, and each message's trace id and producer."""
         opened: list[str] = []
         marks: list[tuple[str, str]] = []
         for body, text in zip(bodies, headers, strict=True):

@@ -1,4 +1,4 @@
-"""Bodies under AES-256-GCM: what is stored of a queue that encrypts is never what was sent."""
+"""AES-256-GCM encryption of message bodies, for queues that are configured to encrypt."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TAG_BYTES = 16
 
 
 class KeyUnusable(LanewayError):
-    """The key is not what AES-256 takes."""
+    """The configured key is not an AES-256 key."""
 
 
 class Sealed(msgspec.Struct):
-    """A body as it is stored."""
+    """An encrypted body, as it is stored."""
 
     encrypted: str
     iv: str
@@ -33,23 +33,23 @@ class Sealed(msgspec.Struct):
 
 
 class Vault:
-    """Seals and opens bodies; without a key it refuses both."""
+    """Encrypts and decrypts bodies; without a key it raises Misconfigured."""
 
     def __init__(self, key: bytes | None = None) -> None:
         if key is not None and len(key) != KEY_BYTES:
-            raise KeyUnusable(f"a key of AES-256 has {KEY_BYTES} bytes, this one {len(key)}")
+            raise KeyUnusable(f"an AES-256 key has {KEY_BYTES} bytes, this one has {len(key)}")
         self._cipher = AESGCM(key) if key is not None else None
         self._decode = msgspec.json.Decoder(Sealed).decode
 
     @classmethod
     def from_text(cls, text: str | None) -> Self:
-        """Take a key of 64 hexadecimal digits, or none."""
+        """Return a vault with a key of 64 hexadecimal digits, or without a key."""
         if not text:
             return cls()
         try:
             return cls(bytes.fromhex(text))
         except ValueError:
-            raise KeyUnusable("a key is 64 hexadecimal digits") from None
+            raise KeyUnusable("the encryption key must be 64 hexadecimal digits") from None
 
     @property
     def usable(self) -> bool:
@@ -75,12 +75,12 @@ class Vault:
             return cipher.decrypt(b64decode(sealed.iv), whole, queue.encode()).decode()
         except (InvalidTag, ValueError, msgspec.MsgspecError) as error:
             raise Misconfigured(
-                f'a message of queue "{queue}" cannot be decrypted: it was sealed with another key, '
-                "or changed"
+                f'a message of queue "{queue}" cannot be decrypted: it was encrypted with another '
+                "key, or changed"
             ) from error
 
     def try_open(self, body: str, *, queue: str) -> str | None:
-        """Return None where it cannot be opened with this key, or there is none."""
+        """Return the body, or None if this server cannot decrypt it."""
         try:
             return self.open(body, queue=queue)
         except Misconfigured:

@@ -1,4 +1,4 @@
-"""What went wrong, in the words and codes of the streams protocol."""
+"""Errors in the streams protocol's format: status, code and text."""
 
 from __future__ import annotations
 
@@ -7,25 +7,36 @@ from typing import TYPE_CHECKING
 
 from laneway.domain import errors as domain
 from laneway.server import errors as server
+from laneway.server.operations import Response
 from laneway.server.queen.wire import Failure
 from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError
-    from laneway.server.operations import Content
 
-# The answers that any operation may give.
-ERRORS: dict[int, Content] = {
-    400: Failure,
-    401: Failure,
-    403: Failure,
-    408: Failure,
-    413: Failure,
-    431: Failure,
-    503: Failure,
+# The error answers that any operation may give.
+ERRORS: dict[int, Response] = {
+    400: Response(
+        Failure, "The body is not valid JSON, or a field or parameter is invalid. `error` names it."
+    ),
+    401: Response(
+        Failure,
+        "The API key or token is missing, unknown, revoked or expired. Send a valid one as `Authorization: Bearer`.",
+    ),
+    403: Response(
+        Failure,
+        "The API key's role or queues do not allow this. Use a key with the role and queues that `error` names.",
+    ),
+    408: Response(Failure, "The request did not arrive in time. Send it again."),
+    413: Response(Failure, "The body or a message is too large. Send a smaller one."),
+    431: Response(Failure, "The headers are too large. Send fewer or shorter ones."),
+    503: Response(
+        Failure,
+        "The database is unreachable, or the server is busy or stopping. Retry after the seconds in `Retry-After`.",
+    ),
 }
 
-# By the nearest class: the status, and the code that goes with it.
+# The status and code of each error, by its nearest listed class.
 STATUS: dict[type[LanewayError], tuple[int, str]] = {
     domain.LanewayError: (500, "internal"),
     domain.Retryable: (503, "unavailable"),
@@ -53,7 +64,7 @@ _INTERNAL = 500
 
 def explain(error: LanewayError) -> Answer:
     status, code = find_status(type(error))
-    # What a fault of ours was is in the log; it is nothing the client could use.
+    # The details of an internal error are in the log; clients cannot act on them.
     words = "internal error" if status == _INTERNAL else _word(error)
     answer = answer_json(status, Failure(error=words, code=code))
     if isinstance(error, server.MethodNotAllowed):

@@ -1,18 +1,20 @@
-"""The routes that make, move and delete consumer groups."""
+"""The routes that create, seek and delete consumer groups."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound, NotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import every_queue
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.groups import ByGroup
 from laneway.server.queen.registry import choose_start
 from laneway.server.queen.wire import (
+    QUEUE_NOT_FOUND,
     SLASHED,
     Failure,
     MomentText,
@@ -32,57 +34,119 @@ if TYPE_CHECKING:
 
 
 class Deletion(ByGroup, kw_only=True):
-    delete_metadata: bool = msgspec.field(name="deleteMetadata", default=True)
+    delete_metadata: Annotated[
+        bool,
+        Meta(
+            description="Whether to forget where the group started. With false, a group of this name "
+            "starts there again. Default: true."
+        ),
+    ] = msgspec.field(name="deleteMetadata", default=True)
 
 
 class ByGroupAndQueue(ByGroup, kw_only=True):
-    queue: QueueName
+    queue: Annotated[
+        QueueName, Meta(description="Name of the queue. Percent-encode slashes as `%2F`.")
+    ]
 
 
 class DeletionOfQueue(Deletion, kw_only=True):
-    queue: QueueName
+    queue: Annotated[
+        QueueName, Meta(description="Name of the queue. Percent-encode slashes as `%2F`.")
+    ]
 
 
 class ByPartition(ByGroupAndQueue, kw_only=True):
-    partition: PartitionName
+    partition: Annotated[
+        PartitionName, Meta(description="Name of the partition. Percent-encode slashes as `%2F`.")
+    ]
 
 
 class Subscribing(msgspec.Struct, kw_only=True):
-    subscription_timestamp: MomentText = msgspec.field(name="subscriptionTimestamp")
+    """The time to seek to."""
+
+    subscription_timestamp: Annotated[
+        MomentText,
+        Meta(
+            description="Time to seek to (ISO 8601, UTC unless it names a zone). A time in the future "
+            "counts as now."
+        ),
+    ] = msgspec.field(name="subscriptionTimestamp")
 
 
 class Making(msgspec.Struct, kw_only=True):
-    """ordered: one holder per partition in strict order, or workers that share them freely."""
+    """Whether a group is ordered or shared, and where it starts."""
 
-    ordered: bool | None = None
-    subscription_mode: Literal["all", "new", "new-only"] | None = msgspec.field(
-        name="subscriptionMode", default=None
-    )
-    subscription_from: MomentText | None = msgspec.field(name="subscriptionFrom", default=None)
+    ordered: Annotated[
+        bool | None,
+        Meta(
+            description="true: one consumer per partition, in strict order. false: any number of "
+            "consumers. Default: as the queue is."
+        ),
+    ] = None
+    subscription_mode: Annotated[
+        Literal["all", "new", "new-only"] | None,
+        Meta(
+            description="Where the group starts. `all` (the default): at the earliest kept message. `new` "
+            "and `new-only`: with messages pushed from now on."
+        ),
+    ] = msgspec.field(name="subscriptionMode", default=None)
+    subscription_from: Annotated[
+        MomentText | None,
+        Meta(
+            description="Time at which the group starts (ISO 8601), or `now`. Takes precedence over "
+            "`subscriptionMode`."
+        ),
+    ] = msgspec.field(name="subscriptionFrom", default=None)
 
 
 class Seeking(msgspec.Struct, kw_only=True):
-    to_end: bool = msgspec.field(name="toEnd", default=False)
-    timestamp: MomentText | None = None
+    """Where to seek to."""
+
+    to_end: Annotated[
+        bool,
+        Meta(
+            description="Whether to seek behind the newest message. Give either this or `timestamp`."
+        ),
+    ] = msgspec.field(name="toEnd", default=False)
+    timestamp: Annotated[
+        MomentText | None,
+        Meta(description="Time to seek to (ISO 8601, UTC unless it names a zone)."),
+    ] = None
 
 
 class Done(msgspec.Struct, kw_only=True):
-    success: bool
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    queues: list[str]
+    """A group was changed."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    consumer_group: Annotated[str, Meta(description="Name of the group.")] = msgspec.field(
+        name="consumerGroup"
+    )
+    queues: Annotated[list[str], Meta(description="Queues in which it was changed.")]
 
 
 class Sought(msgspec.Struct, kw_only=True):
-    success: bool
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    queue_name: str = msgspec.field(name="queueName")
-    partitions: int
+    """A group has a new position."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    consumer_group: Annotated[str, Meta(description="Name of the group.")] = msgspec.field(
+        name="consumerGroup"
+    )
+    queue_name: Annotated[str, Meta(description="Name of the queue.")] = msgspec.field(
+        name="queueName"
+    )
+    partitions: Annotated[int, Meta(description="How many partitions have a new position.")]
 
 
 class Made(msgspec.Struct, kw_only=True):
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    queue_name: str = msgspec.field(name="queueName")
-    ordered: bool
+    """A group exists."""
+
+    consumer_group: Annotated[str, Meta(description="Name of the group.")] = msgspec.field(
+        name="consumerGroup"
+    )
+    queue_name: Annotated[str, Meta(description="Name of the queue.")] = msgspec.field(
+        name="queueName"
+    )
+    ordered: Annotated[bool, Meta(description="Whether the group is ordered, rather than shared.")]
 
 
 async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
@@ -106,7 +170,7 @@ async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
 
 
 async def delete_group(call: Call[Deletion, None]) -> Answer:
-    name = _read_own(call.parameters.group)
+    name = _read_deletable(call.parameters.group)
     queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
         raise GroupNotFound(group=call.parameters.group)
@@ -118,7 +182,7 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
 
 
 async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
-    name, queue = _read_own(call.parameters.group), call.parameters.queue
+    name, queue = _read_deletable(call.parameters.group), call.parameters.queue
     found = await call.broker.queues.find(queue)
     await call.broker.groups.delete(queue, name)
     if call.parameters.delete_metadata:
@@ -138,7 +202,7 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     name = read_group(wanted.group)
     body = call.body
     if body.to_end == (body.timestamp is not None):
-        raise refuse("toEnd", "say either toEnd: true or a timestamp")
+        raise refuse("toEnd", "give either toEnd: true or a timestamp")
     target: Target = "latest"
     if body.timestamp is not None:
         target = read_moment(body.timestamp, "timestamp")
@@ -157,11 +221,14 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     )
 
 
-def _read_own(name: str) -> str:
-    """Return a group's name, unless it is the queue's own, which goes with its queue only."""
+def _read_deletable(name: str) -> str:
+    """Return a group's name; refuse the queue's own group, which cannot be deleted."""
     group = read_group(name)
     if group == DEFAULT_GROUP:
-        raise refuse("group", f'"{name}" is the queue\'s own group: delete the queue instead')
+        raise refuse(
+            "group",
+            f'"{name}" is the queue\'s own group and cannot be deleted: delete the queue instead',
+        )
     return group
 
 
@@ -170,9 +237,17 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="DELETE",
         path="/consumer-groups/{group}",
         handler=delete_group,
-        summary="Delete a group in all queues",
+        summary="Delete a consumer group in all queues",
+        description=(
+            "Deletes the group with its positions, leases and dead letters. Messages stay for "
+            "other groups. The queue's own group cannot be deleted (400): delete the queue "
+            "instead. It takes an API key that is not limited to some queues."
+        ),
         parameters=Deletion,
-        answers={200: Done, 404: Failure},
+        answers={
+            200: Response(Done, "The group is deleted."),
+            404: Response(Failure, "No queue has this group."),
+        },
         role=Role.ADMIN,
         reach=every_queue,
         tag="groups",
@@ -181,10 +256,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="POST",
         path="/consumer-groups/{group}/subscription",
         handler=set_subscription,
-        summary="Have a group begin at a moment, in every queue it reads or will read",
+        summary="Seek a group to a time, in all queues",
+        description=(
+            "Moves the group to a time in every queue that it reads. It also starts there in "
+            "queues that it reads later. Leases of the group end. It takes an API key that is "
+            "not limited to some queues."
+        ),
         parameters=ByGroup,
         body=Subscribing,
-        answers={200: Done},
+        example={"subscriptionTimestamp": "2026-01-31T12:00:00Z"},
+        answers={200: Response(Done, "The group has its new position.")},
         role=Role.ADMIN,
         reach=every_queue,
         tag="groups",
@@ -193,11 +274,20 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="POST",
         path="/consumer-groups/{group}/queues/{queue}",
         handler=make_group,
-        summary="Make a group before its first consumer comes, ordered or shared",
+        summary="Create a consumer group",
+        description=(
+            "Creates a group before its first pop, ordered or shared; that cannot be changed "
+            "later. A pop creates a missing group too, with the queue's default. If the group "
+            "exists, nothing changes."
+        ),
         parameters=ByGroupAndQueue,
         body=Making,
+        example={"ordered": False},
         body_optional=True,
-        answers={201: Made, 404: Failure},
+        answers={
+            201: Response(Made, "The group exists. `ordered` tells its kind."),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="groups",
@@ -206,9 +296,17 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="DELETE",
         path="/consumer-groups/{group}/queues/{queue}",
         handler=delete_group_of_queue,
-        summary="Delete a group in one queue",
+        summary="Delete a consumer group in one queue",
+        description=(
+            "Deletes the group in this queue with its positions, leases and dead letters. "
+            "Messages stay for other groups. The queue's own group cannot be deleted (400): "
+            "delete the queue instead."
+        ),
         parameters=DeletionOfQueue,
-        answers={200: Done, 404: Failure},
+        answers={
+            200: Response(Done, "The group is deleted."),
+            404: Response(Failure, "The queue does not exist, or has no such group."),
+        },
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="groups",
@@ -217,10 +315,20 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="POST",
         path="/consumer-groups/{group}/queues/{queue}/seek",
         handler=seek,
-        summary="Put a group elsewhere in a queue",
+        summary="Seek a group in a queue",
+        description=(
+            "Moves the group to a time, or behind the newest message, in all partitions of "
+            "one queue. Leases of the group in the queue end. Messages before the new "
+            "position are not delivered; messages after it are, even if they were acked "
+            "before."
+        ),
         parameters=ByGroupAndQueue,
         body=Seeking,
-        answers={200: Sought, 404: Failure},
+        example={"timestamp": "2026-01-31T12:00:00Z"},
+        answers={
+            200: Response(Sought, "The group has its new position."),
+            404: Response(Failure, "The queue does not exist, or has no such group."),
+        },
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="groups",
@@ -229,10 +337,19 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="POST",
         path="/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
         handler=seek,
-        summary="Put a group elsewhere in one partition",
+        summary="Seek a group in one partition",
+        description=(
+            "Moves the group to a time, or behind the newest message, in one partition. The "
+            "group's lease on the partition ends. Messages before the new position are not "
+            "delivered; messages after it are, even if they were acked before."
+        ),
         parameters=ByPartition,
         body=Seeking,
-        answers={200: Sought, 404: Failure},
+        example={"toEnd": True},
+        answers={
+            200: Response(Sought, "The group has its new position."),
+            404: Response(Failure, "The queue does not exist, or has no such group or partition."),
+        },
         role=Role.ADMIN,
         reach=queue_in_path,
         forms={"partition": SLASHED},

@@ -1,4 +1,4 @@
-"""The routes that show consumer groups: where they are, and how far behind."""
+"""The routes that show consumer groups: their positions and their lag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound
 from laneway.server.access import filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.wire import (
     Failure,
     GroupName,
@@ -26,67 +26,127 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Place, Subscription
     from laneway.server.calls import Call
 
-# By group and queue; queue 0: in any.
+# By group and queue id; queue id 0: any queue.
 Subscriptions: TypeAlias = "Mapping[tuple[str, int], Subscription]"
 
-# From here on a group counts as lagging.
+# Seconds; a group with a larger lag is shown as lagging.
 LAGGING = 60
 
 
 class ByGroup(msgspec.Struct, kw_only=True):
-    group: GroupName
+    group: Annotated[
+        GroupName,
+        Meta(description="Name of the consumer group. `__QUEUE_MODE__` is a queue's own group."),
+    ]
 
 
 class Lagging(msgspec.Struct, kw_only=True):
-    min_lag_seconds: Annotated[float, Meta(ge=0)] = msgspec.field(
-        name="minLagSeconds", default=3600
-    )
+    min_lag_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description=(
+                "Age in seconds of the oldest unfinished message from which a group is "
+                "listed. Default: 3600."
+            ),
+        ),
+    ] = msgspec.field(name="minLagSeconds", default=3600)
 
 
 class QueueLag(msgspec.Struct, kw_only=True):
-    queue_name: str = msgspec.field(name="queueName")
-    pending: int
-    processing: int
-    dead_letter: int = msgspec.field(name="deadLetter")
-    lag_seconds: float = msgspec.field(name="lagSeconds")
-    oldest: datetime | None
+    """How far a group is behind in one queue."""
+
+    queue_name: Annotated[str, Meta(description="Name of the queue.")] = msgspec.field(
+        name="queueName"
+    )
+    pending: Annotated[int, Meta(description="Messages that are ready or delayed.")]
+    processing: Annotated[int, Meta(description="Messages in flight.")]
+    dead_letter: Annotated[int, Meta(description="Dead letters of the group.")] = msgspec.field(
+        name="deadLetter"
+    )
+    lag_seconds: Annotated[
+        float,
+        Meta(
+            description="Age in seconds of the oldest message that is not finished; 0 if there is none."
+        ),
+    ] = msgspec.field(name="lagSeconds")
+    oldest: Annotated[
+        datetime | None, Meta(description="When that message was pushed; null if there is none.")
+    ]
 
 
 class GroupShown(msgspec.Struct, kw_only=True):
-    name: str
-    topics: list[str]
-    total_lag: int = msgspec.field(name="totalLag")
-    max_time_lag: float = msgspec.field(name="maxTimeLag")
-    state: Literal["Stable", "Lagging"]
-    subscription_mode: str | None = msgspec.field(name="subscriptionMode")
-    subscription_timestamp: datetime | None = msgspec.field(name="subscriptionTimestamp")
-    queues: list[QueueLag]
+    """A consumer group, in all its queues."""
+
+    name: Annotated[str, Meta(description="Name of the group.")]
+    topics: Annotated[list[str], Meta(description="Names of the queues that it reads.")]
+    total_lag: Annotated[
+        int, Meta(description="Messages that are not finished, in all queues.")
+    ] = msgspec.field(name="totalLag")
+    max_time_lag: Annotated[
+        float, Meta(description="Age in seconds of the oldest of them; 0 if there is none.")
+    ] = msgspec.field(name="maxTimeLag")
+    state: Annotated[
+        Literal["Stable", "Lagging"],
+        Meta(description="`Lagging` if the oldest is more than 60 seconds old, else `Stable`."),
+    ]
+    subscription_mode: Annotated[
+        str | None, Meta(description="Where the group started, if it said so.")
+    ] = msgspec.field(name="subscriptionMode")
+    subscription_timestamp: Annotated[
+        datetime | None, Meta(description="Time at which the group started, if it named one.")
+    ] = msgspec.field(name="subscriptionTimestamp")
+    queues: Annotated[
+        list[QueueLag], Meta(description="How far the group is behind in each queue.")
+    ]
 
 
 class LaggingGroup(QueueLag, kw_only=True):
-    consumer_group: str = msgspec.field(name="consumerGroup")
+    """A group that is far behind in a queue."""
+
+    consumer_group: Annotated[str, Meta(description="Name of the group.")] = msgspec.field(
+        name="consumerGroup"
+    )
 
 
 class PartitionLag(msgspec.Struct, kw_only=True):
-    partition: str
-    partition_id: str = msgspec.field(name="partitionId")
-    pending: int
-    processing: int
-    dead_letter: int = msgspec.field(name="deadLetter")
-    position: int
-    end: int
-    lag_seconds: float = msgspec.field(name="lagSeconds")
-    lease_expires_at: datetime | None = msgspec.field(name="leaseExpiresAt")
+    """How far a group is behind in one partition."""
+
+    partition: Annotated[str, Meta(description="Name of the partition.")]
+    partition_id: Annotated[str, Meta(description="Id of the partition.")] = msgspec.field(
+        name="partitionId"
+    )
+    pending: Annotated[int, Meta(description="Messages that are ready or delayed.")]
+    processing: Annotated[int, Meta(description="Messages in flight.")]
+    dead_letter: Annotated[int, Meta(description="Dead letters of the group.")] = msgspec.field(
+        name="deadLetter"
+    )
+    position: Annotated[int, Meta(description="Sequence number up to which the group has claimed.")]
+    end: Annotated[int, Meta(description="Sequence number of the newest message.")]
+    lag_seconds: Annotated[
+        float,
+        Meta(
+            description="Age in seconds of the oldest message that is not finished; 0 if there is none."
+        ),
+    ] = msgspec.field(name="lagSeconds")
+    lease_expires_at: Annotated[
+        datetime | None,
+        Meta(description="When the lease on the partition expires; null without one."),
+    ] = msgspec.field(name="leaseExpiresAt")
 
 
 class GroupInQueue(QueueLag, kw_only=True):
-    ordered: bool
-    partitions: list[PartitionLag]
+    """A group in one queue, with every partition."""
+
+    ordered: Annotated[bool, Meta(description="Whether the group is ordered, rather than shared.")]
+    partitions: Annotated[list[PartitionLag], Meta(description="The partitions of the queue.")]
 
 
 class GroupDetail(msgspec.Struct, kw_only=True):
-    name: str
-    queues: list[GroupInQueue]
+    """A group, with every partition of every queue."""
+
+    name: Annotated[str, Meta(description="Name of the group.")]
+    queues: Annotated[list[GroupInQueue], Meta(description="The queues that it reads.")]
 
 
 async def list_groups(call: Call[None, None]) -> Answer:
@@ -174,7 +234,7 @@ def _show_lag(count: Counts) -> QueueLag:
 
 
 def _age(moment: datetime | None) -> float:
-    """Return seconds, 0 where nothing waits."""
+    """Return seconds since the time, 0 if there is none."""
     if moment is None:
         return 0
     return max(round((datetime.now(UTC) - moment).total_seconds(), 3), 0)
@@ -189,8 +249,8 @@ async def _visible_counts(call: Call[Any, Any]) -> list[Counts]:
 
 
 async def _counting(call: Call[Any, Any]) -> list[Counts]:
-    """Return the counts without queues' own groups that nobody reads by."""
-    counting = await call.broker.subscriptions.list_counting_groups()
+    """Return the counts, without queues' own groups that have no consumers."""
+    counting = await call.broker.subscriptions.list_counted_groups()
     return [count for count in await _visible_counts(call) if count.group_id in counting]
 
 
@@ -205,8 +265,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/consumer-groups",
         handler=list_groups,
-        summary="List the consumer groups and how far behind they are",
-        answers={200: list[GroupShown]},
+        summary="List the consumer groups and their lag",
+        description=(
+            "Returns every consumer group of the queues that the API key may use, and how far "
+            "it is behind. A queue's own group is listed only if something reads by it."
+        ),
+        answers={200: Response(list[GroupShown], "The consumer groups, by name.")},
         role=Role.READ,
         reach=filtered,
         compress=True,
@@ -216,9 +280,18 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/consumer-groups/lagging",
         handler=list_lagging,
-        summary="List groups whose oldest message has waited for long",
+        summary="List the groups that are far behind",
+        description=(
+            "Returns each group and queue whose oldest unfinished message is at least "
+            "`minLagSeconds` old."
+        ),
         parameters=Lagging,
-        answers={200: list[LaggingGroup]},
+        answers={
+            200: Response(
+                list[LaggingGroup],
+                "The groups that are far behind; an empty list if there are none.",
+            )
+        },
         role=Role.READ,
         reach=filtered,
         tag="groups",
@@ -227,9 +300,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/consumer-groups/{group}",
         handler=show_one,
-        summary="Show where a group is in every partition",
+        summary="Show the position of a group in every partition",
+        description=(
+            "Returns where the group is in every partition of every queue that it reads, and "
+            "how far it is behind."
+        ),
         parameters=ByGroup,
-        answers={200: GroupDetail, 404: Failure},
+        answers={
+            200: Response(GroupDetail, "The group."),
+            404: Response(Failure, "No queue that the API key may use has this group."),
+        },
         role=Role.READ,
         reach=filtered,
         compress=True,

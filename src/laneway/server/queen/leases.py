@@ -1,7 +1,7 @@
-"""What this process handed out and has not seen settled: which message a transaction id means.
+"""The unsettled messages that this process returned: which message each transaction id means.
 
-A memory only, so that an acknowledgement of what was handed out here costs no look-up. What it does
-not know, the database does.
+A cache, so that acks of messages popped from this process need no look-up. Other acks ask the
+database.
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import Token
 
-# Beyond so many messages, or characters of their ids, the oldest leases are forgotten.
+# Above this many messages, or characters of their ids, the oldest leases are dropped.
 LIMIT = 200_000
 LIMIT_CHARACTERS = 16 * 1024 * 1024
 
 
-class Span(NamedTuple):
-    """What a lease holds of one lane: the place of each message by its transaction id."""
+class LeasedMessages(NamedTuple):
+    """A lease's messages of one lane: the sequence number of each transaction id."""
 
     token: Token
     seqs: dict[str, int]
 
 
-# Of a lane that only the database can tell the messages of.
-_UNCLEAR = Span("", {})
+# For a lane whose messages only the database can identify.
+_UNCLEAR = LeasedMessages("", {})
 
 
 class Lease(NamedTuple):
-    """What one pop was answered with; a lane may come in several spans of one token or of several."""
+    """The messages of one pop; a lane may have several spans, with one token or several."""
 
     queue: str
     group: str
-    spans: dict[str, Span]
+    spans: dict[str, LeasedMessages]
     partitions: dict[str, str]
 
-    def hold(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
-        """Add the messages from `first` on.
+    def add(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
+        """Add the messages from sequence number `first` on.
 
-        Where two in the lane are called alike, or its spans have tokens of their own, it is the
-        database that tells them apart.
+        If two messages of the lane have the same transaction id, or its spans have several tokens,
+        acks of the lane ask the database.
         """
         seqs = dict(zip(names, range(first, first + len(names)), strict=True))
         if len(seqs) < len(names):
             self.spans[lane] = _UNCLEAR
         elif lane not in self.spans:
-            self.spans[lane] = Span(token, seqs)
+            self.spans[lane] = LeasedMessages(token, seqs)
         else:
-            held, known = self.spans[lane]
-            if held == token and known.keys().isdisjoint(seqs):
+            other, known = self.spans[lane]
+            if other == token and known.keys().isdisjoint(seqs):
                 known.update(seqs)
             else:
                 self.spans[lane] = _UNCLEAR
 
 
 class Leases:
-    """Leases by their ids; a lane is what clients call its partitionId."""
+    """Leases by id. A lane is named by its partitionId."""
 
     def __init__(self, limit: int = LIMIT, limit_characters: int = LIMIT_CHARACTERS) -> None:
         self._limit = limit
@@ -89,7 +89,7 @@ class Leases:
         return self._leases.get(lease_id)
 
     def settle(self, lease_id: str, lane: str, keys: list[str]) -> bool:
-        """Forget messages that are settled; return whether nothing is left of the lane."""
+        """Drop settled messages; return whether the lease has none left in the lane."""
         lease = self._leases.get(lease_id)
         span = lease.spans.get(lane) if lease is not None else None
         if lease is None or span is None:
@@ -107,7 +107,7 @@ class Leases:
         return True
 
     def forget(self, lease_id: str) -> None:
-        """Forget a lease of which something went back: what it holds now, only the database knows."""
+        """Drop a lease that was settled in part: from now on, its acks ask the database."""
         lease = self._leases.pop(lease_id, None)
         if lease is not None:
             self._messages -= _size(lease)

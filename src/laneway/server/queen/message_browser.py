@@ -1,22 +1,24 @@
-"""The routes that show messages by their states, and handle single ones by hand."""
+"""The routes that list messages by state, and change single messages manually."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from laneway.domain.errors import NotFound
 from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status, StoredMessage
 from laneway.server.access import looked_up, named_or_filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.deliveries import read_stored_body
 from laneway.server.queen.options import read_stored
 from laneway.server.queen.registry import list_stream_queues
 from laneway.server.queen.wire import (
+    MESSAGE_NOT_FOUND,
+    QUEUE_NOT_FOUND,
     SLASHED,
     Failure,
     GroupName,
@@ -63,15 +65,39 @@ NAMES = {
 
 
 class Filters(msgspec.Struct, kw_only=True):
-    """Without a queue, of all that the caller may see."""
+    """Which messages to list."""
 
-    queue: QueueName | None = None
-    partition: PartitionName | None = None
-    ns: str | None = None
-    task: str | None = None
-    since: MomentText | None = msgspec.field(name="from", default=None)
-    until: MomentText | None = msgspec.field(name="to", default=None)
-    offset: Offset = 0
+    queue: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only messages of this queue. Default: all queues that the API key may use."
+        ),
+    ] = None
+    partition: Annotated[
+        PartitionName | None, Meta(description="Only messages of this partition.")
+    ] = None
+    ns: Annotated[
+        str | None,
+        Meta(description="Only messages of queues of this namespace. Ignored with `queue`."),
+    ] = None
+    task: Annotated[
+        str | None, Meta(description="Only messages of queues of this task. Ignored with `queue`.")
+    ] = None
+    since: Annotated[
+        MomentText | None,
+        Meta(
+            description="Only messages pushed at this time or later (ISO 8601, UTC unless it names a "
+            "zone)."
+        ),
+    ] = msgspec.field(name="from", default=None)
+    until: Annotated[
+        MomentText | None,
+        Meta(
+            description="Only messages pushed at this time or earlier (ISO 8601, UTC unless it names a "
+            "zone)."
+        ),
+    ] = msgspec.field(name="to", default=None)
+    offset: Annotated[Offset, Meta(description="Messages to skip. Default: 0.")] = 0
 
     def read(self) -> MessageFilter:
         return MessageFilter(
@@ -82,52 +108,117 @@ class Filters(msgspec.Struct, kw_only=True):
 
 
 class Listing(Filters, kw_only=True):
-    status: StatusName | None = None
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
-    limit: Limit = 200
+    status: Annotated[
+        StatusName | None,
+        Meta(
+            description="Only messages in this state. `failed`, `dead_letter` and `dlq` mean the same. "
+            "Default: any state."
+        ),
+    ] = None
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(description="Consumer group whose states are shown. Default: the queue's own group."),
+    ] = msgspec.field(name="consumerGroup", default=None)
+    limit: Annotated[Limit, Meta(description="Messages per page, 1 to 1000. Default: 200.")] = 200
 
 
 class ByKey(msgspec.Struct, kw_only=True):
-    """A message; consumerGroup: as which group it is seen, all of them where it is to change."""
+    """A message, and the group whose state is meant."""
 
-    partition_id: LaneText = msgspec.field(name="partitionId")
-    transaction_id: KeyText = msgspec.field(name="transactionId")
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
+    partition_id: Annotated[
+        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
+    ] = msgspec.field(name="partitionId")
+    transaction_id: Annotated[
+        KeyText,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(
+            description="Consumer group whose state is shown or changed. Default: the queue's own group "
+            "to show, all groups to change."
+        ),
+    ] = msgspec.field(name="consumerGroup", default=None)
 
 
 class MessageShown(msgspec.Struct, kw_only=True):
-    """sealed: it is encrypted and this server has not the key; then data is null."""
+    """A message as one group sees it."""
 
-    id: str
-    transaction_id: str = msgspec.field(name="transactionId")
-    partition_id: str = msgspec.field(name="partitionId")
-    queue: str
-    partition: str
-    namespace: str | None
-    task: str | None
-    status: str
-    trace_id: str | None = msgspec.field(name="traceId")
-    producer_sub: str | None = msgspec.field(name="producerSub")
-    data: Raw
-    sealed: bool
-    error_message: str | None = msgspec.field(name="errorMessage")
-    retry_count: int = msgspec.field(name="retryCount")
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    lease_expires_at: datetime | None = msgspec.field(name="leaseExpiresAt")
-    created_at: datetime = msgspec.field(name="createdAt")
-    completed_at: datetime | None = msgspec.field(name="completedAt")
+    id: Annotated[str, Meta(description="Id of the message.")]
+    transaction_id: Annotated[
+        str,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    partition_id: Annotated[str, Meta(description="Id of its partition.")] = msgspec.field(
+        name="partitionId"
+    )
+    queue: Annotated[str, Meta(description="Name of its queue.")]
+    partition: Annotated[str, Meta(description="Name of its partition.")]
+    namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
+    task: Annotated[str | None, Meta(description="Task of the queue.")]
+    status: Annotated[
+        str,
+        Meta(
+            description="State of the message: `pending`, `processing`, `completed`, `dead_letter` or "
+            "`archived`."
+        ),
+    ]
+    trace_id: Annotated[
+        str | None, Meta(description="Trace id that the message was pushed with.")
+    ] = msgspec.field(name="traceId")
+    producer_sub: Annotated[
+        str | None,
+        Meta(
+            description="Subject of the signed token that the message was pushed with; null without one."
+        ),
+    ] = msgspec.field(name="producerSub")
+    data: Annotated[Raw, Meta(description="Payload of the message.")]
+    sealed: Annotated[
+        bool,
+        Meta(
+            description="Whether the payload is encrypted and this server does not have the key. Then "
+            "`data` is null."
+        ),
+    ]
+    error_message: Annotated[
+        str | None, Meta(description="Why the latest attempt failed; null: none failed.")
+    ] = msgspec.field(name="errorMessage")
+    retry_count: Annotated[int, Meta(description="Deliveries after the first.")] = msgspec.field(
+        name="retryCount"
+    )
+    consumer_group: Annotated[str, Meta(description="Group whose state this is.")] = msgspec.field(
+        name="consumerGroup"
+    )
+    lease_expires_at: Annotated[
+        datetime | None,
+        Meta(description="When the lease expires; null unless the message is in flight."),
+    ] = msgspec.field(name="leaseExpiresAt")
+    created_at: Annotated[datetime, Meta(description="When the message was pushed.")] = (
+        msgspec.field(name="createdAt")
+    )
+    completed_at: Annotated[
+        datetime | None, Meta(description="When it was acked; null otherwise.")
+    ] = msgspec.field(name="completedAt")
 
 
 class MessageList(msgspec.Struct, kw_only=True):
-    messages: list[MessageShown]
-    limit: int
-    offset: int
+    """A page of messages."""
+
+    messages: Annotated[list[MessageShown], Meta(description="The messages, newest first.")]
+    limit: Annotated[int, Meta(description="Messages per page.")]
+    offset: Annotated[int, Meta(description="Messages skipped.")]
 
 
 class Handled(msgspec.Struct, kw_only=True):
-    success: bool
-    transaction_id: str = msgspec.field(name="transactionId")
-    consumer_groups: list[str] = msgspec.field(name="consumerGroups")
+    """A message was changed."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    transaction_id: Annotated[str, Meta(description="Transaction id, as the request named it.")] = (
+        msgspec.field(name="transactionId")
+    )
+    consumer_groups: Annotated[
+        list[str], Meta(description="Groups in which the message was changed.")
+    ] = msgspec.field(name="consumerGroups")
 
 
 class Browsing:
@@ -146,7 +237,7 @@ class Browsing:
                 groups, status, wanted.read(), limit=wanted.limit + wanted.offset
             )
         found.sort(key=lambda message: (message.created_at, message.id), reverse=True)
-        # One that moved on while the states were read may have been found twice.
+        # A message whose state changed meanwhile may have been found twice.
         page = list({message.id: message for message in found}.values())
         page = page[wanted.offset : wanted.offset + wanted.limit]
         known = {queue.name: queue for queue in queues}
@@ -166,14 +257,14 @@ class Browsing:
         return answer_json(200, self.show(message, await call.broker.queues.find(message.queue)))
 
     async def delete_message(self, call: Call[ByKey, None]) -> Answer:
-        """Take a message from a group, or from all."""
+        """Delete a message for one group, or for all."""
         return await _move(call, (*NAMES,), "deleted")
 
     async def retry_message(self, call: Call[ByKey, None]) -> Answer:
-        """Hand a dead letter out again, its attempts from zero."""
+        """Redrive a dead letter, with attempts counted from zero."""
         return await _move(call, (Status.DEAD,), Status.QUEUED)
 
-    async def bury_message(self, call: Call[ByKey, None]) -> Answer:
+    async def dead_letter_message(self, call: Call[ByKey, None]) -> Answer:
         return await _move(call, (Status.QUEUED, Status.PROCESSING), Status.DEAD)
 
     def show(self, message: StoredMessage, queue: Queue | None) -> MessageShown:
@@ -211,8 +302,12 @@ class Browsing:
                 path="/messages",
                 handler=self.list_messages,
                 summary="List messages, newest first",
+                description=(
+                    "Returns a page of messages in the state that a group sees. Listing a "
+                    "message does not lease it."
+                ),
                 parameters=Listing,
-                answers={200: MessageList, 404: Failure},
+                answers={200: Response(MessageList, "A page of messages."), 404: QUEUE_NOT_FOUND},
                 role=Role.READ,
                 reach=queue_if_named,
                 compress=True,
@@ -223,8 +318,12 @@ class Browsing:
                 path=path,
                 handler=self.show_message,
                 summary="Show a message",
+                description=(
+                    "Returns one message in the state that a group sees. Showing a message "
+                    "does not lease it."
+                ),
                 parameters=ByKey,
-                answers={200: MessageShown, 404: Failure},
+                answers={200: Response(MessageShown, "The message."), 404: MESSAGE_NOT_FOUND},
                 role=Role.READ,
                 reach=looked_up,
                 forms={"transactionId": SLASHED},
@@ -235,8 +334,12 @@ class Browsing:
                 path=path,
                 handler=self.delete_message,
                 summary="Delete a message",
+                description=(
+                    "Deletes a message for one group, or for all. It is not delivered to them "
+                    "again. Other messages of the partition continue in order."
+                ),
                 parameters=ByKey,
-                answers={200: Handled, 404: Failure},
+                answers={200: Response(Handled, "The message is deleted."), 404: MESSAGE_NOT_FOUND},
                 role=Role.ADMIN,
                 reach=looked_up,
                 forms={"transactionId": SLASHED},
@@ -246,9 +349,16 @@ class Browsing:
                 method="POST",
                 path=f"{path}/retry",
                 handler=self.retry_message,
-                summary="Hand a dead letter out again",
+                summary="Redrive a dead letter",
+                description=(
+                    "Puts a dead letter back into its queue, with attempts counted from zero. "
+                    "It is delivered before its partition continues."
+                ),
                 parameters=ByKey,
-                answers={200: Handled, 404: Failure},
+                answers={
+                    200: Response(Handled, "The message is ready again."),
+                    404: Response(Failure, "No dead letter of the group has this transaction id."),
+                },
                 role=Role.WRITE,
                 reach=looked_up,
                 forms={"transactionId": SLASHED},
@@ -257,10 +367,20 @@ class Browsing:
             Operation(
                 method="POST",
                 path=f"{path}/dlq",
-                handler=self.bury_message,
-                summary="Make a message a dead letter",
+                handler=self.dead_letter_message,
+                summary="Dead-letter a message",
+                description=(
+                    "Makes a message that is ready or in flight a dead letter, for one group "
+                    "or for all. Its partition continues behind it."
+                ),
                 parameters=ByKey,
-                answers={200: Handled, 404: Failure},
+                answers={
+                    200: Response(Handled, "The message is a dead letter."),
+                    404: Response(
+                        Failure,
+                        "No ready or in-flight message of the group has this transaction id.",
+                    ),
+                },
                 role=Role.WRITE,
                 reach=looked_up,
                 forms={"transactionId": SLASHED},
@@ -270,7 +390,7 @@ class Browsing:
 
 
 def show_retries(message: StoredMessage) -> int:
-    """Return how often it was tried again: a dead letter's attempts include the first."""
+    """Return the number of retries: the attempts without the first."""
     return max(message.attempt - 1, 0)
 
 
@@ -298,7 +418,7 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
 
 
 async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any) -> Answer:
-    """Move the message in the group named, else in every group in which it can be."""
+    """Move the message in the group that is named, else in every group where it can move."""
     wanted = call.parameters
     lane = await find_lane(call, wanted.partition_id)
     places = await call.broker.messages.name_lanes([lane] if lane is not None else [])
@@ -327,5 +447,5 @@ async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any)
 def _missing(call: Call[ByKey, None]) -> NotFound:
     wanted = call.parameters
     return NotFound(
-        f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in such a state'
+        f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in a state that this operation takes'
     )

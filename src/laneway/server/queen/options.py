@@ -1,4 +1,4 @@
-"""A queue's options as the streams protocol names them, and what they are to the broker."""
+"""Queue options of the streams protocol, and the broker's settings that they stand for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Queue
     from laneway.domain.settings import QueueChanges
 
-# The section of a queue's options that is the streams protocol's.
+# The streams protocol's section of a queue's options.
 SECTION = "queen"
 
 Stored: TypeAlias = Mapping[str, Any]
@@ -29,24 +29,111 @@ DEDUP_WINDOW = timedelta(minutes=10)
 
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Times are seconds, retryDelay milliseconds; null is as good as not named."""
+    """Options of a queue. Options that are not named, or are null, keep their values."""
 
-    lease_time: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
-    retry_limit: Annotated[int, Meta(ge=0, le=32_766)] | UnsetType | None = UNSET
-    retry_delay: Annotated[float, Meta(ge=0, le=LONGEST * 1000)] | UnsetType | None = UNSET
-    max_size: _Count | UnsetType | None = UNSET
-    ttl: _Seconds | UnsetType | None = UNSET
-    priority: Annotated[int, Meta(ge=-32_768, le=32_767)] | UnsetType | None = UNSET
-    delayed_processing: _Seconds | UnsetType | None = UNSET
-    window_buffer: _Seconds | UnsetType | None = UNSET
-    retention_seconds: _Seconds | UnsetType | None = UNSET
-    completed_retention_seconds: _Seconds | UnsetType | None = UNSET
-    retention_enabled: bool | UnsetType | None = UNSET
-    encryption_enabled: bool | UnsetType | None = UNSET
-    max_wait_time_seconds: _Seconds | UnsetType | None = UNSET
-    dead_letter_queue: bool | UnsetType | None = UNSET
-    dlq_after_max_retries: bool | UnsetType | None = UNSET
-    dedup_window_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None = UNSET
+    lease_time: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None,
+        Meta(description="Lease duration in seconds, at most ten years. Default: 300."),
+    ] = UNSET
+    retry_limit: Annotated[
+        Annotated[int, Meta(ge=0, le=32_766)] | UnsetType | None,
+        Meta(
+            description="Deliveries after the first before a message becomes a dead letter, 0 to 32,766. "
+            "Default: 3."
+        ),
+    ] = UNSET
+    retry_delay: Annotated[
+        Annotated[float, Meta(ge=0, le=LONGEST * 1000)] | UnsetType | None,
+        Meta(
+            description="Milliseconds before a nacked message is delivered again; its partition pauses. "
+            "Default: 1000."
+        ),
+    ] = UNSET
+    max_size: Annotated[
+        _Count | UnsetType | None,
+        Meta(
+            description="How many messages the slowest group may have unfinished. Pushes beyond it fail. "
+            "Default: 0, no limit."
+        ),
+    ] = UNSET
+    ttl: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which messages that were not popped are removed. Default: 0, "
+            "never."
+        ),
+    ] = UNSET
+    priority: Annotated[
+        Annotated[int, Meta(ge=-32_768, le=32_767)] | UnsetType | None,
+        Meta(
+            description="Which queue of a namespace or task is popped first: higher numbers first. "
+            "Default: 0."
+        ),
+    ] = UNSET
+    delayed_processing: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(description="Seconds before a pushed message is delivered. Default: 0."),
+    ] = UNSET
+    window_buffer: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds without a push before a partition is delivered to ordered groups. "
+            "Default: 0."
+        ),
+    ] = UNSET
+    retention_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which messages are removed, popped or not, with "
+            "`retentionEnabled`. Default: 0, never."
+        ),
+    ] = UNSET
+    completed_retention_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which settled messages are removed, with `retentionEnabled`. "
+            "Default: 0, the retention of the log."
+        ),
+    ] = UNSET
+    retention_enabled: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether `retentionSeconds` and `completedRetentionSeconds` apply. Default: "
+            "false."
+        ),
+    ] = UNSET
+    encryption_enabled: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether payloads are stored encrypted. The server needs an encryption key. "
+            "Default: false."
+        ),
+    ] = UNSET
+    max_wait_time_seconds: Annotated[
+        _Seconds | UnsetType | None,
+        Meta(
+            description="Seconds after which a waiting message becomes a dead letter. Default: 0, never."
+        ),
+    ] = UNSET
+    dead_letter_queue: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether dead letters are kept; otherwise they are dropped. Default: true."
+        ),
+    ] = UNSET
+    dlq_after_max_retries: Annotated[
+        bool | UnsetType | None,
+        Meta(
+            description="Whether a message becomes a dead letter after `retryLimit` retries; otherwise it "
+            "is retried without limit. Default: true."
+        ),
+    ] = UNSET
+    dedup_window_seconds: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None,
+        Meta(
+            description="Seconds for which a repeated transaction id is a duplicate. Default: 600."
+        ),
+    ] = UNSET
 
 
 DEFAULTS: Stored = {
@@ -68,8 +155,8 @@ DEFAULTS: Stored = {
     "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
 }
 
-# The broker's settings that an option has a part in. Within what scope keys are compared is not among
-# them: it is settled when a queue is made.
+# The broker's settings that each option affects. The scope of dedup keys is not among them: it is
+# fixed when a queue is created.
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "leaseTime": ("lease",),
     "retryLimit": ("max_attempts",),
@@ -89,20 +176,21 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# What a key with the role `write` may change of an existing queue: the priority only says which queue goes
-# first. Every other option can remove messages that others pushed, hide them, or spend their attempts (a lease
-# too short for any consumer does): those take `admin`.
+# Options that an API key with the role `write` may change on an existing queue: the priority only
+# decides which queue comes first. Every other option can remove or hide messages that others
+# pushed, or use up their attempts, as a lease too short for any consumer does. Those require
+# `admin`.
 HARMLESS = frozenset({"priority"})
 
 
 def read_stored(queue: Queue) -> Stored:
-    """Return what the queue was configured with: options that were named, namespace and task."""
+    """Return the options, namespace and task that the queue was configured with."""
     stored: Stored = queue.settings.options.get(SECTION, {})
     return stored
 
 
 def merge_options(stored: Stored, options: Options) -> dict[str, Any]:
-    """Return what is stored with what was named now; the rest keeps its value."""
+    """Return the stored options with the named ones replaced."""
     named = {
         name: value for name, value in msgspec.to_builtins(options).items() if value is not None
     }
@@ -110,13 +198,13 @@ def merge_options(stored: Stored, options: Options) -> dict[str, Any]:
 
 
 def name_parts(name: str) -> dict[str, str]:
-    """Return the namespace and task that a queue's name gives: `namespace.task`."""
+    """Return the namespace and task of a queue name `namespace.task`."""
     namespace, dot, task = name.partition(".")
     return {"namespace": namespace, "task": task} if dot and namespace and task else {}
 
 
 def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
-    """Return how a new queue is made; a stream's queue is ordered."""
+    """Return the settings of a new queue; a stream's queue is ordered."""
     options = {SECTION: dict(stored)}
     return replace(
         QueueSettings(ordered=True, record_events=record_events, options=options),
@@ -125,7 +213,7 @@ def make_settings(stored: Stored, *, record_events: bool) -> QueueSettings:
 
 
 def derive(stored: Stored) -> QueueChanges:
-    """Return the broker's settings that the options mean."""
+    """Return the broker's settings that the options stand for."""
     values = {**DEFAULTS, **stored}
     retries = values["retryLimit"] + 1
     endless = values["deadLetterQueue"] and not values["dlqAfterMaxRetries"]
@@ -153,10 +241,10 @@ def derive(stored: Stored) -> QueueChanges:
 
 
 def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
-    """Return the settings that the options changed now have a part in, and the options to store.
+    """Return the settings that the named options change, and the options to store.
 
-    What was set over another protocol is stored with them, as if it had been named here. An option
-    that is named with the value it has changes no setting.
+    Options set over another protocol are stored as if they had been named here. Naming an option
+    with its present value changes no setting.
     """
     stored = read_stored(queue)
     known = {**DEFAULTS, **stored}
@@ -172,9 +260,9 @@ def plan_change(queue: Queue, named: Stored) -> tuple[QueueChanges, Stored]:
 
 
 def find_guarded(queue: Queue, named: Stored) -> list[str]:
-    """Return which of the options named now change the queue in a way that takes the role `admin`.
+    """Return the named options whose change requires the role `admin`.
 
-    A label that the queue does not have yet may be given: nobody finds it by another.
+    A namespace or task may be set if there is none yet: no consumer uses another.
     """
     shown = show_options(queue)
     stored = read_stored(queue)
@@ -187,7 +275,7 @@ def find_guarded(queue: Queue, named: Stored) -> list[str]:
 
 
 def show_options(queue: Queue) -> dict[str, Any]:
-    """Return every option with its value: as it was named, or as it was set elsewhere since."""
+    """Return every option with its value: as configured, or as set elsewhere since."""
     stored = read_stored(queue)
     values = {name: stored.get(name, default) for name, default in DEFAULTS.items()}
     settings = queue.settings
@@ -209,18 +297,18 @@ def show_options(queue: Queue) -> dict[str, Any]:
 
 
 def _least(*seconds: float) -> timedelta | None:
-    """Return the shortest of those that are set."""
+    """Return the shortest of the times that are set."""
     given = [value for value in seconds if value]
     return timedelta(seconds=min(given)) if given else None
 
 
 def _seconds(value: float) -> timedelta | None:
-    """Return a duration; none where it is shorter than the database can tell."""
+    """Return a duration, or None if it is below the database's resolution."""
     return timedelta(seconds=value) or None
 
 
 def _tidy(value: Any) -> Any:
-    """Write a whole number as one."""
+    """Return a whole number as an int."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -236,7 +324,7 @@ def _show_limit(limit: int | None) -> int:
     return limit or 0
 
 
-# The setting that alone decides an option, and how its value is shown.
+# Options that depend on one setting: that setting, and how to show its value.
 _SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "leaseTime": ("lease", _show),
     "retryDelay": ("backoff", _show_milliseconds),

@@ -16,7 +16,7 @@ from laneway.domain.streams import ENCRYPTED, Swept
 from laneway.engine.deliveries import count_messages, list_receipts
 from laneway.server.access import filtered
 from laneway.server.claims import Claims
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
 from laneway.server.queen.wire import (
     LONGEST,
@@ -57,22 +57,74 @@ AT_ONCE = 0.02
 
 
 class Pop(msgspec.Struct, kw_only=True):
-    """What to hand out: timeout in milliseconds; autopilot: sizes not named are ours to choose."""
+    """How many messages to pop, for which group, and how long to wait."""
 
-    batch: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    wait: bool = False
-    timeout: Annotated[float, Meta(ge=0, le=86_400_000)] = 30_000
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
-    auto_ack: bool = msgspec.field(name="autoAck", default=False)
-    partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    subscription_mode: Literal["all", "new", "new-only"] | None = msgspec.field(
-        name="subscriptionMode", default=None
-    )
-    subscription_from: MomentText | None = msgspec.field(name="subscriptionFrom", default=None)
-    lease_seconds: Annotated[float, Meta(gt=0, le=LONGEST)] | None = msgspec.field(
-        name="leaseSeconds", default=None
-    )
-    autopilot: bool = False
+    batch: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(
+            description="How many messages to return at most, 1 to 10,000. Default: 1, or 100 with "
+            "`autopilot`."
+        ),
+    ] = None
+    wait: Annotated[
+        bool, Meta(description="Whether to wait for messages if none is ready. Default: false.")
+    ] = False
+    timeout: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400_000,
+            description="Milliseconds to wait at most, with `wait`; at most a day. Default: 30000.",
+        ),
+    ] = 30_000
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(
+            description="Consumer group to pop for. A group that does not exist is created. Default: the "
+            "queue's own group."
+        ),
+    ] = msgspec.field(name="consumerGroup", default=None)
+    auto_ack: Annotated[
+        bool,
+        Meta(
+            description="Whether to ack the messages as they are returned. Then a message that is lost on "
+            "the way is not delivered again. Default: false."
+        ),
+    ] = msgspec.field(name="autoAck", default=False)
+    partitions: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(
+            description="How many partitions to claim from at most, 1 to 10,000. Default: 1, or 16 with "
+            "`autopilot`."
+        ),
+    ] = None
+    subscription_mode: Annotated[
+        Literal["all", "new", "new-only"] | None,
+        Meta(
+            description="Where a new group starts. `all` (the default): at the earliest kept message. "
+            "`new` and `new-only`: with messages pushed from now on."
+        ),
+    ] = msgspec.field(name="subscriptionMode", default=None)
+    subscription_from: Annotated[
+        MomentText | None,
+        Meta(
+            description="Time at which a new group starts (ISO 8601, UTC unless it names a zone), or "
+            "`now`. Takes precedence over `subscriptionMode`."
+        ),
+    ] = msgspec.field(name="subscriptionFrom", default=None)
+    lease_seconds: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST)] | None,
+        Meta(
+            description="Lease duration in seconds, at most ten years. Default: the queue's `leaseTime`."
+        ),
+    ] = msgspec.field(name="leaseSeconds", default=None)
+    autopilot: Annotated[
+        bool,
+        Meta(
+            description="Whether the server chooses `batch` and `partitions` where they are not given. "
+            "Default: false."
+        ),
+    ] = False
 
     @property
     def patience(self) -> timedelta:
@@ -92,27 +144,54 @@ class Pop(msgspec.Struct, kw_only=True):
 
 
 class PopQueue(Pop, kw_only=True):
-    queue: QueueName
+    queue: Annotated[
+        QueueName, Meta(description="Queue to pop from. Percent-encode slashes as `%2F`.")
+    ]
 
 
 class PopPartition(PopQueue, kw_only=True):
-    partition: PartitionName
+    partition: Annotated[
+        PartitionName, Meta(description="Partition to pop from. Percent-encode slashes as `%2F`.")
+    ]
 
 
 class PopAny(Pop, kw_only=True):
-    namespace: str | None = None
-    task: str | None = None
+    namespace: Annotated[
+        str | None,
+        Meta(description="Pop from queues of this namespace. This or `task` is required."),
+    ] = None
+    task: Annotated[str | None, Meta(description="Pop from queues of this task.")] = None
 
 
 class Popped(msgspec.Struct):
-    success: bool
-    queue: str
-    partition: str
-    partition_id: str = msgspec.field(name="partitionId")
-    lease_id: str | None = msgspec.field(name="leaseId")
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    partitions_claimed: int = msgspec.field(name="partitionsClaimed")
-    messages: list[dict[str, Any]]
+    """Messages, under one lease."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    queue: Annotated[str, Meta(description="Queue that the messages are from.")]
+    partition: Annotated[str, Meta(description="Partition of the first message.")]
+    partition_id: Annotated[str, Meta(description="Id of the partition of the first message.")] = (
+        msgspec.field(name="partitionId")
+    )
+    lease_id: Annotated[
+        str | None,
+        Meta(
+            description="Lease on all these messages: send it with ack and extend. Null with `autoAck`."
+        ),
+    ] = msgspec.field(name="leaseId")
+    consumer_group: Annotated[
+        str, Meta(description="Consumer group that the messages were popped for.")
+    ] = msgspec.field(name="consumerGroup")
+    partitions_claimed: Annotated[
+        int, Meta(description="How many partitions the messages are from.")
+    ] = msgspec.field(name="partitionsClaimed")
+    messages: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="The messages, in the order in which they are to be processed. Each has `id`, "
+            "`transactionId`, `partitionId`, `partition`, `data`, `createdAt`, `retryCount`, "
+            "`traceId` and `producerSub`."
+        ),
+    ]
 
 
 class Taken(NamedTuple):
@@ -273,9 +352,21 @@ class Popping:
                 method="GET",
                 path="/pop/queue/{queue}/partition/{partition}",
                 handler=self.pop_queue,
-                summary="Take the next messages of one partition, or wait for some",
+                summary="Pop the next messages of one partition, or wait for some",
+                description=(
+                    "Returns messages of one partition under one lease. In an ordered group a "
+                    "partition is leased to one consumer at a time, so the answer is 204 "
+                    "while another consumer has it. Ack the messages, or extend the lease, "
+                    "before it expires; otherwise they are delivered again and the attempt "
+                    "counts."
+                ),
                 parameters=PopPartition,
-                answers={200: Popped, 204: None},
+                answers={
+                    200: Response(Popped, "The messages, leased to the caller."),
+                    204: Response(
+                        None, "No message became ready in time, or the queue does not exist."
+                    ),
+                },
                 role=Role.WRITE,
                 reach=queue_in_path,
                 forms={"queue": ".+?", "partition": SLASHED},
@@ -285,9 +376,21 @@ class Popping:
                 method="GET",
                 path="/pop/queue/{queue}",
                 handler=self.pop_queue,
-                summary="Take the next messages of a queue, or wait for some",
+                summary="Pop the next messages of a queue, or wait for some",
+                description=(
+                    "Returns messages under one lease, from up to `partitions` partitions. An "
+                    "ordered group gets each partition in order; a shared group gets the "
+                    "oldest messages of all partitions. Ack the messages, or extend the "
+                    "lease, before it expires; otherwise they are delivered again and the "
+                    "attempt counts. With `wait`, the queue need not exist yet."
+                ),
                 parameters=PopQueue,
-                answers={200: Popped, 204: None},
+                answers={
+                    200: Response(Popped, "The messages, leased to the caller."),
+                    204: Response(
+                        None, "No message became ready in time, or the queue does not exist."
+                    ),
+                },
                 role=Role.WRITE,
                 reach=queue_in_path,
                 forms={"queue": SLASHED},
@@ -297,9 +400,19 @@ class Popping:
                 method="GET",
                 path="/pop",
                 handler=self.pop_any,
-                summary="Take the next messages of any queue of a namespace or task",
+                summary="Pop the next messages of any queue of a namespace or task",
+                description=(
+                    "Returns messages of one of the queues that have this namespace and task, "
+                    "under one lease. Queues of higher `priority` come first. Without "
+                    "`namespace` and `task` the request is refused (400)."
+                ),
                 parameters=PopAny,
-                answers={200: Popped, 204: None},
+                answers={
+                    200: Response(Popped, "The messages, leased to the caller."),
+                    204: Response(
+                        None, "No message became ready in time, or no queue has these labels."
+                    ),
+                },
                 role=Role.WRITE,
                 reach=filtered,
                 tag="streams",

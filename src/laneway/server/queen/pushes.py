@@ -1,4 +1,4 @@
-"""The route that adds messages."""
+"""The route that pushes messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from laneway.domain.errors import QueueNotFound
 from laneway.domain.messages import OutgoingMessage
 from laneway.domain.streams import ENCRYPTED
 from laneway.server.access import named
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.options import make_settings, name_parts
-from laneway.server.queen.registry import go_by_what_is
+from laneway.server.queen.registry import retry_if_queues_changed
 from laneway.server.queen.wire import (
     DEFAULT_PARTITION,
     KeyText,
@@ -36,32 +36,81 @@ LARGEST_BATCH = 10_000
 
 
 class Item(msgspec.Struct, kw_only=True):
-    """A message to add. The payload is any JSON; it comes back as it was sent."""
+    """A message to push."""
 
-    queue: QueueName
-    payload: Raw
-    partition: PartitionName | None = None
-    transaction_id: KeyText | None = msgspec.field(name="transactionId", default=None)
-    trace_id: UUID | None = msgspec.field(name="traceId", default=None)
+    queue: Annotated[
+        QueueName, Meta(description="Queue to push to. It is created if it does not exist.")
+    ]
+    payload: Annotated[Raw, Meta(description="Any JSON. It is delivered byte for byte.")]
+    partition: Annotated[
+        PartitionName | None,
+        Meta(
+            description="Partition to push to, the unit of order. It is created if it does not exist. "
+            "Default: `Default`."
+        ),
+    ] = None
+    transaction_id: Annotated[
+        KeyText | None,
+        Meta(
+            description="Dedup key within the partition, 1 to 512 characters. Pushing it again within the "
+            "dedup window (600 seconds unless configured) adds nothing. Default: the "
+            "message's id."
+        ),
+    ] = msgspec.field(name="transactionId", default=None)
+    trace_id: Annotated[
+        UUID | None, Meta(description="Trace id, a UUID. It is returned with the message.")
+    ] = msgspec.field(name="traceId", default=None)
 
 
 class Items(msgspec.Struct):
-    items: Annotated[list[Item], Meta(min_length=1, max_length=LARGEST_BATCH)]
+    """Messages to push."""
+
+    items: Annotated[
+        list[Item],
+        Meta(
+            min_length=1,
+            max_length=LARGEST_BATCH,
+            description="1 to 10,000 messages to push. Messages of one partition keep this order.",
+        ),
+    ]
 
 
 class Queued(msgspec.Struct):
-    index: int
-    status: Literal["queued", "duplicate", "failed"]
-    message_id: str | None
-    transaction_id: str
-    partition_id: str | None
-    trace_id: str | None
-    queue_name: str = msgspec.field(name="queueName")
-    error: str | None = None
+    """What became of a pushed message."""
+
+    index: Annotated[int, Meta(description="Position of the message in the request, from 0.")]
+    status: Annotated[
+        Literal["queued", "duplicate", "failed"],
+        Meta(
+            description="`queued`: added. `duplicate`: the transaction id was pushed before. `failed`: "
+            "the queue is full (`maxSize`)."
+        ),
+    ]
+    message_id: Annotated[
+        str | None,
+        Meta(
+            description="Id of the message; for a duplicate, of the message pushed before. Null if it "
+            "failed."
+        ),
+    ]
+    transaction_id: Annotated[
+        str,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ]
+    partition_id: Annotated[
+        str | None, Meta(description="Id of the partition. Ack takes it. Null if the push failed.")
+    ]
+    trace_id: Annotated[str | None, Meta(description="Trace id that the message was pushed with.")]
+    queue_name: Annotated[str, Meta(description="Queue that the message was pushed to.")] = (
+        msgspec.field(name="queueName")
+    )
+    error: Annotated[
+        str | None, Meta(description="Why the push of this message failed. Absent unless it did.")
+    ] = None
 
 
 class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}):
-    """What goes with a message beside its body; sealed: the body is encrypted."""
+    """What is stored with a message beside its body; sealed: the body is encrypted."""
 
     trace_id: UUID | None = None
     sub: str | None = None
@@ -69,7 +118,7 @@ class Headers(msgspec.Struct, omit_defaults=True, rename={"trace_id": "traceId"}
 
 
 class Outgoing(NamedTuple):
-    """Messages in the order they were sent; what they reckon with of their queues; queues to make."""
+    """Messages in request order, the queue options that they assume, and the queues to create."""
 
     messages: list[tuple[str, OutgoingMessage]]
     guards: dict[str, int]
@@ -77,7 +126,7 @@ class Outgoing(NamedTuple):
 
     @property
     def guarded(self) -> bool:
-        """Tell whether a push has to count, to wait or to make something first."""
+        """Whether the push has to check limits, or create queues, first."""
         return bool(self.new) or any(guards & ~ENCRYPTED for guards in self.guards.values())
 
 
@@ -87,7 +136,7 @@ class Pushing:
 
     async def push(self, call: Call[None, Items]) -> Answer:
         items = call.body.items
-        pushed = await go_by_what_is(call.broker, items, lambda: self._push(call, items))
+        pushed = await retry_if_queues_changed(call.broker, items, lambda: self._push(call, items))
         return Answer(
             201,
             b"[%b]"
@@ -110,7 +159,7 @@ class Pushing:
         return await broker.push_each(messages, guards=[guards[name] for name, _ in messages])
 
     async def prepare(self, call: Call[Any, Any], items: Sequence[Item]) -> Outgoing:
-        """Return the messages, and the queues that are to be made with them."""
+        """Return the messages, and the queues that must be created for them."""
         out = Outgoing([], {}, {})
         subject = call.identity.subject
         for item in items:
@@ -152,9 +201,27 @@ class Pushing:
                 method="POST",
                 path="/push",
                 handler=self.push,
-                summary="Add messages; queues and partitions appear when first named",
+                summary="Push messages",
+                description=(
+                    "Adds messages to partitions of queues. Queues and partitions that do not "
+                    "exist are created. The messages are on disk before the server responds. "
+                    "Unless a queue has a `maxSize`, all messages are added or none. After a "
+                    "timeout or a 503 they may have been added: push again with the same "
+                    "transaction ids to add each only once."
+                ),
                 body=Items,
-                answers={201: list[Queued]},
+                example={
+                    "items": [
+                        {"queue": "orders", "partition": "customer-7", "payload": {"total": 12}}
+                    ]
+                },
+                answers={
+                    201: Response(
+                        list[Queued],
+                        "What became of each message, in the order of the request. Check "
+                        "`status`: a full queue refuses messages one by one.",
+                    )
+                },
                 role=Role.WRITE,
                 reach=_queues_of_items,
                 tag="streams",
@@ -171,7 +238,7 @@ def show_pushed(index: int, item: Item, place: Pushed | None) -> bytes:
         ) + b'"partition_id":null,"trace_id":%b,"queueName":%b,"error":%b}' % (
             trace,
             encode(item.queue),
-            encode(f'queue "{item.queue}" is full: it takes no more than its maxSize'),
+            encode(f'queue "{item.queue}" is full (maxSize): retry later'),
         )
     segment, lane, seq, duplicate = place
     address = show_address(segment, lane, seq)

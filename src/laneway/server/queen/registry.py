@@ -1,4 +1,4 @@
-"""Queues and groups that appear when they are first named, and change under whoever names them."""
+"""Queues and groups that are created when first named, and may change during a request."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Whoever changes a queue during each of so many tries does nothing else.
+# Attempts before giving up. Queues that change during each of them are a transient conflict.
 TRIES = 10
 
 
-async def go_by_what_is(
+async def retry_if_queues_changed(
     broker: Broker, items: Sequence[Item], call: Callable[[], Awaitable[T]]
 ) -> T:
-    """Make the call again where it went by what is remembered of queues and that is no longer so."""
+    """Run the call again if it relied on cached queues that have changed since."""
     for _ in range(TRIES):
         try:
             return await call()
         except (QueueChanged, QueueNotFound):
             broker.queues.forget({item.queue for item in items})
-    raise TransientConflict("the queues came, went or changed during every try: call again")
+    raise TransientConflict(
+        "the queues were created, deleted or changed during every attempt: retry later"
+    )
 
 
 async def wait_for_queue(broker: Broker, name: str) -> None:
-    """Return once there is a queue of that name."""
+    """Return once a queue of this name exists."""
     while True:
         changed = broker.queues.next_change()
         try:
@@ -48,7 +50,7 @@ async def wait_for_queue(broker: Broker, name: str) -> None:
 
 
 def choose_start(mode: str | None, since: datetime | None) -> Start:
-    """Return where a group begins at first contact."""
+    """Return where a group starts at its first contact with a queue."""
     if since is not None:
         return since
     return "new" if mode in {"new", "new-only"} else "all"
@@ -57,7 +59,7 @@ def choose_start(mode: str | None, since: datetime | None) -> Start:
 async def list_stream_queues(
     broker: Broker, *, namespace: str | None = None, task: str | None = None
 ) -> list[Queue]:
-    """Return the queues of a namespace and task, those of higher priority first."""
+    """Return the queues of a namespace and task, those with higher priority first."""
     found = []
     for queue in await broker.queues.list_all():
         stored = read_stored(queue)

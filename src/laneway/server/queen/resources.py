@@ -1,22 +1,23 @@
-"""The routes that show queues and partitions, and remove queues."""
+"""The routes that show queues and partitions, and delete queues."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from laneway.domain.errors import QueueNotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import filtered, named_or_filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.groups import PartitionLag, show_place
 from laneway.server.queen.options import read_stored, show_options
 from laneway.server.queen.wire import (
+    QUEUE_NOT_FOUND,
     SLASHED,
     ByQueue,
-    Failure,
     GroupName,
     Limit,
     Offset,
@@ -35,91 +36,146 @@ if TYPE_CHECKING:
 
 
 class Listing(msgspec.Struct, kw_only=True):
-    limit: Limit = 100
-    offset: Offset = 0
-    search: str | None = None
-    namespace: str | None = None
-    task: str | None = None
+    limit: Annotated[Limit, Meta(description="Queues per page, 1 to 1000. Default: 100.")] = 100
+    offset: Annotated[Offset, Meta(description="Queues to skip. Default: 0.")] = 0
+    search: Annotated[
+        str | None, Meta(description="Only queues with this text in their name, in any case.")
+    ] = None
+    namespace: Annotated[str | None, Meta(description="Only queues of this namespace.")] = None
+    task: Annotated[str | None, Meta(description="Only queues of this task.")] = None
 
 
 class ByQueueAndGroup(ByQueue, kw_only=True):
-    group: GroupName | None = None
+    group: Annotated[
+        GroupName | None,
+        Meta(
+            description="Consumer group to count for. Default: in each partition, the group that is "
+            "furthest behind."
+        ),
+    ] = None
 
 
 class OfQueue(msgspec.Struct, kw_only=True):
-    queue: QueueName | None = None
-    limit: Limit = 100
+    queue: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only partitions of this queue. Default: all queues that the API key may use."
+        ),
+    ] = None
+    limit: Annotated[
+        Limit, Meta(description="How many partitions to return at most, 1 to 1000. Default: 100.")
+    ] = 100
 
 
 class Totals(msgspec.Struct, kw_only=True):
-    """Of the queue's own group."""
+    """Messages by state, in the queue's own group."""
 
-    total: int
-    pending: int
-    processing: int
-    completed: int
-    dead_letter: int = msgspec.field(name="deadLetter")
+    total: Annotated[int, Meta(description="All messages that are kept.")]
+    pending: Annotated[int, Meta(description="Messages that are ready or delayed.")]
+    processing: Annotated[int, Meta(description="Messages in flight.")]
+    completed: Annotated[int, Meta(description="Messages that were acked and are still kept.")]
+    dead_letter: Annotated[int, Meta(description="Dead letters.")] = msgspec.field(
+        name="deadLetter"
+    )
 
 
 class QueueShown(msgspec.Struct, kw_only=True):
-    id: str
-    name: str
-    namespace: str | None
-    task: str | None
-    created_at: datetime = msgspec.field(name="createdAt")
-    partitions: int
-    consumer_groups: list[str] = msgspec.field(name="consumerGroups")
-    messages: Totals
-    options: dict[str, Any]
+    """A queue with its options and counts."""
+
+    id: Annotated[str, Meta(description="Id of the queue.")]
+    name: Annotated[str, Meta(description="Name of the queue.")]
+    namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
+    task: Annotated[str | None, Meta(description="Task of the queue.")]
+    created_at: Annotated[datetime, Meta(description="When the queue was created.")] = (
+        msgspec.field(name="createdAt")
+    )
+    partitions: Annotated[int, Meta(description="How many partitions the queue has.")]
+    consumer_groups: Annotated[list[str], Meta(description="Names of its consumer groups.")] = (
+        msgspec.field(name="consumerGroups")
+    )
+    messages: Annotated[Totals, Meta(description="Messages by state, in the queue's own group.")]
+    options: Annotated[dict[str, Any], Meta(description="All options with their values.")]
 
 
 class QueueList(msgspec.Struct, kw_only=True):
-    queues: list[QueueShown]
-    total: int
-    limit: int
-    offset: int
+    """A page of queues."""
+
+    queues: Annotated[list[QueueShown], Meta(description="The queues, by name.")]
+    total: Annotated[int, Meta(description="How many queues match.")]
+    limit: Annotated[int, Meta(description="Queues per page.")]
+    offset: Annotated[int, Meta(description="Queues skipped.")]
 
 
 class PartitionOfGroup(PartitionLag, kw_only=True):
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    queue_name: str = msgspec.field(name="queueName")
+    """A partition, and how far a group is behind in it."""
+
+    consumer_group: Annotated[str, Meta(description="Name of the group.")] = msgspec.field(
+        name="consumerGroup"
+    )
+    queue_name: Annotated[str, Meta(description="Name of the queue.")] = msgspec.field(
+        name="queueName"
+    )
 
 
 class QueueDetail(QueueShown, kw_only=True):
-    partition_list: list[PartitionOfGroup] = msgspec.field(name="partitionList")
+    """A queue with its partitions."""
+
+    partition_list: Annotated[
+        list[PartitionOfGroup],
+        Meta(description="Position of every group in every partition, at most 1000 of them."),
+    ] = msgspec.field(name="partitionList")
 
 
 class PartitionList(msgspec.Struct, kw_only=True):
-    partitions: list[PartitionOfGroup]
+    """Partitions."""
+
+    partitions: Annotated[list[PartitionOfGroup], Meta(description="The partitions.")]
 
 
 class Pending(msgspec.Struct, kw_only=True):
-    partition: str
-    pending: int
+    """How many messages of a partition are not finished."""
+
+    partition: Annotated[str, Meta(description="Name of the partition.")]
+    pending: Annotated[int, Meta(description="Messages that are not finished, in flight or not.")]
 
 
 class Depth(msgspec.Struct, kw_only=True):
-    """pending, in hand or not: of the group or, where none is named, of the one furthest behind."""
+    """How many messages of a queue are not finished."""
 
-    queue: str
-    group: str | None
-    pending: int
-    partitions_pending: int = msgspec.field(name="partitionsPending")
-    conflation: bool
-    effective_pending: int = msgspec.field(name="effectivePending")
-    partitions: list[Pending]
+    queue: Annotated[str, Meta(description="Name of the queue.")]
+    group: Annotated[
+        str | None,
+        Meta(
+            description="Consumer group that was counted for; null: the group that is furthest behind."
+        ),
+    ]
+    pending: Annotated[int, Meta(description="Messages that are not finished, in flight or not.")]
+    partitions_pending: Annotated[
+        int, Meta(description="How many partitions have such messages.")
+    ] = msgspec.field(name="partitionsPending")
+    conflation: Annotated[bool, Meta(description="Always false: conflation is not supported.")]
+    effective_pending: Annotated[int, Meta(description="The same as `pending`.")] = msgspec.field(
+        name="effectivePending"
+    )
+    partitions: Annotated[list[Pending], Meta(description="The partitions with such messages.")]
 
 
 class Deleted(msgspec.Struct, kw_only=True):
-    deleted: bool
-    existed: bool
-    queue: str
+    """Whether a queue was deleted."""
+
+    deleted: Annotated[bool, Meta(description="Whether the queue was deleted.")]
+    existed: Annotated[bool, Meta(description="Whether there was such a queue.")]
+    queue: Annotated[str, Meta(description="Name of the queue.")]
 
 
 class Cleared(msgspec.Struct, kw_only=True):
-    cleared: bool
-    queue: str
-    count: int
+    """A queue was cleared."""
+
+    cleared: Annotated[bool, Meta(description="Always true.")]
+    queue: Annotated[str, Meta(description="Name of the queue.")]
+    count: Annotated[
+        int, Meta(description="How many messages were removed, of the group that had the most.")
+    ]
 
 
 async def list_queues(call: Call[Listing, None]) -> Answer:
@@ -203,7 +259,7 @@ async def delete_queue(call: Call[ByQueue, None]) -> Answer:
 
 
 async def clear_queue(call: Call[ByQueue, None]) -> Answer:
-    """Take every message from every group; what is pushed meanwhile stays."""
+    """Remove all messages from every group; messages pushed meanwhile stay."""
     name = call.parameters.queue
     count = 0
     for group in await call.broker.groups.list_all(name):
@@ -212,7 +268,7 @@ async def clear_queue(call: Call[ByQueue, None]) -> Answer:
 
 
 async def collect_queues(call: Call[Any, Any]) -> list[QueueShown]:
-    """Return the queues that the caller may see, with their numbers."""
+    """Return the queues that the caller may see, with their counts."""
     queues = await _visible(call)
     counts = await _count(call, queues)
     lanes = await call.broker.streams.count_partitions()
@@ -276,8 +332,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/resources/queues",
         handler=list_queues,
         summary="List the queues",
+        description=(
+            "Returns a page of the queues that the API key may use, with their options and "
+            "counts. Counts are computed by subtraction, so they cost the same however many "
+            "messages there are."
+        ),
         parameters=Listing,
-        answers={200: QueueList},
+        answers={200: Response(QueueList, "A page of queues.")},
         role=Role.READ,
         reach=filtered,
         compress=True,
@@ -287,9 +348,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/resources/queues/{queue}/depth",
         handler=show_depth,
-        summary="Show what waits in each partition",
+        summary="Show how many messages of each partition are not finished",
+        description=(
+            "Returns the number of messages that a group has not finished, in flight or not, "
+            "by partition. Without a group, the group that is furthest behind counts in each "
+            "partition."
+        ),
         parameters=ByQueueAndGroup,
-        answers={200: Depth, 404: Failure},
+        answers={200: Response(Depth, "The unfinished messages."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_in_path,
         compress=True,
@@ -301,8 +367,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/resources/queues/{queue}",
         handler=show_queue,
         summary="Show a queue with its partitions",
+        description=(
+            "Returns a queue with its options, its counts, and the position of every group in "
+            "its partitions."
+        ),
         parameters=ByQueue,
-        answers={200: QueueDetail, 404: Failure},
+        answers={200: Response(QueueDetail, "The queue."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_in_path,
         compress=True,
@@ -313,9 +383,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="DELETE",
         path="/resources/queues/{queue}",
         handler=delete_queue,
-        summary="Delete a queue with all it has",
+        summary="Delete a queue",
+        description=(
+            "Deletes a queue with its messages, partitions, options and groups, empty or not. "
+            "Deleting a queue that does not exist succeeds, with `existed` false."
+        ),
         parameters=ByQueue,
-        answers={200: Deleted},
+        answers={200: Response(Deleted, "The queue does not exist any more.")},
         role=Role.ADMIN,
         reach=queue_in_path,
         forms={"queue": SLASHED},
@@ -325,9 +399,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="DELETE",
         path="/queues/{queue}/clear",
         handler=clear_queue,
-        summary="Take all messages from a queue",
+        summary="Remove all messages from a queue",
+        description=(
+            "Removes every message from every group and keeps the queue, its options and its "
+            "groups. Messages pushed meanwhile stay."
+        ),
         parameters=ByQueue,
-        answers={200: Cleared, 404: Failure},
+        answers={200: Response(Cleared, "The messages are removed."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_path,
         forms={"queue": SLASHED},
@@ -337,9 +415,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/resources/partitions",
         handler=list_partitions,
-        summary="List partitions as the queue's own group sees them",
+        summary="List partitions",
+        description=(
+            "Returns partitions of one queue, or of all that the API key may use, with the "
+            "position of the queue's own group in each."
+        ),
         parameters=OfQueue,
-        answers={200: PartitionList, 404: Failure},
+        answers={200: Response(PartitionList, "The partitions."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=_queue_if_named,
         compress=True,

@@ -1,19 +1,20 @@
-"""The routes that tell how the server is doing: numbers of queues, and what happened when."""
+"""The routes that show counts and throughput."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from laneway.server.access import filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.resources import QueueShown, collect_queues
 from laneway.server.queen.summaries import Overview, make_overview
 from laneway.server.queen.wire import (
+    QUEUE_NOT_FOUND,
     ByQueue,
-    Failure,
     Limit,
     MomentText,
     Offset,
@@ -34,56 +35,88 @@ STEPS = {
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
 }
-# More steps than a plot has room for.
+# Intervals per answer.
 MOST_STEPS = 10_000
 
 
 class Paging(msgspec.Struct, kw_only=True):
-    limit: Limit = 100
-    offset: Offset = 0
+    limit: Annotated[Limit, Meta(description="Queues per page, 1 to 1000. Default: 100.")] = 100
+    offset: Annotated[Offset, Meta(description="Queues to skip. Default: 0.")] = 0
 
 
 class Analytics(msgspec.Struct, kw_only=True):
-    """Without `from`, the last hundred steps; events are kept for as long as the server is set to."""
+    """Which messages to count, and in which intervals."""
 
-    interval: Literal["minute", "hour", "day"] = "hour"
-    since: MomentText | None = msgspec.field(name="from", default=None)
-    until: MomentText | None = msgspec.field(name="to", default=None)
-    queue: QueueName | None = None
-    namespace: str | None = None
-    task: str | None = None
+    interval: Annotated[
+        Literal["minute", "hour", "day"],
+        Meta(description="Length of an interval. Default: `hour`."),
+    ] = "hour"
+    since: Annotated[
+        MomentText | None,
+        Meta(
+            description="Start (ISO 8601, UTC unless it names a zone). Default: 100 intervals before the "
+            "end."
+        ),
+    ] = msgspec.field(name="from", default=None)
+    until: Annotated[
+        MomentText | None,
+        Meta(
+            description="End (ISO 8601, UTC unless it names a zone), at most 10,000 intervals after the "
+            "start. Default: now."
+        ),
+    ] = msgspec.field(name="to", default=None)
+    queue: Annotated[
+        QueueName | None,
+        Meta(description="Only this queue. Default: all queues that the API key may use."),
+    ] = None
+    namespace: Annotated[str | None, Meta(description="Only queues of this namespace.")] = None
+    task: Annotated[str | None, Meta(description="Only queues of this task.")] = None
 
 
 class Step(msgspec.Struct, kw_only=True):
-    """Messages in one step of time, which begins at `timestamp`."""
+    """How many messages were processed in one interval."""
 
-    timestamp: datetime
-    pushed: int
-    popped: int
-    completed: int
-    failed: int
-    dead_letter: int = msgspec.field(name="deadLetter")
+    timestamp: Annotated[datetime, Meta(description="Start of the interval.")]
+    pushed: Annotated[int, Meta(description="Messages pushed.")]
+    popped: Annotated[int, Meta(description="Messages popped.")]
+    completed: Annotated[int, Meta(description="Messages acked.")]
+    failed: Annotated[int, Meta(description="Attempts that failed: nacks and expired leases.")]
+    dead_letter: Annotated[int, Meta(description="Messages that became dead letters.")] = (
+        msgspec.field(name="deadLetter")
+    )
 
 
 class Series(msgspec.Struct, kw_only=True):
-    interval: str
-    since: datetime = msgspec.field(name="from")
-    until: datetime = msgspec.field(name="to")
-    throughput: list[Step]
+    """How many messages were processed over time."""
+
+    interval: Annotated[str, Meta(description="Length of an interval.")]
+    since: Annotated[datetime, Meta(description="Start of the first interval.")] = msgspec.field(
+        name="from"
+    )
+    until: Annotated[datetime, Meta(description="End of the last interval.")] = msgspec.field(
+        name="to"
+    )
+    throughput: Annotated[list[Step], Meta(description="The intervals, oldest first.")]
 
 
 class Status(Overview, kw_only=True):
-    throughput: list[Step]
+    """Counts over all queues, and the throughput of the last hour."""
+
+    throughput: Annotated[list[Step], Meta(description="The last hour, minute by minute.")]
 
 
 class QueueStats(msgspec.Struct, kw_only=True):
-    queues: list[QueueShown]
-    total: int
+    """A page of queues."""
+
+    queues: Annotated[list[QueueShown], Meta(description="The queues, by name.")]
+    total: Annotated[int, Meta(description="How many queues there are.")]
 
 
 class QueueStatus(msgspec.Struct, kw_only=True):
-    queue: QueueShown
-    throughput: list[Step]
+    """A queue, and its throughput of the last hour."""
+
+    queue: Annotated[QueueShown, Meta(description="The queue.")]
+    throughput: Annotated[list[Step], Meta(description="The last hour, minute by minute.")]
 
 
 async def show_status(call: Call[None, None]) -> Answer:
@@ -116,7 +149,7 @@ async def show_analytics(call: Call[Analytics, None]) -> Answer:
     until = read_moment(wanted.until, "to") if wanted.until else datetime.now(UTC)
     since = read_moment(wanted.since, "from") if wanted.since else until - 100 * step
     if not timedelta(0) < until - since <= MOST_STEPS * step:
-        raise refuse("from", f"between from and to are 1 to {MOST_STEPS} intervals")
+        raise refuse("from", f"from and to must be 1 to {MOST_STEPS} intervals apart")
     queues = [
         queue
         for queue in await collect_queues(call)
@@ -157,8 +190,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/status",
         handler=show_status,
-        summary="What there is, and what happened in the last hour",
-        answers={200: Status},
+        summary="Show counts and the throughput of the last hour",
+        description=(
+            "Returns counts over all queues that the API key may use, and how many messages "
+            "were processed in each minute of the last hour. Throughput comes from events, so "
+            "queues that record none have none."
+        ),
+        answers={200: Response(Status, "The counts and the throughput.")},
         role=Role.READ,
         reach=filtered,
         tag="status",
@@ -167,9 +205,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/status/queues",
         handler=list_queue_stats,
-        summary="The queues in numbers",
+        summary="List the queues with their counts",
+        description=(
+            "Returns a page of the queues that the API key may use, with their options and counts."
+        ),
         parameters=Paging,
-        answers={200: QueueStats},
+        answers={200: Response(QueueStats, "A page of queues.")},
         role=Role.READ,
         reach=filtered,
         compress=True,
@@ -179,9 +220,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/status/queues/{queue}",
         handler=show_queue_status,
-        summary="A queue in numbers, and what happened in the last hour",
+        summary="Show a queue and its throughput of the last hour",
+        description=(
+            "Returns the counts of one queue, and how many messages were processed in each "
+            "minute of the last hour."
+        ),
         parameters=ByQueue,
-        answers={200: QueueStatus, 404: Failure},
+        answers={200: Response(QueueStatus, "The queue and its throughput."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_in_path,
         tag="status",
@@ -190,9 +235,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/status/analytics",
         handler=show_analytics,
-        summary="What happened when, in steps of time",
+        summary="Show throughput over time",
+        description=(
+            "Returns how many messages were pushed, popped, acked, failed and dead-lettered "
+            "in each interval. It counts events, which are kept as long as the server is "
+            "configured to keep them; earlier intervals are empty."
+        ),
         parameters=Analytics,
-        answers={200: Series},
+        answers={200: Response(Series, "The throughput.")},
         role=Role.READ,
         reach=filtered,
         compress=True,

@@ -1,14 +1,15 @@
-"""The routes that sum queues up: by namespace, by task, and all of them."""
+"""The routes that sum up queues: by namespace, by task, and in total."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from laneway.server.access import filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.resources import QueueShown, Totals, collect_queues
 from laneway.server.responses import Answer, answer_json
 
@@ -19,35 +20,47 @@ if TYPE_CHECKING:
 
 
 class Namespace(msgspec.Struct, kw_only=True):
-    namespace: str
-    queues: int
-    partitions: int
-    messages: Totals
+    """The queues of a namespace."""
+
+    namespace: Annotated[str, Meta(description="Name of the namespace.")]
+    queues: Annotated[int, Meta(description="How many queues it has.")]
+    partitions: Annotated[int, Meta(description="How many partitions they have.")]
+    messages: Annotated[Totals, Meta(description="Messages by state, in the queues' own groups.")]
 
 
 class Namespaces(msgspec.Struct, kw_only=True):
-    namespaces: list[Namespace]
+    """The namespaces."""
+
+    namespaces: Annotated[list[Namespace], Meta(description="The namespaces, by name.")]
 
 
 class Task(msgspec.Struct, kw_only=True):
-    task: str
-    queues: int
-    partitions: int
-    messages: Totals
+    """The queues of a task."""
+
+    task: Annotated[str, Meta(description="Name of the task.")]
+    queues: Annotated[int, Meta(description="How many queues it has.")]
+    partitions: Annotated[int, Meta(description="How many partitions they have.")]
+    messages: Annotated[Totals, Meta(description="Messages by state, in the queues' own groups.")]
 
 
 class Tasks(msgspec.Struct, kw_only=True):
-    tasks: list[Task]
+    """The tasks."""
+
+    tasks: Annotated[list[Task], Meta(description="The tasks, by name.")]
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    queues: int
-    partitions: int
-    namespaces: int
-    tasks: int
-    consumer_groups: int = msgspec.field(name="consumerGroups")
-    messages: Totals
-    timestamp: datetime
+    """Counts over all queues that the API key may use."""
+
+    queues: Annotated[int, Meta(description="How many queues there are.")]
+    partitions: Annotated[int, Meta(description="How many partitions they have.")]
+    namespaces: Annotated[int, Meta(description="How many namespaces they have.")]
+    tasks: Annotated[int, Meta(description="How many tasks they have.")]
+    consumer_groups: Annotated[
+        int, Meta(description="How many names of consumer groups they have.")
+    ] = msgspec.field(name="consumerGroups")
+    messages: Annotated[Totals, Meta(description="Messages by state, in the queues' own groups.")]
+    timestamp: Annotated[datetime, Meta(description="When this was counted.")]
 
 
 async def list_namespaces(call: Call[None, None]) -> Answer:
@@ -111,7 +124,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/resources/namespaces",
         handler=list_namespaces,
         summary="List the namespaces",
-        answers={200: Namespaces},
+        description="Returns the namespaces of the queues that the API key may use, with counts.",
+        answers={200: Response(Namespaces, "The namespaces.")},
         role=Role.READ,
         reach=filtered,
         tag="resources",
@@ -121,7 +135,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/resources/tasks",
         handler=list_tasks,
         summary="List the tasks",
-        answers={200: Tasks},
+        description="Returns the tasks of the queues that the API key may use, with counts.",
+        answers={200: Response(Tasks, "The tasks.")},
         role=Role.READ,
         reach=filtered,
         tag="resources",
@@ -130,8 +145,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/resources/overview",
         handler=show_overview,
-        summary="What there is, in numbers",
-        answers={200: Overview},
+        summary="Count queues, groups and messages",
+        description="Returns counts over all queues that the API key may use.",
+        answers={200: Response(Overview, "The counts.")},
         role=Role.READ,
         reach=filtered,
         tag="resources",

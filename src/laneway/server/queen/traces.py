@@ -1,4 +1,4 @@
-"""The routes about traces: what consumers note about messages on their way."""
+"""The routes for traces: notes of consumers about messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta, Raw
 
 from laneway.domain.errors import NotFound
 from laneway.server.access import every_queue, looked_up
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.wire import (
     SLASHED,
     Failure,
@@ -39,68 +39,138 @@ TraceName = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class NewTrace(msgspec.Struct, kw_only=True):
-    """A note about a message; data is any JSON."""
+    """A trace: a note about a message."""
 
-    transaction_id: KeyText = msgspec.field(name="transactionId")
-    partition_id: LaneText = msgspec.field(name="partitionId")
-    data: Raw
-    consumer_group: GroupName | None = msgspec.field(name="consumerGroup", default=None)
-    event_type: TraceName = msgspec.field(name="eventType", default="info")
-    trace_names: Annotated[list[TraceName], Meta(max_length=100)] | None = msgspec.field(
-        name="traceNames", default=None
-    )
+    transaction_id: Annotated[
+        KeyText,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    partition_id: Annotated[
+        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
+    ] = msgspec.field(name="partitionId")
+    data: Annotated[Raw, Meta(description="Any JSON.")]
+    consumer_group: Annotated[
+        GroupName | None,
+        Meta(description="Consumer group that records the trace. Default: the queue's own group."),
+    ] = msgspec.field(name="consumerGroup", default=None)
+    event_type: Annotated[
+        TraceName, Meta(description="Type of the trace, 1 to 255 characters. Default: `info`.")
+    ] = msgspec.field(name="eventType", default="info")
+    trace_names: Annotated[
+        Annotated[list[TraceName], Meta(max_length=100)] | None,
+        Meta(description="Names under which to find the trace, at most 100."),
+    ] = msgspec.field(name="traceNames", default=None)
 
 
 class ByKey(msgspec.Struct, kw_only=True):
-    partition_id: LaneText = msgspec.field(name="partitionId")
-    transaction_id: KeyText = msgspec.field(name="transactionId")
+    partition_id: Annotated[
+        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
+    ] = msgspec.field(name="partitionId")
+    transaction_id: Annotated[
+        KeyText,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
 
 
 class Paging(msgspec.Struct, kw_only=True):
-    limit: Limit = 100
-    offset: Offset = 0
+    limit: Annotated[Limit, Meta(description="Entries per page, 1 to 1000. Default: 100.")] = 100
+    offset: Annotated[Offset, Meta(description="Entries to skip. Default: 0.")] = 0
 
 
 class ByName(Paging, kw_only=True):
-    name: TraceName
-    since: MomentText | None = msgspec.field(name="from", default=None)
-    until: MomentText | None = msgspec.field(name="to", default=None)
+    name: Annotated[
+        TraceName,
+        Meta(
+            description="Name that the traces were recorded under. Percent-encode slashes as `%2F`."
+        ),
+    ]
+    since: Annotated[
+        MomentText | None,
+        Meta(
+            description="Only traces recorded at this time or later (ISO 8601, UTC unless it names a "
+            "zone)."
+        ),
+    ] = msgspec.field(name="from", default=None)
+    until: Annotated[
+        MomentText | None,
+        Meta(
+            description="Only traces recorded at this time or earlier (ISO 8601, UTC unless it names a "
+            "zone)."
+        ),
+    ] = msgspec.field(name="to", default=None)
 
 
 class Noted(msgspec.Struct, kw_only=True):
-    success: bool
-    trace_id: str = msgspec.field(name="traceId")
-    created_at: datetime = msgspec.field(name="createdAt")
+    """A trace was recorded."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    trace_id: Annotated[str, Meta(description="Id of the trace.")] = msgspec.field(name="traceId")
+    created_at: Annotated[datetime, Meta(description="When it was recorded.")] = msgspec.field(
+        name="createdAt"
+    )
 
 
 class TraceShown(msgspec.Struct, kw_only=True):
-    id: str
-    transaction_id: str = msgspec.field(name="transactionId")
-    partition_id: str = msgspec.field(name="partitionId")
-    queue_name: str = msgspec.field(name="queueName")
-    partition_name: str = msgspec.field(name="partitionName")
-    consumer_group: str = msgspec.field(name="consumerGroup")
-    event_type: str = msgspec.field(name="eventType")
-    trace_names: list[str] = msgspec.field(name="traceNames")
-    data: Raw
-    created_at: datetime = msgspec.field(name="createdAt")
+    """A trace of a message."""
+
+    id: Annotated[str, Meta(description="Id of the trace.")]
+    transaction_id: Annotated[
+        str,
+        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
+    ] = msgspec.field(name="transactionId")
+    partition_id: Annotated[str, Meta(description="Id of the message's partition.")] = (
+        msgspec.field(name="partitionId")
+    )
+    queue_name: Annotated[str, Meta(description="Queue of the message.")] = msgspec.field(
+        name="queueName"
+    )
+    partition_name: Annotated[str, Meta(description="Partition of the message.")] = msgspec.field(
+        name="partitionName"
+    )
+    consumer_group: Annotated[str, Meta(description="Consumer group that recorded the trace.")] = (
+        msgspec.field(name="consumerGroup")
+    )
+    event_type: Annotated[str, Meta(description="Type of the trace.")] = msgspec.field(
+        name="eventType"
+    )
+    trace_names: Annotated[list[str], Meta(description="Names under which it can be found.")] = (
+        msgspec.field(name="traceNames")
+    )
+    data: Annotated[Raw, Meta(description="What was recorded: any JSON.")]
+    created_at: Annotated[datetime, Meta(description="When it was recorded.")] = msgspec.field(
+        name="createdAt"
+    )
 
 
 class Traces(msgspec.Struct, kw_only=True):
-    traces: list[TraceShown]
-    total: int
+    """Traces."""
+
+    traces: Annotated[list[TraceShown], Meta(description="The traces.")]
+    total: Annotated[int, Meta(description="How many traces match.")]
 
 
 class NameShown(msgspec.Struct, kw_only=True):
-    trace_name: str = msgspec.field(name="traceName")
-    trace_count: int = msgspec.field(name="traceCount")
-    message_count: int = msgspec.field(name="messageCount")
-    last_seen: datetime = msgspec.field(name="lastSeen")
+    """A name that traces were recorded under."""
+
+    trace_name: Annotated[str, Meta(description="The name.")] = msgspec.field(name="traceName")
+    trace_count: Annotated[int, Meta(description="How many traces have it.")] = msgspec.field(
+        name="traceCount"
+    )
+    message_count: Annotated[int, Meta(description="How many messages they are about.")] = (
+        msgspec.field(name="messageCount")
+    )
+    last_seen: Annotated[datetime, Meta(description="When the newest of them was recorded.")] = (
+        msgspec.field(name="lastSeen")
+    )
 
 
 class Names(msgspec.Struct, kw_only=True):
-    trace_names: list[NameShown] = msgspec.field(name="traceNames")
-    total: int
+    """Names that traces were recorded under."""
+
+    trace_names: Annotated[list[NameShown], Meta(description="The names.")] = msgspec.field(
+        name="traceNames"
+    )
+    total: Annotated[int, Meta(description="How many names there are.")]
 
 
 async def add_trace(call: Call[None, NewTrace]) -> Answer:
@@ -110,7 +180,7 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
         raise refuse("partitionId", "use the partitionId that the message came with")
     if await find_lane(call, body.partition_id) is None:
         raise NotFound(
-            f"partition {lane} does not exist: Use the partitionId that the message came with."
+            f"partition {lane} not found: use the partitionId that the message came with"
         )
     trace_id, at = await call.broker.traces.record(
         lane,
@@ -192,9 +262,25 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="POST",
         path="/traces",
         handler=add_trace,
-        summary="Note something about a message",
+        summary="Record a trace of a message",
+        description=(
+            "Records a note about a message, for example a step of its processing. Traces are "
+            "kept as long as events. The message need not be in flight."
+        ),
         body=NewTrace,
-        answers={201: Noted, 404: Failure},
+        example={
+            "transactionId": "order-12",
+            "partitionId": "7",
+            "data": {"step": "charged"},
+            "traceNames": ["customer-7"],
+        },
+        answers={
+            201: Response(Noted, "The trace is recorded."),
+            404: Response(
+                Failure,
+                "No partition has this `partitionId`. Use the one that the message came with.",
+            ),
+        },
         role=Role.WRITE,
         reach=looked_up,
         tag="traces",
@@ -203,9 +289,13 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         method="GET",
         path="/traces/names",
         handler=list_names,
-        summary="List the names under which there are traces",
+        summary="List the names that traces were recorded under",
+        description=(
+            "Returns a page of names with the number of their traces. It takes an API key "
+            "that is not limited to some queues."
+        ),
         parameters=Paging,
-        answers={200: Names},
+        answers={200: Response(Names, "A page of names.")},
         role=Role.READ,
         reach=every_queue,
         tag="traces",
@@ -215,8 +305,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/traces/by-name/{name}",
         handler=list_by_name,
         summary="List the traces under a name, newest first",
+        description=(
+            "Returns a page of the traces that were recorded under a name, whatever message "
+            "they are about. It takes an API key that is not limited to some queues."
+        ),
         parameters=ByName,
-        answers={200: Traces},
+        answers={200: Response(Traces, "A page of traces; an empty list if there are none.")},
         role=Role.READ,
         reach=every_queue,
         compress=True,
@@ -228,8 +322,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         path="/traces/{partitionId}/{transactionId}",
         handler=list_of_message,
         summary="List the traces of a message, oldest first",
+        description="Returns the traces that consumers recorded about one message.",
         parameters=ByKey,
-        answers={200: Traces},
+        answers={200: Response(Traces, "The traces; an empty list if there are none.")},
         role=Role.READ,
         reach=looked_up,
         compress=True,

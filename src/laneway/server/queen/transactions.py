@@ -1,4 +1,4 @@
-"""The route that settles and pushes, all or nothing."""
+"""The route that pushes and settles messages in one transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.acks import (
     LARGEST_BATCH,
     Ack,
@@ -19,7 +19,7 @@ from laneway.server.queen.acks import (
     read_settlement,
 )
 from laneway.server.queen.pushes import Item, show_pushed
-from laneway.server.queen.registry import go_by_what_is
+from laneway.server.queen.registry import retry_if_queues_changed
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,
@@ -41,35 +41,66 @@ if TYPE_CHECKING:
 
 
 class PushOperation(msgspec.Struct, kw_only=True, tag_field="type", tag="push"):
-    """Messages to add: `items`, or one message itself."""
+    """Messages to push: `items`, or one message."""
 
-    items: list[Item] | None = None
-    queue: QueueName | None = None
-    payload: Raw | UnsetType = UNSET
-    partition: PartitionName | None = None
-    transaction_id: KeyText | None = msgspec.field(name="transactionId", default=None)
+    items: Annotated[list[Item] | None, Meta(description="Messages to push.")] = None
+    queue: Annotated[
+        QueueName | None, Meta(description="Queue of a single message. Required without `items`.")
+    ] = None
+    payload: Annotated[
+        Raw | UnsetType,
+        Meta(description="Payload of a single message: any JSON. Required without `items`."),
+    ] = UNSET
+    partition: Annotated[
+        PartitionName | None, Meta(description="Partition of a single message. Default: `Default`.")
+    ] = None
+    transaction_id: Annotated[
+        KeyText | None, Meta(description="Dedup key of a single message within its partition.")
+    ] = msgspec.field(name="transactionId", default=None)
 
 
 class AckOperation(Ack, kw_only=True, tag_field="type", tag="ack"):
-    pass
+    """A message to settle."""
 
 
 class Transaction(msgspec.Struct, kw_only=True):
-    """What is to happen; requiredLeases: unless these still hold something, nothing does."""
+    """What to push and settle, all or nothing."""
 
-    operations: Annotated[list[PushOperation | AckOperation], Meta(min_length=1, max_length=10_000)]
-    required_leases: Annotated[list[LeaseText], Meta(max_length=1000)] | None = msgspec.field(
-        name="requiredLeases", default=None
-    )
-    kv: list[Any] | None = None
-    timers: list[Any] | None = None
+    operations: Annotated[
+        list[PushOperation | AckOperation],
+        Meta(
+            min_length=1,
+            max_length=10_000,
+            description="1 to 10,000 operations, with at most 10,000 messages in total.",
+        ),
+    ]
+    required_leases: Annotated[
+        Annotated[list[LeaseText], Meta(max_length=1000)] | None,
+        Meta(
+            description="Leases that must still be valid, at most 1000. If one is lost, nothing happens."
+        ),
+    ] = msgspec.field(name="requiredLeases", default=None)
+    kv: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
+    timers: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
 
 
 class Transacted(msgspec.Struct, kw_only=True):
-    transaction_id: str = msgspec.field(name="transactionId")
-    success: bool
-    results: list[dict[str, Any]]
-    error: str | None = None
+    """What became of a transaction."""
+
+    transaction_id: Annotated[str, Meta(description="Id of this transaction, for logs.")] = (
+        msgspec.field(name="transactionId")
+    )
+    success: Annotated[bool, Meta(description="Whether the transaction was committed.")]
+    results: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="One result for each message pushed or settled, in the order of the request. "
+            "Empty if nothing was committed."
+        ),
+    ]
+    error: Annotated[
+        str | None, Meta(description="Why nothing was committed. Absent otherwise.")
+    ] = None
 
 
 class Transacting:
@@ -80,8 +111,8 @@ class Transacting:
     async def transact(self, call: Call[None, Transaction]) -> Answer:
         wanted = call.body
         if wanted.kv or wanted.timers:
-            raise refuse("kv" if wanted.kv else "timers", "not part of what this server does")
-        # One result for each message pushed and each message settled, in the order they were named.
+            raise refuse("kv" if wanted.kv else "timers", "not supported by this server")
+        # One result for each message pushed or settled, in request order.
         order: list[Item | Ack] = []
         for operation in wanted.operations:
             if isinstance(operation, AckOperation):
@@ -103,7 +134,7 @@ class Transacting:
             )
 
         try:
-            done = await go_by_what_is(call.broker, items, transact)
+            done = await retry_if_queues_changed(call.broker, items, transact)
         except (LeaseLost, Conflict) as error:
             failed = Transacted(transaction_id=name, success=False, results=[], error=str(error))
             return answer_json(409, failed)
@@ -131,9 +162,38 @@ class Transacting:
                 method="POST",
                 path="/transaction",
                 handler=self.transact,
-                summary="Settle messages and add others, all or nothing",
+                summary="Push and settle messages, all or nothing",
+                description=(
+                    "Pushes and settles messages in one database transaction. Use it to "
+                    "consume from one queue and produce to another exactly once: give each "
+                    "push a `transactionId`, so that a repeated transaction adds nothing "
+                    "twice. After a 409 nothing changed."
+                ),
                 body=Transaction,
-                answers={200: Transacted, 409: Transacted},
+                example={
+                    "operations": [
+                        {
+                            "type": "ack",
+                            "transactionId": "order-12",
+                            "partitionId": "7",
+                            "leaseId": "933d4cad-a010-45d3-927d-d25f31175c1a",
+                        },
+                        {
+                            "type": "push",
+                            "queue": "invoices",
+                            "payload": {"order": 12},
+                            "transactionId": "invoice-12",
+                        },
+                    ]
+                },
+                answers={
+                    200: Response(Transacted, "The transaction is committed."),
+                    409: Response(
+                        Transacted,
+                        "Nothing changed: a lease is lost, an acknowledgement was "
+                        "refused, or a queue is full. `error` says which.",
+                    ),
+                },
                 role=Role.WRITE,
                 reach=_queues_of_operations,
                 tag="streams",
@@ -145,7 +205,7 @@ def _read_items(operation: PushOperation) -> list[Item]:
     if operation.items is not None:
         return operation.items
     if operation.queue is None or isinstance(operation.payload, UnsetType):
-        raise refuse("operations", "a push has items, or a queue and a payload")
+        raise refuse("operations", "a push needs items, or a queue and a payload")
     return [
         Item(
             queue=operation.queue,
@@ -170,7 +230,7 @@ def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
 
 @named
 async def _queues_of_operations(call: Call[Any, Any], /) -> Sequence[str]:
-    """Return the queues pushed to; what is settled is looked up."""
+    """Return the queues that are pushed to; messages to settle are looked up by id."""
     queues: set[str] = set()
     for operation in call.body.operations:
         if isinstance(operation, PushOperation):

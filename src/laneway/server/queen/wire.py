@@ -1,4 +1,4 @@
-"""The shapes and names that several routes of the streams protocol share."""
+"""The wire types and names that several routes of the streams protocol share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import named
 from laneway.server.errors import InvalidInput, Issue
+from laneway.server.operations import Response
 from laneway.server.responses import encode
 
 if TYPE_CHECKING:
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 
     from laneway.server.calls import Call
 
-# The queue's own group, as clients call it.
+# The name by which clients call the queue's own group.
 QUEUE_MODE = "__QUEUE_MODE__"
 _EXCHANGED = {QUEUE_MODE: DEFAULT_GROUP, DEFAULT_GROUP: QUEUE_MODE}
 DEFAULT_PARTITION = "Default"
 
-# What JSON writes as it is.
+# Characters that JSON does not escape.
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
-# Names may have slashes in them, at least where nothing else follows.
+# Matches names with slashes, at the end of a path.
 SLASHED = ".+"
 
-# Ten years: longer than anybody waits, short enough for every clock.
+# Ten years in seconds; the database can add it to any date it stores.
 LONGEST = 315_360_000
 
 QueueName = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -48,21 +49,35 @@ MomentText = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class Failure(msgspec.Struct, kw_only=True):
-    """What went wrong, in words; code: for programs, where they should tell it from others."""
+    """What went wrong."""
 
-    error: str
-    code: str
+    error: Annotated[str, Meta(description="What went wrong, and what to do, in words for people.")]
+    code: Annotated[
+        str, Meta(description="A code for programs, such as `queue_not_found` or `lease_lost`.")
+    ]
+
+
+QUEUE_NOT_FOUND = Response(
+    Failure,
+    "The queue does not exist. Push to it or configure it to create it, or correct the name.",
+)
+MESSAGE_NOT_FOUND = Response(
+    Failure,
+    "No message of the partition has this transaction id in a state that the operation takes.",
+)
 
 
 class ByQueue(msgspec.Struct, kw_only=True):
-    queue: QueueName
+    queue: Annotated[
+        QueueName, Meta(description="Name of the queue. Percent-encode slashes as `%2F`.")
+    ]
 
 
 def read_group(name: str | None) -> str:
-    """Return the group as the broker calls it.
+    """Return the broker's name of a group.
 
-    The broker's name of the queue's own group is free to clients: what they call so takes the name
-    that is left over.
+    The broker calls the queue's own group `default`. Clients may use that name for another group,
+    which the broker calls `__QUEUE_MODE__`.
     """
     if name is None:
         return DEFAULT_GROUP
@@ -74,7 +89,7 @@ def show_group(name: str) -> str:
 
 
 def read_lane(text: str) -> int | None:
-    """Return the lane that a partitionId names, None where it cannot be one."""
+    """Return the lane of a partitionId, None if the text is not one."""
     if not (text.isascii() and text.isdigit()) or len(text) > 10:  # noqa: PLR2004 - digits of an int
         return None
     lane = int(text)
@@ -82,13 +97,13 @@ def read_lane(text: str) -> int | None:
 
 
 async def find_lane(call: Call[Any, Any], text: str) -> int | None:
-    """Return the lane that a partitionId names, None where it cannot be one, or is not the key's."""
+    """Return the lane of a partitionId, None if it is malformed or the key may not use it."""
     lane = read_lane(text)
     return None if await find_hidden(call, [text]) else lane
 
 
 async def find_hidden(call: Call[Any, Any], texts: Sequence[str]) -> set[str]:
-    """Return the partitionIds of queues that a limited key may not use: they do not exist for it."""
+    """Return the partitionIds of queues that a limited key may not use."""
     if call.identity.pattern is None:
         return set()
     lanes = {text: read_lane(text) for text in texts}
@@ -100,7 +115,7 @@ async def find_hidden(call: Call[Any, Any], texts: Sequence[str]) -> set[str]:
 
 
 def read_lease(text: str | None) -> UUID | None:
-    """Return the lease; one that cannot be ours is one that nobody has."""
+    """Return the lease id; a malformed one becomes an id that no lease has."""
     if text is None:
         return None
     try:
@@ -110,7 +125,7 @@ def read_lease(text: str | None) -> UUID | None:
 
 
 def read_address(key: str, lane: int) -> MessageId | None:
-    """Return the address that a message without a transaction id of its own is called by."""
+    """Return the address of a message that is named by its id, not by a transaction id."""
     if len(key) != 36:  # noqa: PLR2004 - a UUID's text
         return None
     try:
@@ -126,19 +141,19 @@ def show_address(segment: int, lane: int, seq: int) -> str:
 
 
 def show_lane_address(segment: int, lane: int) -> str:
-    """Return what the addresses of a lane's messages begin with."""
+    """Return the common prefix of the addresses of a lane's messages."""
     return f"{segment:08x}-{lane >> 16:04x}-{lane & 0xFFFF:04x}-"
 
 
 def quote_all(texts: Sequence[str]) -> list[str]:
-    """Return each text in JSON, at little cost where none has anything to escape."""
+    """Return each text as JSON; fast if none needs escaping."""
     if _PLAIN.fullmatch("".join(texts)):
         return [f'"{text}"' for text in texts]
     return [encode(text).decode() for text in texts]
 
 
 def read_moment(text: str, name: str) -> datetime:
-    """Return an ISO 8601 moment, UTC where it names no zone; `name` is the parameter it came in."""
+    """Return an ISO 8601 time, UTC unless it names a zone; `name` is its parameter."""
     try:
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

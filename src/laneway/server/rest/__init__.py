@@ -1,4 +1,4 @@
-"""The REST protocol under /api: queues and messages over plain HTTP and JSON."""
+"""The REST protocol under /api: queues and messages over HTTP and JSON."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SURFACE = Surface(
     explain=explain,
     errors=ERRORS,
     tags={
-        "messages": "Add, take and settle messages; list, edit, move and delete them.",
-        "queues": "Make, change, purge and delete queues.",
-        "activity": "What happened, what was remarkable, and what happens now.",
-        "monitoring": "Whether the server is well, and how much there is.",
+        "messages": "Enqueue, dequeue and settle messages; list, edit, move and delete them.",
+        "queues": "Create, change, purge and delete queues.",
+        "activity": "The activity log, anomalies and live updates.",
+        "monitoring": "Health checks, counts and metrics.",
         "documents": "This description.",
     },
 )

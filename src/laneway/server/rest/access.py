@@ -1,4 +1,4 @@
-"""Which queues the routes about queues and lists touch."""
+"""Which queues the REST routes about queues and lists touch."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ async def queue_in_path(call: Call[Any, Any], /) -> Sequence[str]:
 
 @named
 async def queue_in_query(call: Call[Any, Any], /) -> Sequence[str] | None:
-    """Return the one that is named, else all there are."""
+    """Return the queue that the request names, else None for all queues."""
     named = call.parameters.queue_name
     return None if named is None else (named,)
 
 
 @named_or_filtered
 async def queue_shown(call: Call[Any, Any], /) -> Sequence[str]:
-    """Return the one that is named; without a name, the list leaves out what the key may not see."""
+    """Return the queue that the request names; without one, the list is filtered."""
     named = call.parameters.queue_name
     return () if named is None else (named,)
 
 
 async def find_usable(call: Call[Any, Any], ids: Sequence[str]) -> Sequence[int]:
-    """Return the positions of the messages that the key may use; the others do not exist for it."""
+    """Return the positions of the messages that the key may use; it never sees the others."""
     if call.identity.pattern is None:
         return range(len(ids))
     found = await locate(call.broker, ids, look=False)
@@ -41,7 +41,7 @@ async def find_usable(call: Call[Any, Any], ids: Sequence[str]) -> Sequence[int]
 
 
 async def choose_queues(call: Call[Any, Any], named: str | None) -> Sequence[str] | None:
-    """Return the queues to show: the one named, else all (None) that the key may use."""
+    """Return the queues to show: the one named, else all that the key may use (None: no limit)."""
     if named is not None:
         return [named]
     if call.identity.pattern is None:

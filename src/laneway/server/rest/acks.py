@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from laneway.domain.messages import Nack, Outcome
 from laneway.server.access import looked_up
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.access import find_usable
 from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate, read_spans
 from laneway.server.rest.refusals import record_refusals
 from laneway.server.rest.times import to_unix
-from laneway.server.rest.wire import Message, Seconds
+from laneway.server.rest.wire import Reply, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -34,68 +34,148 @@ Reason = Annotated[str, Meta(max_length=2000)]
 
 
 class Ack(msgspec.Struct):
-    id: IdText
-    lock_token: TokenText | None = None
+    """A message to ack."""
+
+    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
+    lock_token: Annotated[
+        TokenText | None,
+        Meta(
+            description="Token of the lease, as the dequeue returned it. Without it, the message's "
+            "current lease is used, whichever consumer has it."
+        ),
+    ] = None
 
 
 class Acks(msgspec.Struct):
-    acks: Annotated[list[Ack], Meta(min_length=1, max_length=100)]
+    """Messages to ack."""
+
+    acks: Annotated[
+        list[Ack], Meta(min_length=1, max_length=100, description="1 to 100 messages to ack.")
+    ]
 
 
 class NackItem(msgspec.Struct):
-    id: IdText
-    lock_token: TokenText | None = None
-    error: Reason | None = None
+    """A message to nack."""
+
+    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
+    lock_token: Annotated[
+        TokenText | None,
+        Meta(
+            description="Token of the lease, as the dequeue returned it. Without it, the message's "
+            "current lease is used, whichever consumer has it."
+        ),
+    ] = None
+    error: Annotated[
+        Reason | None,
+        Meta(
+            description="Why processing failed, at most 2000 characters. Shown as the message's "
+            "`last_error`."
+        ),
+    ] = None
 
 
 class Nacks(msgspec.Struct):
-    nacks: Annotated[list[NackItem], Meta(min_length=1, max_length=100)]
+    """Messages to nack."""
+
+    nacks: Annotated[
+        list[NackItem], Meta(min_length=1, max_length=100, description="1 to 100 messages to nack.")
+    ]
 
 
 class NackOne(msgspec.Struct):
-    error_reason: Reason | None = msgspec.field(name="errorReason", default=None)
-    lock_token: TokenText | None = None
+    """Why a message is nacked."""
+
+    error_reason: Annotated[
+        Reason | None,
+        Meta(
+            description="Why processing failed, at most 2000 characters. Shown as the message's "
+            "`last_error`."
+        ),
+    ] = msgspec.field(name="errorReason", default=None)
+    lock_token: Annotated[
+        TokenText | None,
+        Meta(
+            description="Token of the lease, as the dequeue returned it. Without it, the message's "
+            "current lease is used, whichever consumer has it."
+        ),
+    ] = None
 
 
 class Touch(msgspec.Struct):
-    """Without extend_seconds the lock lasts as long again as it did at first."""
+    """How long to extend a lease."""
 
-    lock_token: TokenText
-    extend_seconds: Seconds | None = None
+    lock_token: Annotated[
+        TokenText, Meta(description="Token of the lease, as the dequeue returned it.")
+    ]
+    extend_seconds: Annotated[
+        Seconds | None,
+        Meta(
+            description="New lease duration in seconds, counted from now; at most ten years. Default: the "
+            "lease duration of the message or its queue."
+        ),
+    ] = None
 
 
 class ById(msgspec.Struct):
-    id: IdText
+    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
 
 
 class Failure(msgspec.Struct):
-    id: str
-    error: str
-    code: Literal["NOT_FOUND", "INVALID_STATE", "LOCK_LOST"]
+    """A message that was not settled, and why."""
+
+    id: Annotated[str, Meta(description="Id of the message, as the request named it.")]
+    error: Annotated[str, Meta(description="Why it was not settled, in words.")]
+    code: Annotated[
+        Literal["NOT_FOUND", "INVALID_STATE", "LOCK_LOST"],
+        Meta(
+            description="`NOT_FOUND`: no such message. `INVALID_STATE`: it is not in flight. `LOCK_LOST`: "
+            "the lease has expired, or the token is another lease's."
+        ),
+    ]
 
 
 class Acked(msgspec.Struct):
-    message: str
-    succeeded: list[str]
-    failed: list[Failure]
+    """Which messages of a batch were acked."""
+
+    message: Annotated[str, Meta(description="How many messages were acked, in words for people.")]
+    succeeded: Annotated[list[str], Meta(description="Ids of the messages that were acked.")]
+    failed: Annotated[list[Failure], Meta(description="The messages that were not acked, and why.")]
 
 
 class Nacked(msgspec.Struct):
-    message: str
-    succeeded: list[str]
-    failed: list[Failure]
-    requeued: list[str]
-    moved_to_dlq: list[str] = msgspec.field(name="movedToDlq")
+    """Which messages of a batch were nacked, and where they went."""
+
+    message: Annotated[str, Meta(description="How many messages were nacked, in words for people.")]
+    succeeded: Annotated[list[str], Meta(description="Ids of the messages that were nacked.")]
+    failed: Annotated[
+        list[Failure], Meta(description="The messages that were not nacked, and why.")
+    ]
+    requeued: Annotated[
+        list[str],
+        Meta(
+            description="Ids of the messages that will be delivered again, after the queue's backoff."
+        ),
+    ]
+    moved_to_dlq: Annotated[
+        list[str],
+        Meta(
+            description="Ids of the messages that became dead letters because their attempts are used up."
+        ),
+    ] = msgspec.field(name="movedToDlq")
 
 
 class Touched(msgspec.Struct):
-    message: str
-    new_timeout_at: float
-    lock_token: str
+    """The extended lease."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    new_timeout_at: Annotated[
+        float, Meta(description="When the lease now expires, in Unix seconds.")
+    ]
+    lock_token: Annotated[str, Meta(description="Token of the lease. It stays the same.")]
 
 
-ACKNOWLEDGED = Answer(200, encode(Message(message="Message acknowledged")))
-NACKED = Answer(200, encode(Message(message="Message nacked successfully")))
+ACKNOWLEDGED = Answer(200, encode(Reply(message="Message acknowledged")))
+NACKED = Answer(200, encode(Reply(message="Message nacked successfully")))
 
 
 async def ack_message(call: Call[None, Ack]) -> Answer:
@@ -268,7 +348,7 @@ def _pick(
 
 
 def _refuse(status: int, problem: Problem) -> Answer:
-    return answer_json(status, Message(message=problem.words, error=problem.value))
+    return answer_json(status, Reply(message=problem.words, error=problem.value))
 
 
 def _refuse_touch(problem: Problem) -> Answer:
@@ -285,10 +365,28 @@ OPERATIONS = (
         method="POST",
         path="/queue/ack",
         handler=ack_message,
-        summary="Acknowledge a message",
+        summary="Ack a message",
+        description=(
+            "Reports that the message is processed. It is not delivered again, and the ack is "
+            "on disk before the server responds. After a 409 the lease had expired: another "
+            "consumer may have the message, so processing must be idempotent. After a 503, "
+            "send the ack again."
+        ),
         body=Ack,
         example={"id": "2-1-1", "lock_token": _TOKEN},
-        answers={200: Message, 400: Message, 409: Message},
+        answers={
+            200: Response(Reply, "The message is acked."),
+            400: Response(
+                Reply,
+                "The message does not exist (`NOT_FOUND`) or is not in flight "
+                "(`INVALID_STATE`), for example because it was acked before.",
+            ),
+            409: Response(
+                Reply,
+                "The lease has expired, or the token is that of another lease "
+                "(`LOCK_LOST`). Nothing changed.",
+            ),
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -296,10 +394,19 @@ OPERATIONS = (
         method="POST",
         path="/queue/ack/batch",
         handler=ack_messages,
-        summary="Acknowledge many messages, each on its own",
+        summary="Ack many messages, each on its own",
+        description=(
+            "Acks up to 100 messages. Each message succeeds or fails by itself, so the status "
+            "is 200 even if some failed: check `failed`. The acks are on disk before the "
+            "server responds. After a 503, send the batch again."
+        ),
         body=Acks,
         example={"acks": [{"id": "2-1-1", "lock_token": _TOKEN}]},
-        answers={200: Acked},
+        answers={
+            200: Response(
+                Acked, "The batch was processed. `failed` lists the messages that were not acked."
+            )
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -307,10 +414,20 @@ OPERATIONS = (
         method="POST",
         path="/queue/nack/batch",
         handler=nack_messages,
-        summary="Give many messages back, each on its own",
+        summary="Nack many messages, each on its own",
+        description=(
+            "Reports that processing failed for up to 100 messages. Each attempt counts: a "
+            "message with attempts left is delivered again after the queue's backoff, any "
+            "other becomes a dead letter. Each message succeeds or fails by itself, so the "
+            "status is 200 even if some failed: check `failed`."
+        ),
         body=Nacks,
         example={"nacks": [{"id": "2-1-1", "lock_token": _TOKEN, "error": "no such address"}]},
-        answers={200: Nacked},
+        answers={
+            200: Response(
+                Nacked, "The batch was processed. `failed` lists the messages that were not nacked."
+            )
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -318,12 +435,29 @@ OPERATIONS = (
         method="POST",
         path="/queue/message/{id}/nack",
         handler=nack_message,
-        summary="Give a message back after a failure",
+        summary="Nack a message",
+        description=(
+            "Reports that processing failed. The attempt counts: the message is delivered "
+            "again after the queue's backoff, or becomes a dead letter if its attempts are "
+            "used up. After a 409 the lease had already expired, and that counted as the "
+            "failed attempt."
+        ),
         parameters=ById,
         body=NackOne,
         example={"lock_token": _TOKEN, "errorReason": "no such address"},
         body_optional=True,
-        answers={200: Message, 404: Message, 409: Message},
+        answers={
+            200: Response(Reply, "The message is nacked."),
+            404: Response(
+                Reply,
+                "The message does not exist (`NOT_FOUND`) or is not in flight (`INVALID_STATE`).",
+            ),
+            409: Response(
+                Reply,
+                "The lease has expired, or the token is that of another lease "
+                "(`LOCK_LOST`). Nothing changed.",
+            ),
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -331,11 +465,25 @@ OPERATIONS = (
         method="PUT",
         path="/queue/message/{id}/touch",
         handler=touch_message,
-        summary="Have a message's lock last longer",
+        summary="Extend a message's lease",
+        description=(
+            "Gives the lease a new expiry time, counted from now by the database's clock. The "
+            "time may be earlier than before. Touch a message regularly while processing "
+            "takes longer than its lease. After a 409, stop: another consumer may have the "
+            "message."
+        ),
         parameters=ById,
         body=Touch,
         example={"lock_token": _TOKEN, "extend_seconds": 60},
-        answers={200: Touched, 404: Message, 409: Message},
+        answers={
+            200: Response(Touched, "The lease is extended."),
+            404: Response(Reply, "The message does not exist (`NOT_FOUND`)."),
+            409: Response(
+                Reply,
+                "The lease has expired, or the token is that of another lease "
+                "(`LOCK_LOST`). Nothing changed.",
+            ),
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),

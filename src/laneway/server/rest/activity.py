@@ -1,4 +1,4 @@
-"""The routes about what happened: the log, one message's history, anomalies, consumers."""
+"""The routes of the activity log: entries, one message's history, anomalies, consumers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from laneway.domain.activity import ActivityFilter, AnomalyFilter
 from laneway.server.access import every_queue, filtered, looked_up
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.leases import read_id
@@ -34,90 +34,155 @@ if TYPE_CHECKING:
 Moment = Annotated[float, Meta(ge=0, le=253_402_300_799)]
 Text = Annotated[str, Meta(max_length=255)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-# An anomaly shows the payload it is about up to this size.
+# An anomaly shows the payload of its message up to this size.
 LARGEST_PAYLOAD = 16 * 1024
 
 
 class ActivityQuery(msgspec.Struct, kw_only=True):
-    """action: names with commas between them. Times are Unix seconds."""
+    """Which entries of the activity log to list."""
 
-    message_id: Text | None = None
-    consumer_id: Text | None = None
-    action: Annotated[str, Meta(max_length=1000)] | None = None
-    queue_name: QueueName | None = None
-    start_time: Moment | None = None
-    end_time: Moment | None = None
-    has_anomaly: bool | None = None
-    anomaly_type: Text | None = None
-    limit: Limit = 100
-    offset: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    message_id: Annotated[Text | None, Meta(description="Only entries about this message.")] = None
+    consumer_id: Annotated[Text | None, Meta(description="Only entries of this consumer.")] = None
+    action: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(
+            description="Only these actions: names separated by commas, such as `dequeue,acknowledge`."
+        ),
+    ] = None
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only entries about this queue. Default: all queues that the API key may use."
+        ),
+    ] = None
+    start_time: Annotated[
+        Moment | None, Meta(description="Only entries at this time or later, in Unix seconds.")
+    ] = None
+    end_time: Annotated[
+        Moment | None, Meta(description="Only entries at this time or earlier, in Unix seconds.")
+    ] = None
+    has_anomaly: Annotated[
+        bool | None, Meta(description="Only entries with an anomaly (true), or without (false).")
+    ] = None
+    anomaly_type: Annotated[
+        Text | None,
+        Meta(description="Only entries with an anomaly of this type, such as `long_processing`."),
+    ] = None
+    limit: Annotated[Limit, Meta(description="Entries per page, 1 to 1000. Default: 100.")] = 100
+    offset: Annotated[
+        int, Meta(ge=0, le=100_000, description="Entries to skip, at most 100,000. Default: 0.")
+    ] = 0
 
 
 class AnomalyQuery(msgspec.Struct, kw_only=True):
-    severity: Literal["info", "warning", "critical"] | None = None
-    type: Text | None = None
-    queue_name: QueueName | None = None
-    start_time: Moment | None = None
-    end_time: Moment | None = None
-    limit: Limit = 100
-    sort_by: Literal["timestamp", "severity", "type", "queue", "actual"] = "timestamp"
-    sort_order: Literal["asc", "desc", "ASC", "DESC"] = "desc"
+    severity: Annotated[
+        Literal["info", "warning", "critical"] | None,
+        Meta(description="Only anomalies of this severity."),
+    ] = None
+    type: Annotated[
+        Text | None, Meta(description="Only anomalies of this type, such as `long_processing`.")
+    ] = None
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only anomalies about this queue. Default: all queues that the API key may use."
+        ),
+    ] = None
+    start_time: Annotated[
+        Moment | None, Meta(description="Only anomalies at this time or later, in Unix seconds.")
+    ] = None
+    end_time: Annotated[
+        Moment | None, Meta(description="Only anomalies at this time or earlier, in Unix seconds.")
+    ] = None
+    limit: Annotated[
+        Limit, Meta(description="How many anomalies to return at most, 1 to 1000. Default: 100.")
+    ] = 100
+    sort_by: Annotated[
+        Literal["timestamp", "severity", "type", "queue", "actual"],
+        Meta(description="Field to sort by. Default: `timestamp`."),
+    ] = "timestamp"
+    sort_order: Annotated[
+        Literal["asc", "desc", "ASC", "DESC"],
+        Meta(description="Order of the list. Default: `desc`."),
+    ] = "desc"
 
 
 class ConsumerQuery(msgspec.Struct):
-    consumer_id: Text | None = None
+    consumer_id: Annotated[Text | None, Meta(description="Only this consumer. Default: all.")] = (
+        None
+    )
 
 
 class ById(msgspec.Struct):
-    id: Text
+    id: Annotated[Text, Meta(description="Message id, such as `2-1-1`.")]
 
 
 class Pagination(msgspec.Struct, kw_only=True):
-    """total: exact up to 10,000, else at least that many; has_more tells whether there are more."""
+    """Where a page is in its list."""
 
-    total: int
-    limit: int
-    offset: int
-    has_more: bool
-    has_more_too: bool = msgspec.field(name="hasMore")
+    total: Annotated[
+        int, Meta(description="How many entries match: exact up to 10,000, a lower bound beyond.")
+    ]
+    limit: Annotated[int, Meta(description="Entries per page.")]
+    offset: Annotated[int, Meta(description="Entries skipped.")]
+    has_more: Annotated[bool, Meta(description="Whether there are more entries behind this page.")]
+    has_more_too: Annotated[
+        bool, Meta(description="The same as `has_more`. For compatibility with Relay.")
+    ] = msgspec.field(name="hasMore")
 
 
 class Logs(msgspec.Struct):
-    logs: list[Log]
-    total: int
-    pagination: Pagination
+    """A page of the activity log."""
+
+    logs: Annotated[list[Log], Meta(description="The entries, newest first.")]
+    total: Annotated[
+        int, Meta(description="How many entries match: exact up to 10,000, a lower bound beyond.")
+    ]
+    pagination: Annotated[Pagination, Meta(description="Where this page is in the log.")]
 
 
 class History(msgspec.Struct):
-    message_id: str
-    history: list[Log]
+    """What happened to one message."""
+
+    message_id: Annotated[str, Meta(description="Id of the message.")]
+    history: Annotated[list[Log], Meta(description="The entries about it, oldest first.")]
 
 
 class Summary(msgspec.Struct):
-    """Counts of the newest 10,000 that match."""
+    """Counts of the newest 10,000 anomalies that match."""
 
-    total: int
-    by_type: dict[str, int]
-    by_severity: dict[str, int]
+    total: Annotated[int, Meta(description="How many anomalies match, at most 10,000.")]
+    by_type: Annotated[dict[str, int], Meta(description="How many of each type.")]
+    by_severity: Annotated[dict[str, int], Meta(description="How many of each severity.")]
 
 
 class Anomalies(msgspec.Struct):
-    anomalies: list[AnomalyEntry]
-    summary: Summary
+    """The anomalies that match, and how many there are."""
+
+    anomalies: Annotated[list[AnomalyEntry], Meta(description="The anomalies.")]
+    summary: Annotated[
+        Summary, Meta(description="Counts over all that match, not only those returned.")
+    ]
 
 
 class Consumer(msgspec.Struct):
-    dequeue_count: int
-    last_dequeue: float
+    """What a consumer dequeued."""
+
+    dequeue_count: Annotated[int, Meta(description="How many messages it dequeued.")]
+    last_dequeue: Annotated[float, Meta(description="When it last dequeued, in Unix seconds.")]
 
 
 class Consumers(msgspec.Struct):
-    stats: dict[str, Consumer]
+    """What each consumer dequeued."""
+
+    stats: Annotated[dict[str, Consumer], Meta(description="Consumers by their name.")]
 
 
 class Cleared(msgspec.Struct):
-    success: bool
-    message: str
+    """The activity log was cleared."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
 
 
 async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
@@ -194,7 +259,7 @@ async def clear_activity(call: Call[None, None]) -> Answer:
 
 
 async def _choose_ids(call: Call[Any, None], named: str | None) -> list[int] | None:
-    """Return the queues to show, None for all: a deleted queue's activity is shown with all."""
+    """Return the queues to show; None for all, which includes deleted queues."""
     names = await choose_queues(call, named)
     if names is None:
         return None
@@ -204,7 +269,7 @@ async def _choose_ids(call: Call[Any, None], named: str | None) -> list[int] | N
 async def _find_entries(
     call: Call[ActivityQuery, None], text: str, wanted: ActivityFilter
 ) -> list[Entry]:
-    """Return what matches of one message's history, newest first."""
+    """Return the entries of one message's history that match, newest first."""
     message = read_id(text)
     if message is None:
         return []
@@ -227,7 +292,7 @@ async def _find_entries(
 
 
 def _may_show(call: Call[Any, Any], entry: Entry) -> bool:
-    """Tell whether the key may see what happened; in a deleted queue, only a key of all queues may."""
+    """Return whether the key may see the entry; entries of deleted queues need an unlimited key."""
     identity = call.identity
     return identity.pattern is None or (entry.queue is not None and identity.may_use(entry.queue))
 
@@ -241,9 +306,15 @@ OPERATIONS = (
         method="GET",
         path="/queue/activity",
         handler=list_activity,
-        summary="List what happened, newest first",
+        summary="List the activity log, newest first",
+        description=(
+            "Returns what happened to messages and queues, one entry per message. Filters by "
+            "queue, action, consumer and time search the newest 200,000 events, so they can "
+            "miss older matches. The log covers the last 24 hours unless configured "
+            "otherwise."
+        ),
         parameters=ActivityQuery,
-        answers={200: Logs},
+        answers={200: Response(Logs, "A page of the activity log.")},
         role=Role.READ,
         reach=queue_shown,
         compress=True,
@@ -253,9 +324,14 @@ OPERATIONS = (
         method="GET",
         path="/queue/activity/message/{id}",
         handler=show_history,
-        summary="Show what happened to one message, oldest first",
+        summary="Show the history of a message, oldest first",
+        description=(
+            "Returns every event that the log still has about one message. The history of an "
+            "unknown message is empty. An API key that is limited to some queues sees only "
+            "events of those."
+        ),
         parameters=ById,
-        answers={200: History},
+        answers={200: Response(History, "The history, which may be empty.")},
         role=Role.READ,
         reach=looked_up,
         compress=True,
@@ -265,9 +341,14 @@ OPERATIONS = (
         method="GET",
         path="/queue/activity/anomalies",
         handler=list_anomalies,
-        summary="List what was remarkable",
+        summary="List anomalies",
+        description=(
+            "Returns what the detectors found to be unusual, such as long processing or a "
+            "lease that was lost. The summary counts all matches, not only those returned. At "
+            "most 200 anomalies per detector and queue are stored each minute."
+        ),
         parameters=AnomalyQuery,
-        answers={200: Anomalies},
+        answers={200: Response(Anomalies, "The anomalies and their counts.")},
         role=Role.READ,
         reach=queue_shown,
         compress=True,
@@ -277,9 +358,14 @@ OPERATIONS = (
         method="GET",
         path="/queue/activity/consumers",
         handler=list_consumers,
-        summary="Show who takes messages",
+        summary="Show how many messages each consumer dequeued",
+        description=(
+            "Returns counts by consumer. Only consumers that send a `consumerId` are counted. "
+            "An API key that is limited to some queues sees only what was dequeued from "
+            "those."
+        ),
         parameters=ConsumerQuery,
-        answers={200: Consumers},
+        answers={200: Response(Consumers, "The consumers.")},
         role=Role.READ,
         reach=filtered,
         tag="activity",
@@ -288,8 +374,13 @@ OPERATIONS = (
         method="DELETE",
         path="/queue/activity/clear",
         handler=clear_activity,
-        summary="Show no more of what happened so far",
-        answers={200: Cleared},
+        summary="Clear the activity log",
+        description=(
+            "Deletes anomalies and consumer statistics, and hides all earlier events. "
+            "Messages and queues do not change. It takes an API key that is not limited to "
+            "some queues."
+        ),
+        answers={200: Response(Cleared, "The activity log is cleared.")},
         role=Role.ADMIN,
         reach=every_queue,
         tag="activity",

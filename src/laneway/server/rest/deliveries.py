@@ -1,4 +1,4 @@
-"""Messages just handed out, as JSON: what those of one lock share is encoded once for all."""
+"""Claimed messages as JSON; what the messages of one claim share is encoded once."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from laneway.domain.messages import ClaimedSpan
     from laneway.domain.queues import Queue
 
-# Stands where messages differ: JSON has no such byte, in strings it is escaped.
+# Marks the places where messages differ. JSON never contains this byte: strings escape it.
 _MARK = b"\0"
 
 
 class Taker(NamedTuple):
-    """Who took messages of which queue; lease: what it asked for."""
+    """The consumer of a dequeue, the queue, and the lease duration that it asked for."""
 
     queue: Queue
     consumer: str | None
     lease: timedelta | None
 
 
-class _Own(NamedTuple):
-    """What a message may have of its own, and its neighbours mostly have the same."""
+class _Varying(NamedTuple):
+    """The fields that may differ between messages of a claim, but are mostly equal."""
 
     attempt: int
     lease: timedelta | None
@@ -41,26 +41,26 @@ class _Own(NamedTuple):
 
 
 class HandoutWriter:
-    """Writes messages as JSON; remembers the last lock, which those who ride together share."""
+    """Writes messages as JSON; caches the last lock token, which concurrent consumers may share."""
 
     def __init__(self) -> None:
         self._lock: tuple[object, ...] = ()
         self._pieces: Sequence[str] = ()
         self._times = UnixWriter()
 
-    def write(self, handouts: Sequence[ClaimedSpan], taker: Taker) -> list[str]:
+    def write(self, spans: Sequence[ClaimedSpan], taker: Taker) -> list[str]:
         """Return each message as a MessageObject in JSON, in the order of delivery."""
-        return arrange(handouts, [self._write(handout, taker) for handout in handouts])
+        return arrange(spans, [self._write(span, taker) for span in spans])
 
-    def _write(self, handout: ClaimedSpan, taker: Taker) -> list[str]:
+    def _write(self, span: ClaimedSpan, taker: Taker) -> list[str]:
         written: list[str] = []
         start = after_id = after_body = after_time = after_size = end = ""
-        shared: _Own | None = None
-        columns = (self._times.write(handout.created_at), handout.bodies, _list_own(handout))
-        for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), handout.first):
+        shared: _Varying | None = None
+        columns = (self._times.write(span.created_at), span.bodies, _list_varying(span))
+        for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), span.first):
             if own is not shared and own != shared:
                 shared = own
-                pieces = self._find_shared(handout, own, taker)
+                pieces = self._find_shared(span, own, taker)
                 start, after_id, after_body, after_time, after_size, end = pieces
             size = len(body) if body.isascii() else len(body.encode())
             written.append(
@@ -68,50 +68,50 @@ class HandoutWriter:
             )
         return written
 
-    def _find_shared(self, handout: ClaimedSpan, own: _Own, taker: Taker) -> Sequence[str]:
-        token, segment, lane, _, partition, priority, _, until, *_ = handout
+    def _find_shared(self, span: ClaimedSpan, own: _Varying, taker: Taker) -> Sequence[str]:
+        token, segment, lane, _, partition, priority, _, until, *_ = span
         lock = (token, segment, lane, partition, priority, until, own, taker)
         if lock != self._lock:
-            self._pieces = _encode_shared(handout, own, taker)
+            self._pieces = _encode_shared(span, own, taker)
             self._lock = lock
         return self._pieces
 
 
-def _list_own(handout: ClaimedSpan) -> Iterable[_Own]:
-    columns = (handout.leases, handout.max_attempts, handout.errors)
-    if not handout.attempts and not any(columns):
-        return repeat(_Own(handout.attempt, None, None, None))
+def _list_varying(span: ClaimedSpan) -> Iterable[_Varying]:
+    columns = (span.leases, span.max_attempts, span.errors)
+    if not span.attempts and not any(columns):
+        return repeat(_Varying(span.attempt, None, None, None))
     own = (column or repeat(None) for column in columns)
-    return map(_Own._make, zip(list_attempts(handout), *own, strict=False))
+    return map(_Varying._make, zip(list_attempts(span), *own, strict=False))
 
 
-def _encode_shared(handout: ClaimedSpan, own: _Own, taker: Taker) -> Sequence[str]:
+def _encode_shared(span: ClaimedSpan, own: _Varying, taker: Taker) -> Sequence[str]:
     """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
     mark: Any = Raw(_MARK)
-    message_id: Any = Raw(b'"%d-%d-%b"' % (handout.segment, handout.lane, _MARK))
+    message_id: Any = Raw(b'"%d-%d-%b"' % (span.segment, span.lane, _MARK))
     queue, consumer, lease = taker
-    lasts = lease or own.lease or queue.settings.lease
-    taken = to_unix(handout.until - lasts)
+    duration = lease or own.lease or queue.settings.lease
+    dequeued_at = to_unix(span.until - duration)
     shared = MessageObject(
         id=message_id,
         queue_name=queue.name,
-        type=handout.partition,
+        type=span.partition,
         payload=mark,
-        priority=handout.priority,
+        priority=span.priority,
         status="processing",
         attempt_count=own.attempt,
         max_attempts=own.max_attempts or queue.settings.max_attempts,
-        ack_timeout_seconds=show_seconds(lasts),
-        lock_token=str(handout.token),
-        locked_until=handout.until,
+        ack_timeout_seconds=show_seconds(duration),
+        lock_token=str(span.token),
+        locked_until=span.until,
         consumer_id=consumer,
         created_at=mark,
-        dequeued_at=taken,
+        dequeued_at=dequeued_at,
         acknowledged_at=None,
         last_error=own.error,
         payload_size=mark,
         stream_name="queue_processing",
         stream_id=message_id,
-        processing_started_at=taken,
+        processing_started_at=dequeued_at,
     )
     return encode(shared).decode().split(_MARK.decode())

@@ -10,10 +10,17 @@ from msgspec import Meta
 
 from laneway.server.access import named
 from laneway.server.claims import Claims
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, encode
 from laneway.server.rest.deliveries import HandoutWriter, Taker
-from laneway.server.rest.wire import Message, MessageObject, MessageType, QueueName, Seconds
+from laneway.server.rest.wire import (
+    QUEUE_NOT_FOUND,
+    MessageObject,
+    MessageType,
+    QueueName,
+    Reply,
+    Seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,19 +30,45 @@ if TYPE_CHECKING:
 # A long poll may wait for a day.
 LONGEST_WAIT = 86_400
 
-NOTHING = Answer(404, encode(Message(message="Message not found")))
+NOTHING = Answer(404, encode(Reply(message="Message not found")))
 
 
 class Take(msgspec.Struct, kw_only=True):
-    """Which message to take, and for how long; timeout: how long to wait for one."""
+    """Which message to dequeue, how long to wait for one, and how long to lease it."""
 
-    timeout: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0
-    ack_timeout: Seconds | None = msgspec.field(name="ackTimeout", default=None)
-    type: MessageType | None = None
-    consumer_id: Annotated[str, Meta(max_length=255)] | None = msgspec.field(
-        name="consumerId", default=None
-    )
-    queue: QueueName | None = None
+    timeout: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=LONGEST_WAIT,
+            description=(
+                "Seconds to wait for a message if none is ready, at most 86,400 (a day). "
+                "Default 0: do not wait."
+            ),
+        ),
+    ] = 0
+    ack_timeout: Annotated[
+        Seconds | None,
+        Meta(
+            description="Lease duration in seconds, at most ten years. Default: the message's own, else "
+            "the queue's."
+        ),
+    ] = msgspec.field(name="ackTimeout", default=None)
+    type: Annotated[
+        MessageType | None,
+        Meta(description="Dequeue only messages of this type. Default: any type."),
+    ] = None
+    consumer_id: Annotated[
+        Annotated[str, Meta(max_length=255)] | None,
+        Meta(
+            description="Name of the consumer, shown while the message is in flight and in the activity "
+            "log."
+        ),
+    ] = msgspec.field(name="consumerId", default=None)
+    queue: Annotated[
+        QueueName | None,
+        Meta(description="Queue to dequeue from. Default: the server's default queue."),
+    ] = None
 
     @property
     def lease(self) -> timedelta | None:
@@ -43,12 +76,24 @@ class Take(msgspec.Struct, kw_only=True):
 
 
 class TakeMany(Take, kw_only=True):
-    count: Annotated[int, Meta(ge=1, le=100)]
+    count: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="Messages per batch, 1 to 100. Fewer are returned if fewer are ready.",
+        ),
+    ]
 
 
 class Taken(msgspec.Struct):
-    messages: list[MessageObject]
-    count: int
+    """The messages that were dequeued."""
+
+    messages: Annotated[
+        list[MessageObject],
+        Meta(description="The messages, in the order in which they are to be processed."),
+    ]
+    count: Annotated[int, Meta(description="How many messages were returned.")]
 
 
 async def take_message(call: Call[Take, None]) -> Answer:
@@ -104,9 +149,23 @@ OPERATIONS = (
         method="GET",
         path="/queue/message",
         handler=take_message,
-        summary="Take the next message, or wait for one",
+        summary="Dequeue the next message, or wait for one",
+        description=(
+            "Returns the next message and leases it to the caller until `locked_until`. "
+            "Messages of higher priority come first, then older ones. Ack, nack or touch the "
+            "message with its `lock_token` before the lease expires; otherwise it is "
+            "delivered again and the attempt counts. If the client disconnects while it "
+            "waits, no message is lost to it."
+        ),
         parameters=Take,
-        answers={200: MessageObject, 404: Message},
+        answers={
+            200: Response(MessageObject, "The message, leased to the caller."),
+            404: Response(
+                Reply,
+                "No message became ready within `timeout`, or the queue does not exist. "
+                "The text says which.",
+            ),
+        },
         role=Role.WRITE,
         reach=_queue_taken_from,
     ),
@@ -114,9 +173,22 @@ OPERATIONS = (
         method="GET",
         path="/queue/messages/batch",
         handler=take_messages,
-        summary="Take up to `count` messages",
+        summary="Dequeue up to `count` messages, or wait for some",
+        description=(
+            "Returns up to `count` messages and leases each to the caller until its "
+            "`locked_until`. It responds as soon as one message is ready and does not wait "
+            "for the batch to fill. Without ready messages the answer is an empty list. Each "
+            "message is settled on its own, by its id and `lock_token`."
+        ),
         parameters=TakeMany,
-        answers={200: Taken, 404: Message},
+        answers={
+            200: Response(
+                Taken,
+                "The messages, leased to the caller; an empty list if none became ready "
+                "within `timeout`.",
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.WRITE,
         reach=_queue_taken_from,
     ),

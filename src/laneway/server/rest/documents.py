@@ -1,4 +1,4 @@
-"""The routes that describe the others: OpenAPI, and a page that shows it."""
+"""The routes of the OpenAPI document and the reference page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.server.access import nothing
-from laneway.server.compression import takes_gzip
+from laneway.server.compression import accepts_gzip
 from laneway.server.openapi import make_document
-from laneway.server.operations import Media, Operation
+from laneway.server.operations import Media, Operation, Response
 from laneway.server.responses import JSON, Answer, encode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _PAGE = b"""<!doctype html>
 </html>
 """
 
-# The page may talk to this server only.
+# The page may send requests to this server only.
 _POLICY = (
     b"content-security-policy",
     (
@@ -45,7 +45,7 @@ _POLICY = (
 
 
 class Page(NamedTuple):
-    """A document in both forms that it is sent in: every answer shares them."""
+    """A document, plain and compressed; all answers share it."""
 
     plain: bytes
     packed: bytes
@@ -54,7 +54,7 @@ class Page(NamedTuple):
         self, call: Call[None, None], content_type: bytes, *headers: tuple[bytes, bytes]
     ) -> Answer:
         headers = (*headers, (b"vary", b"Accept-Encoding"))
-        if not takes_gzip(call.request.headers):
+        if not accepts_gzip(call.request.headers):
             return Answer(200, self.plain, content_type=content_type, headers=headers)
         headers = (*headers, (b"content-encoding", b"gzip"))
         return Answer(200, self.packed, content_type=content_type, headers=headers)
@@ -91,8 +91,13 @@ OPERATIONS = (
             method="GET",
             path=path,
             handler=show_openapi,
-            summary="This document",
-            answers={200: Media("application/json")},
+            summary="Show this OpenAPI document",
+            description=(
+                "Returns the description of every operation in OpenAPI 3.1. It is generated "
+                "from the declarations that the server itself decodes requests with. It needs "
+                "no API key."
+            ),
+            answers={200: Response(Media("application/json"), "The OpenAPI document.")},
             role=None,
             reach=nothing,
             kind="document",
@@ -105,8 +110,12 @@ OPERATIONS = (
         method="GET",
         path="/reference",
         handler=show_reference,
-        summary="The same, as a page",
-        answers={200: Media("text/html")},
+        summary="Show the API reference page",
+        description=(
+            "Returns an HTML page that shows this document and can send requests to this "
+            "server. It loads nothing from other hosts."
+        ),
+        answers={200: Response(Media("text/html"), "The page.")},
         role=None,
         reach=nothing,
         kind="document",
@@ -116,8 +125,9 @@ OPERATIONS = (
         method="GET",
         path="/reference/scalar.js",
         handler=show_script,
-        summary="The page's program",
-        answers={200: Media("text/javascript")},
+        summary="Load the script of the API reference page",
+        description="Returns the script that the reference page runs.",
+        answers={200: Response(Media("text/javascript"), "The script.")},
         role=None,
         reach=nothing,
         kind="document",

@@ -1,4 +1,4 @@
-"""The routes that add messages."""
+"""The routes that enqueue messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from msgspec import Meta, Raw
 from laneway.domain.messages import OutgoingMessage
 from laneway.server.access import named
 from laneway.server.errors import InvalidInput, Issue, MalformedBody
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.wire import (
     LONGEST,
+    QUEUE_NOT_FOUND,
     Attempts,
-    Message,
     MessageType,
     Priority,
     QueueName,
@@ -31,33 +31,83 @@ if TYPE_CHECKING:
 
 
 class NewMessage(msgspec.Struct):
-    """A message to add. The payload is any JSON and is kept byte for byte."""
+    """A message to enqueue."""
 
-    type: MessageType
-    payload: Raw
-    priority: Priority = 0
-    ack_timeout: Seconds | None = msgspec.field(name="ackTimeout", default=None)
-    max_attempts: Attempts | None = msgspec.field(name="maxAttempts", default=None)
-    queue: QueueName | None = None
-    consumer_id: str | None = msgspec.field(name="consumerId", default=None)
-    delay: Annotated[float, Meta(ge=0, le=LONGEST)] | None = None
-    dedup_key: Annotated[str, Meta(min_length=1, max_length=512)] | None = msgspec.field(
-        name="dedupKey", default=None
-    )
+    type: Annotated[
+        MessageType,
+        Meta(
+            description="Type of the message: its partition, the unit of order. At most 255 characters."
+        ),
+    ]
+    payload: Annotated[Raw, Meta(description="Any JSON. It is delivered byte for byte.")]
+    priority: Annotated[
+        Priority,
+        Meta(
+            description="Priority, from 0 (the default) to the server's highest level (9 unless "
+            "configured). Higher numbers are delivered first."
+        ),
+    ] = 0
+    ack_timeout: Annotated[
+        Seconds | None,
+        Meta(description="Lease duration in seconds, at most ten years. Default: the queue's."),
+    ] = msgspec.field(name="ackTimeout", default=None)
+    max_attempts: Annotated[
+        Attempts | None,
+        Meta(
+            description="Deliveries before the message becomes a dead letter, 1 to 32,767. Default: the "
+            "queue's."
+        ),
+    ] = msgspec.field(name="maxAttempts", default=None)
+    queue: Annotated[
+        QueueName | None,
+        Meta(description="Queue to enqueue to. Default: the server's default queue."),
+    ] = None
+    consumer_id: Annotated[
+        str | None, Meta(description="Accepted for compatibility with Relay, and ignored.")
+    ] = msgspec.field(name="consumerId", default=None)
+    delay: Annotated[
+        Annotated[float, Meta(ge=0, le=LONGEST)] | None,
+        Meta(
+            description="Seconds before the message is delivered for the first time, at most ten years. "
+            "Default: 0."
+        ),
+    ] = None
+    dedup_key: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=512)] | None,
+        Meta(
+            description="Dedup key, 1 to 512 characters. A message with a key that the queue has seen "
+            "within its dedup window is not added again."
+        ),
+    ] = msgspec.field(name="dedupKey", default=None)
 
 
 class Added(msgspec.Struct):
-    message: str
-    id: str
-    queue: str
+    """The message that was enqueued."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    id: Annotated[
+        str,
+        Meta(
+            description="Message id. For a duplicate, the id of the message that has the dedup key."
+        ),
+    ]
+    queue: Annotated[str, Meta(description="Queue that the message is in.")]
 
 
 class BatchAdded(msgspec.Struct):
-    message: str
-    ids: list[str]
+    """The messages that were enqueued."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    ids: Annotated[
+        list[str],
+        Meta(
+            description="Message ids in the order of the request. For a duplicate, the id of the message "
+            "that has the dedup key."
+        ),
+    ]
 
 
-# A batch may hold this many messages, in a body within the server's limit.
+# Messages per batch; the server's limit on bodies applies too.
 Batch = Annotated[list[NewMessage], Meta(min_length=1, max_length=10_000)]
 
 
@@ -133,10 +183,21 @@ OPERATIONS = (
         method="POST",
         path="/queue/message",
         handler=add_message,
-        summary="Add a message",
+        summary="Enqueue a message",
+        description=(
+            "Adds one message to a queue. The message is on disk before the server responds, "
+            "except on an unlogged queue. After a timeout or a 503 the message may have been "
+            "added: retry with the same `dedupKey` to add it only once. A payload that is too "
+            "large is refused with 413."
+        ),
         body=NewMessage,
         example={"type": "mail", "payload": {"to": "ada@example.org"}, "priority": 5},
-        answers={201: Added, 404: Message},
+        answers={
+            201: Response(
+                Added, "The message is enqueued, or a message with this dedup key already was."
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.WRITE,
         reach=_queue_of_message,
     ),
@@ -144,13 +205,24 @@ OPERATIONS = (
         method="POST",
         path="/queue/batch",
         handler=add_batch,
-        summary="Add many messages, all or none",
+        summary="Enqueue many messages, all or none",
+        description=(
+            "Adds up to 10,000 messages, to one queue or to several, in one transaction. All "
+            "of them are on disk before the server responds, or none is added. Messages of "
+            "one type keep the order of the batch. After a timeout or a 503 the batch may "
+            "have been added: retry with the same dedup keys."
+        ),
         body=Batch,
         example=[
             {"type": "mail", "payload": {"n": 1}},
             {"type": "mail", "payload": {"n": 2}, "delay": 60},
         ],
-        answers={201: BatchAdded, 404: Message},
+        answers={
+            201: Response(
+                BatchAdded, "All messages are enqueued. Those with known dedup keys already were."
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.WRITE,
         reach=_queues_of_batch,
     ),

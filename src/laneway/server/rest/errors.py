@@ -9,10 +9,11 @@ import msgspec
 
 from laneway.domain import errors as domain
 from laneway.server import errors as server
+from laneway.server.operations import Response
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.wire import (
-    Message,
     RefusedKey,
+    Reply,
     ValidationIssue,
     ValidationProblem,
     ZodError,
@@ -20,18 +21,28 @@ from laneway.server.rest.wire import (
 
 if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError
-    from laneway.server.operations import Content
 
-# The answers that any operation may give.
-ERRORS: dict[int, Content] = {
-    400: Message,
-    401: RefusedKey,
-    403: RefusedKey,
-    408: Message,
-    413: Message,
-    422: ValidationProblem,
-    431: Message,
-    503: Message,
+# The error answers that any operation may give.
+ERRORS: dict[int, Response] = {
+    400: Response(Reply, "The body is not valid JSON, or the request cannot be read."),
+    401: Response(
+        RefusedKey,
+        "The API key or token is missing, unknown, revoked or expired. Send a valid one as `X-API-KEY`.",
+    ),
+    403: Response(
+        RefusedKey,
+        "The API key's role or queues do not allow this. Use a key with the role and queues that `message` names.",
+    ),
+    408: Response(Reply, "The request did not arrive in time. Send it again."),
+    413: Response(Reply, "The body or the message is too large. Send a smaller one."),
+    422: Response(
+        ValidationProblem, "A field or parameter is invalid. `issues` names it; correct it."
+    ),
+    431: Response(Reply, "The headers are too large. Send fewer or shorter ones."),
+    503: Response(
+        Reply,
+        "The database is unreachable, or the server is busy or stopping. Retry after the seconds in `Retry-After`.",
+    ),
 }
 
 # By the nearest class; every other one answers a message.
@@ -85,7 +96,7 @@ def _describe(error: LanewayError, status: int) -> msgspec.Struct:
         case _ if status == _UNPROCESSABLE:
             return describe_issues(server.InvalidInput([server.Issue("custom", (), str(error))]))
         case _:
-            return Message(message=_word(error, status), error=_CODES.get(type(error)))
+            return Reply(message=_word(error, status), error=_CODES.get(type(error)))
 
 
 def _word(error: LanewayError, status: int) -> str:

@@ -1,4 +1,4 @@
-"""The route that tells what changes as it happens: server-sent events."""
+"""The route that streams changes as they happen: server-sent events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laneway.activity.updates import Change, Update, refresh
 from laneway.server.access import filtered
 from laneway.server.calls import Caller, read_key
 from laneway.server.errors import Unauthenticated
-from laneway.server.operations import Media, Operation
+from laneway.server.operations import Media, Operation, Response
 from laneway.server.responses import Stream, encode
 from laneway.server.rest.times import to_unix
 
@@ -31,11 +31,15 @@ _HEADERS = (
 
 
 class Watch(msgspec.Struct):
-    """apiKey: for browsers, whose event streams cannot send headers."""
+    """Parameters of the event stream."""
 
-    api_key: Annotated[str, Meta(max_length=1000)] | None = msgspec.field(
-        name="apiKey", default=None
-    )
+    api_key: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(
+            description="API key, for browsers: their event streams cannot send headers. Elsewhere, use "
+            "the header."
+        ),
+    ] = msgspec.field(name="apiKey", default=None)
 
 
 class NewMessage(msgspec.Struct):
@@ -48,7 +52,10 @@ class NewMessage(msgspec.Struct):
 
 
 class Payload(msgspec.Struct, kw_only=True):
-    """force_refresh: there is more to see than is told here. messages: of small batches only."""
+    """The changed messages.
+
+    force_refresh: the update leaves out details. messages: only of small batches.
+    """
 
     status: str
     count: int
@@ -58,7 +65,7 @@ class Payload(msgspec.Struct, kw_only=True):
 
 
 class QueueUpdate(msgspec.Struct, kw_only=True):
-    """What changed, for one who may know; timestamp in ms."""
+    """A change, for a caller who may see it; timestamp in milliseconds."""
 
     type: str
     queue: str | None
@@ -72,7 +79,7 @@ class Hint(msgspec.Struct, kw_only=True):
 
 
 class QueueHint(msgspec.Struct, kw_only=True):
-    """That something changed, for one without a key."""
+    """A change without details, for a caller without a key; timestamp in milliseconds."""
 
     type: str
     timestamp: int
@@ -84,8 +91,8 @@ async def watch_events(call: Call[Watch, None]) -> Stream:
     identity = await _identify(call, key)
     rooms = call.service.rooms
     call.request.occupy(rooms.hints if identity is None else rooms.events)
-    chunks = tell_updates(call, identity, key)
-    # The first chunk is empty and proves that what happens from here on is told.
+    chunks = stream_updates(call, identity, key)
+    # The first chunk is empty. After it, the stream reports every change.
     await anext(chunks)
     return Stream(
         200,
@@ -96,12 +103,13 @@ async def watch_events(call: Call[Watch, None]) -> Stream:
     )
 
 
-async def tell_updates(
+async def stream_updates(
     call: Call[Watch, None], identity: Identity | None, key: bytes | None
 ) -> AsyncGenerator[bytes, None]:
-    """Return updates as they come, and a ping whenever none has for a while.
+    """Yield updates as they come, and a ping whenever there is none for a while.
 
-    It ends when its key does. A stream opened without a key ends when the first key is created.
+    The stream ends when its key is revoked. A stream opened without a key ends when the first key
+    is created.
     """
     service = call.service
     async with AsyncExitStack() as stack:
@@ -110,7 +118,7 @@ async def tell_updates(
         if identity is not None:
             stack.enter_context(service.keyring.watch(Caller(identity, key), subscription.end))
         if b"last-event-id" in call.request.headers:
-            # It was here before and does not know what it missed.
+            # The client reconnects and does not know what it missed.
             subscription.put(refresh(Change.ENQUEUE, None, datetime.now(UTC)))
         yield b""
         while True:
@@ -135,7 +143,7 @@ def _read_key(call: Call[Watch, None]) -> bytes | None:
 
 
 async def _identify(call: Call[Watch, None], key: bytes | None) -> Identity | None:
-    """Return who watches, None for one without a valid key, unless nobody may watch so."""
+    """Return the caller, None for one without a valid key; raise if such streams are disabled."""
     keyring = call.service.keyring
     try:
         return keyring.recall(key) or await keyring.identify(key)
@@ -146,7 +154,7 @@ async def _identify(call: Call[Watch, None], key: bytes | None) -> Identity | No
 
 
 def _show_to(identity: Identity | None, update: Update) -> Update | None:
-    """Return what one may know of an update; who has no key, that something changed."""
+    """Return what the caller may see of an update; without a key, only that something changed."""
     if identity is None:
         return Update(
             update.change, None, update.at, update.total, force_refresh=update.force_refresh
@@ -155,7 +163,8 @@ def _show_to(identity: Identity | None, update: Update) -> Update | None:
 
 
 def _frame(update: Update, value: msgspec.Struct) -> bytes:
-    # An event's line ends at any of these. In JSON they can only be between tokens, as a space can.
+    # Line breaks end a line of an event. In JSON they occur only between tokens, where a space will
+    # do.
     data = encode(value).replace(b"\n", b" ").replace(b"\r", b" ")
     return b"event: queue-update\nid: %d\ndata: %b\n\n" % (_to_ms(update.at), data)
 
@@ -203,9 +212,21 @@ OPERATIONS = (
         method="GET",
         path="/queue/events",
         handler=watch_events,
-        summary="Watch what changes, as server-sent events",
+        summary="Watch changes as server-sent events",
+        description=(
+            "Streams an event whenever messages or queues change, and a ping while nothing "
+            "does. An update with `force_refresh` leaves out details: load the lists again. "
+            "Where a key is required, a stream without one shows only the type, time and size "
+            "of each change. The stream ends when its key is revoked; a client that "
+            "reconnects first gets an update with `force_refresh`."
+        ),
         parameters=Watch,
-        answers={200: Media("text/event-stream")},
+        answers={
+            200: Response(
+                Media("text/event-stream"),
+                "An endless stream of events named `queue-update` and `ping`, with JSON data.",
+            )
+        },
         role=None,
         reach=filtered,
         tag="activity",

@@ -1,4 +1,4 @@
-"""Which messages of a list are meant: the parameters that lists and exports share."""
+"""The filters that message lists and exports share."""
 
 from __future__ import annotations
 
@@ -12,30 +12,55 @@ from laneway.server.rest.states import QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import Priority, QueueName
 
-# What a client sends for no filter where it chooses from a list.
+# What clients send for no filter.
 ANY: Final = "all"
 
 
 class Filters(msgspec.Struct, kw_only=True):
-    """filterType: types with commas between them. filterAttempts: that many or more."""
+    """Parameters that select messages of a list or export."""
 
-    queue_type: QueuePart = msgspec.field(name="queueType")
-    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
-    filter_type: Annotated[str, Meta(max_length=10_000)] | None = msgspec.field(
-        name="filterType", default=None
-    )
-    filter_priority: Priority | Literal["all"] | None = msgspec.field(
-        name="filterPriority", default=None
-    )
-    filter_attempts: Annotated[int, Meta(ge=0, le=32_767)] | Literal["all"] | None = msgspec.field(
-        name="filterAttempts", default=None
-    )
-    start_date: MomentText | None = msgspec.field(name="startDate", default=None)
-    end_date: MomentText | None = msgspec.field(name="endDate", default=None)
-    search: Annotated[str, Meta(max_length=1000)] | None = None
-    sort_order: Literal["asc", "desc", "ASC", "DESC"] = msgspec.field(
-        name="sortOrder", default="desc"
-    )
+    queue_type: Annotated[
+        QueuePart,
+        Meta(
+            description="State of the messages. `main`: queued, ready or delayed. `processing`: in "
+            "flight."
+        ),
+    ] = msgspec.field(name="queueType")
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only messages of this queue. Default: all queues that the API key may use."
+        ),
+    ] = msgspec.field(name="queueName", default=None)
+    filter_type: Annotated[
+        Annotated[str, Meta(max_length=10_000)] | None,
+        Meta(description="Only messages of these types: names separated by commas, or `all`."),
+    ] = msgspec.field(name="filterType", default=None)
+    filter_priority: Annotated[
+        Priority | Literal["all"] | None,
+        Meta(description="Only messages of this priority, or `all`."),
+    ] = msgspec.field(name="filterPriority", default=None)
+    filter_attempts: Annotated[
+        Annotated[int, Meta(ge=0, le=32_767)] | Literal["all"] | None,
+        Meta(description="Only messages delivered at least this many times, or `all`."),
+    ] = msgspec.field(name="filterAttempts", default=None)
+    start_date: Annotated[
+        MomentText | None, Meta(description="Only messages enqueued at this time or later.")
+    ] = msgspec.field(name="startDate", default=None)
+    end_date: Annotated[
+        MomentText | None, Meta(description="Only messages enqueued at this time or earlier.")
+    ] = msgspec.field(name="endDate", default=None)
+    search: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(
+            description="Only messages with this text in their id, type or payload, in any case. At most "
+            "1000 characters."
+        ),
+    ] = None
+    sort_order: Annotated[
+        Literal["asc", "desc", "ASC", "DESC"],
+        Meta(description="Order of the list. Default: `desc`."),
+    ] = msgspec.field(name="sortOrder", default="desc")
 
     @property
     def descending(self) -> bool:

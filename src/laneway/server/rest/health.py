@@ -1,53 +1,91 @@
-"""The routes that tell whether the server is well, and how it is set."""
+"""The routes for health checks, and for the defaults of new queues."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from laneway.domain.errors import LanewayError, Unavailable
 from laneway.server.access import nothing
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.times import show_seconds
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
 
-# A database that takes longer to say hello is not well.
+# A database that does not answer within this time counts as unhealthy.
 PATIENCE = timedelta(seconds=2)
 
 
 class PostgresHealth(msgspec.Struct, omit_defaults=True):
-    """latency: milliseconds a round trip took; pool: connections of this process."""
+    """Whether the database answers."""
 
-    ok: bool
-    latency: float | None = None
-    error: str | None = None
-    pool: dict[str, int] | None = None
+    ok: Annotated[bool, Meta(description="Whether the database answered within two seconds.")]
+    latency: Annotated[
+        float | None,
+        Meta(
+            description="Milliseconds that a round trip took. Absent if the database did not answer."
+        ),
+    ] = None
+    error: Annotated[
+        str | None,
+        Meta(
+            description="`away`: the database is unreachable. `misconfigured`: it answers, but the server "
+            "cannot use it; the server's log says why."
+        ),
+    ] = None
+    pool: Annotated[
+        dict[str, int] | None,
+        Meta(
+            description="Connections of this process to the database: `open` in total, `idle` of them."
+        ),
+    ] = None
 
 
 class HealthDetails(msgspec.Struct):
-    status: Literal["healthy", "unhealthy", "stopping"]
-    postgres: PostgresHealth
+    """Why a server is healthy or not."""
+
+    status: Annotated[
+        Literal["healthy", "unhealthy", "stopping"],
+        Meta(description="`stopping`: the server is shutting down and takes no new work."),
+    ]
+    postgres: Annotated[PostgresHealth, Meta(description="The state of the database connection.")]
 
 
 class Health(msgspec.Struct):
-    status: Literal["OK", "ERROR"]
-    details: HealthDetails
+    """Whether a server can work."""
+
+    status: Annotated[
+        Literal["OK", "ERROR"], Meta(description="`OK` with status 200, `ERROR` with status 503.")
+    ]
+    details: Annotated[HealthDetails, Meta(description="Why.")]
 
 
 class Liveness(msgspec.Struct):
-    status: Literal["OK"]
+    """The process answers."""
+
+    status: Annotated[Literal["OK"], Meta(description="Always `OK`.")]
 
 
 class Config(msgspec.Struct):
-    ack_timeout_seconds: float
-    max_attempts: int
+    """Defaults of new queues."""
+
+    ack_timeout_seconds: Annotated[
+        float, Meta(description="Lease duration in seconds of queues created without their own.")
+    ]
+    max_attempts: Annotated[
+        int,
+        Meta(
+            description="Deliveries before a message becomes a dead letter, for queues created without "
+            "their own."
+        ),
+    ]
 
 
 async def show_health(call: Call[None, None]) -> Answer:
@@ -58,7 +96,7 @@ async def show_health(call: Call[None, None]) -> Answer:
 
 
 async def show_readiness(call: Call[None, None]) -> Answer:
-    """Tell whether requests should come here: not while the server stops, nor without database."""
+    """Answer 503 while the server is stopping or its database does not answer."""
     if call.service.stopping.is_set():
         details = HealthDetails("stopping", PostgresHealth(ok=True))
         return answer_json(503, Health("ERROR", details))
@@ -66,7 +104,7 @@ async def show_readiness(call: Call[None, None]) -> Answer:
 
 
 async def show_liveness(_: Call[None, None]) -> Answer:
-    """Tell that the process answers, whatever its database does."""
+    """Answer 200 without asking the database."""
     return answer_json(200, Liveness("OK"))
 
 
@@ -81,7 +119,7 @@ async def _look(call: Call[None, None]) -> PostgresHealth:
         async with asyncio.timeout(PATIENCE.total_seconds()):
             await call.service.ping()
     except (LanewayError, TimeoutError) as error:
-        # Who asks may be anybody: what is wrong in detail is in the log.
+        # Anyone may call this, so the details are only in the log.
         away = isinstance(error, Unavailable | TimeoutError)
         return PostgresHealth(ok=False, error="away" if away else "misconfigured")
     measured = call.broker.measure()
@@ -97,8 +135,21 @@ OPERATIONS = (
         method="GET",
         path="/health",
         handler=show_health,
-        summary="Whether the server and its database are well",
-        answers={200: Health, 503: Health},
+        summary="Check the server and its database",
+        description=(
+            "Sends a query to the database and reports how long it took. The check needs no "
+            "API key and does not count against the server's limits. Use `/api/health/live` "
+            "to decide whether to restart the process, and `/api/health/ready` to decide "
+            "whether to send it requests."
+        ),
+        answers={
+            200: Response(Health, "The server and its database are healthy."),
+            503: Response(
+                Health,
+                "The database did not answer within two seconds, or cannot be used. "
+                "`details` says which.",
+            ),
+        },
         role=None,
         reach=nothing,
         kind="health",
@@ -108,8 +159,12 @@ OPERATIONS = (
         method="GET",
         path="/health/live",
         handler=show_liveness,
-        summary="Whether the process answers",
-        answers={200: Liveness},
+        summary="Check that the process answers",
+        description=(
+            "Answers without asking the database. If it does not answer, restart the process. "
+            "The check needs no API key."
+        ),
+        answers={200: Response(Liveness, "The process answers.")},
         role=None,
         reach=nothing,
         kind="health",
@@ -119,8 +174,19 @@ OPERATIONS = (
         method="GET",
         path="/health/ready",
         handler=show_readiness,
-        summary="Whether requests should come here",
-        answers={200: Health, 503: Health},
+        summary="Check whether to send requests to this server",
+        description=(
+            "Fails while the server shuts down, and while its database does not answer. Point "
+            "a load balancer's health check here. The check needs no API key."
+        ),
+        answers={
+            200: Response(Health, "Send requests here."),
+            503: Response(
+                Health,
+                "Send no requests here: the server is shutting down, or its database does "
+                "not answer.",
+            ),
+        },
         role=None,
         reach=nothing,
         kind="health",
@@ -130,8 +196,12 @@ OPERATIONS = (
         method="GET",
         path="/queue/config",
         handler=show_config,
-        summary="How new queues are set",
-        answers={200: Config},
+        summary="Show the defaults of new queues",
+        description=(
+            "Returns the settings that apply to queues created without their own. Change them "
+            "with the server's settings, not over this API."
+        ),
+        answers={200: Response(Config, "The defaults.")},
         role=Role.READ,
         reach=nothing,
         tag="monitoring",

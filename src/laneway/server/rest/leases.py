@@ -1,4 +1,4 @@
-"""Who holds a message: receipts for what clients name, and why one was refused."""
+"""Leases on messages: receipts for the messages that clients name, and reasons of refusals."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
 
 
-# As many digits as surely fit into a seq.
+# This many digits always fit into a sequence number.
 _SAFE_DIGITS = 18
 
 
 class Named(Protocol):
-    """A message that a client names, with the token it was given, or none: whoever holds it."""
+    """A message that a client names, with its lock token; None: whichever lease it has now."""
 
     id: str
     lock_token: str | None
@@ -50,7 +50,7 @@ _WORDS = {
 
 
 class Located(NamedTuple):
-    """A message's queue; `message` None: it is kept no more, or was not looked up."""
+    """A message's queue; `message` None: it is no longer kept, or was not looked up."""
 
     position: int
     queue: str
@@ -59,10 +59,10 @@ class Located(NamedTuple):
 
 
 def read_spans(items: Sequence[Named]) -> Spans | None:
-    """Return what a batch in good order names, a span for every token and lane; else None.
+    """Return the messages as one span per token and lane, or None if they are not in order.
 
-    In good order: every id and token is one, and what has one token and lane comes in sequence. So
-    it mostly comes, and nothing has to be made of each message then.
+    They are in order if every id and token is valid, and the messages of each token and lane are
+    consecutive. Most batches are, and then no object per message is needed.
     """
     spans = Spans([], [], [], [])
     seen: set[tuple[UUID, int]] = set()
@@ -90,11 +90,11 @@ def read_spans(items: Sequence[Named]) -> Spans | None:
 
 
 async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt | Problem]:
-    """Return the right to settle each message, with the holder's token where none is named."""
+    """Return a receipt for each message, with its current lease where no token is named."""
     receipts: list[Receipt | Problem] = []
     unnamed: list[int] = []
     broken: list[int] = []
-    # A batch mostly shares a few tokens and lanes.
+    # Most batches share a few tokens and lanes.
     tokens: dict[str, UUID] = {}
     lanes: dict[str, int] = {}
     for position, item in enumerate(items):
@@ -120,12 +120,12 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
         for position, problem in zip(broken, problems, strict=True):
             receipts[position] = problem
     if unnamed:
-        await _find_holders(broker, items, unnamed, receipts)
+        await _find_current_leases(broker, items, unnamed, receipts)
     return receipts
 
 
 async def diagnose(broker: Broker, items: Sequence[Named]) -> list[Problem]:
-    """Return why each was refused, by what is kept of it now."""
+    """Return why each message was refused, by its current state."""
     problems = [Problem.NOT_FOUND] * len(items)
     for found in await locate(broker, [item.id for item in items]):
         if found.message is None:
@@ -137,7 +137,7 @@ async def diagnose(broker: Broker, items: Sequence[Named]) -> list[Problem]:
 
 
 async def locate(broker: Broker, texts: Sequence[str], *, look: bool = True) -> list[Located]:
-    """Return those whose queue exists, with the messages themselves unless `look` is off."""
+    """Return the messages whose queue exists; load the messages themselves unless `look` is off."""
     ids = [(position, read_id(text)) for position, text in enumerate(texts)]
     known = [(position, message_id) for position, message_id in ids if message_id is not None]
     if not known:
@@ -159,13 +159,13 @@ async def locate(broker: Broker, texts: Sequence[str], *, look: bool = True) -> 
     return located
 
 
-async def _find_holders(
+async def _find_current_leases(
     broker: Broker,
     items: Sequence[Named],
     unnamed: Sequence[int],
     receipts: list[Receipt | Problem],
 ) -> None:
-    """Put in the receipts of whoever holds the messages now, or why nobody does."""
+    """Replace the receipts of `unnamed` by those of the messages' current leases, or a problem."""
     located = await locate(broker, [items[position].id for position in unnamed])
     for position in unnamed:
         receipts[position] = Problem.NOT_FOUND
@@ -183,7 +183,7 @@ async def _find_holders(
 
 
 def read_id(text: str) -> MessageId | None:
-    """Return the id, or None for a text that is none: no message has it."""
+    """Return the id, or None for a text that is no message id."""
     try:
         return MessageId.parse(text)
     except InvalidId:
@@ -191,7 +191,7 @@ def read_id(text: str) -> MessageId | None:
 
 
 def _read_place(text: str, lanes: dict[str, int]) -> tuple[int, int] | None:
-    """Return an id's lane and seq; `lanes` remembers what ids begin with."""
+    """Return an id's lane and seq; `lanes` caches the lanes of id prefixes."""
     start, _, end = text.rpartition("-")
     lane = lanes.get(start)
     if (

@@ -1,12 +1,12 @@
-"""What happened and what was remarkable, as the REST protocol tells it."""
+"""Entries of the activity log and anomalies, in the REST protocol's format."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.domain.activity import Kind, Severity
 from laneway.server.errors import InvalidInput, Issue
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laneway.domain.ids import MessageId
     from laneway.server.settings import ServerSettings
 
-# The protocol's names of what can happen; the last four are ours.
+# The protocol's names of actions; the last four are Laneway's own.
 ACTIONS: dict[str, str] = {
     Kind.PUSHED: "enqueue",
     Kind.CLAIMED: "dequeue",
@@ -44,7 +44,7 @@ ACTIONS: dict[str, str] = {
     Kind.SOUGHT: "seek",
     Kind.ACK_REFUSED: "ack_refused",
 }
-# A clear of all queues is on record as a purge of each.
+# Clearing all queues is recorded as a purge of each.
 _FILTERS = {"clear_all_queues": [str(Kind.PURGED)]} | {
     action: [str(kind) for kind, name in ACTIONS.items() if name == action]
     for action in ACTIONS.values()
@@ -82,57 +82,115 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class AnomalyObject(msgspec.Struct, kw_only=True):
-    type: str
-    severity: str
-    description: str
-    threshold: float | UnsetType = UNSET
-    actual: float | UnsetType = UNSET
+    """What was unusual."""
+
+    type: Annotated[str, Meta(description="Detector that reported it, such as `long_processing`.")]
+    severity: Annotated[str, Meta(description="`info`, `warning` or `critical`.")]
+    description: Annotated[str, Meta(description="What was unusual, in words.")]
+    threshold: Annotated[
+        float | UnsetType,
+        Meta(description="The value from which the detector reports, in the detector's unit."),
+    ] = UNSET
+    actual: Annotated[
+        float | UnsetType, Meta(description="The value that was found, in the same unit.")
+    ] = UNSET
 
 
 class Log(msgspec.Struct, kw_only=True):
-    """What happened to one message, or to a queue; timestamp is Unix seconds.
+    """What happened to one message, or to a queue."""
 
-    batch_id and batch_size: of those that one call dealt with together. source_queue and
-    dest_queue: the parts of the queue it went between.
-    """
-
-    log_id: str
-    message_id: str | None
-    action: str
-    timestamp: float
-    queue: str | None
-    group: str | None
-    source_queue: str | None
-    dest_queue: str | None
-    priority: int | None
-    message_type: str | None
-    consumer_id: str | None
-    lock_token: str | None
-    attempt_count: int | None
-    max_attempts: int | None
-    attempts_remaining: int | None
-    message_age_ms: float | None
-    time_in_queue_ms: float | None
-    processing_time_ms: float | None
-    payload_size_bytes: int | None
-    error_reason: str | None
-    triggered_by: str | None
-    batch_id: str | None
-    batch_size: int | None
-    anomaly: AnomalyObject | None
+    log_id: Annotated[str, Meta(description="Id of the entry.")]
+    message_id: Annotated[
+        str | None, Meta(description="Message that it happened to; null: the queue as a whole.")
+    ]
+    action: Annotated[
+        str,
+        Meta(
+            description="What happened, such as `enqueue`, `dequeue`, `acknowledge` or `timeout_requeue`."
+        ),
+    ]
+    timestamp: Annotated[float, Meta(description="When it happened, in Unix seconds.")]
+    queue: Annotated[
+        str | None, Meta(description="Queue of the message; null if the queue was deleted.")
+    ]
+    group: Annotated[
+        str | None,
+        Meta(description="Consumer group that it happened in; null if it concerns all groups."),
+    ]
+    source_queue: Annotated[
+        str | None, Meta(description="State that the message left, as `queueType` names it.")
+    ]
+    dest_queue: Annotated[
+        str | None, Meta(description="State that the message came to, as `queueType` names it.")
+    ]
+    priority: Annotated[int | None, Meta(description="Priority of the message.")]
+    message_type: Annotated[str | None, Meta(description="Type of the message: its partition.")]
+    consumer_id: Annotated[
+        str | None, Meta(description="Consumer that had the lease, if it named itself.")
+    ]
+    lock_token: Annotated[str | None, Meta(description="Token of the lease.")]
+    attempt_count: Annotated[int | None, Meta(description="Attempt that it happened in, from 1.")]
+    max_attempts: Annotated[
+        int | None,
+        Meta(
+            description="Deliveries before the message becomes a dead letter; null: no limit, or not "
+            "known."
+        ),
+    ]
+    attempts_remaining: Annotated[
+        int | None, Meta(description="Attempts left after this one; null: no limit, or not known.")
+    ]
+    message_age_ms: Annotated[
+        float | None, Meta(description="Milliseconds since the message was enqueued.")
+    ]
+    time_in_queue_ms: Annotated[
+        float | None, Meta(description="Of a dequeue: milliseconds since the message was enqueued.")
+    ]
+    processing_time_ms: Annotated[
+        float | None, Meta(description="Of the end of a lease: milliseconds since the dequeue.")
+    ]
+    payload_size_bytes: Annotated[int | None, Meta(description="Size of the payload in bytes.")]
+    error_reason: Annotated[str | None, Meta(description="Why it failed, if it did.")]
+    triggered_by: Annotated[
+        str | None, Meta(description="Who caused it: a consumer, the server, or a person.")
+    ]
+    batch_id: Annotated[
+        str | None,
+        Meta(
+            description="Operation that changed several messages at once; entries of one operation share "
+            "it."
+        ),
+    ]
+    batch_size: Annotated[int | None, Meta(description="How many messages that operation changed.")]
+    anomaly: Annotated[
+        AnomalyObject | None, Meta(description="The most severe anomaly that was found about it.")
+    ]
 
 
 class AnomalyEntry(msgspec.Struct, kw_only=True):
-    """Something remarkable; the payload is there while the log has it and it is small."""
+    """An anomaly, and the event that it was found about."""
 
-    log_id: str
-    message_id: str | None
-    action: str
-    timestamp: float
-    queue: str | None
-    consumer_id: str | None
-    payload: Raw | None
-    anomaly: AnomalyObject
+    log_id: Annotated[str, Meta(description="Id of the entry in the activity log.")]
+    message_id: Annotated[
+        str | None, Meta(description="Message that it is about; null: the queue as a whole.")
+    ]
+    action: Annotated[
+        str, Meta(description="What happened, such as `acknowledge` or `timeout_requeue`.")
+    ]
+    timestamp: Annotated[float, Meta(description="When it happened, in Unix seconds.")]
+    queue: Annotated[
+        str | None, Meta(description="Queue that it is about; null if the queue was deleted.")
+    ]
+    consumer_id: Annotated[
+        str | None, Meta(description="Consumer that had the lease, if it named itself.")
+    ]
+    payload: Annotated[
+        Raw | None,
+        Meta(
+            description="Payload of the message, if the log still has it and it is at most 16 KiB."
+        ),
+    ]
+    anomaly: Annotated[AnomalyObject, Meta(description="What was unusual.")]
 
 
 class _Move(msgspec.Struct):
@@ -157,9 +215,9 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
     facts = entry.facts
     limit = facts.max_attempts if facts is not None else None
     age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
-    held = None
+    processing = None
     if entry.since is not None and entry.kind in _SETTLED:
-        held = max((entry.at - entry.since) / _MILLISECOND, 0)
+        processing = max((entry.at - entry.since) / _MILLISECOND, 0)
     source, target = _find_path(entry)
     batch = entry.batch if entry.batch is not None and entry.batch > 1 else None
     return Log(
@@ -182,7 +240,7 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         else max(limit - entry.attempt, 0),
         message_age_ms=_round(age),
         time_in_queue_ms=_round(age) if entry.kind == Kind.CLAIMED else None,
-        processing_time_ms=_round(held),
+        processing_time_ms=_round(processing),
         payload_size_bytes=None if facts is None else facts.size,
         error_reason=entry.reason,
         triggered_by=_find_actor(entry, settings),
@@ -225,7 +283,7 @@ def _find_actor(entry: Entry, settings: ServerSettings) -> str | None:
 
 
 def _choose_remark(remarks: Sequence[Remark]) -> AnomalyObject | None:
-    """Return the gravest."""
+    """Return the most severe anomaly."""
     if not remarks:
         return None
     return _show_remark(max(remarks, key=lambda remark: SEVERITIES.index(remark.severity)))

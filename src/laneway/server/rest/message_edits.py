@@ -1,4 +1,4 @@
-"""The routes that handle messages by hand: edit, move, delete, clear."""
+"""The routes for manual changes to messages: edit, move, delete, clear."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from laneway.domain.messages import MessageChanges
 from laneway.server.access import every_queue, looked_up
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import find_usable, queue_in_query
 from laneway.server.rest.leases import locate
@@ -19,12 +19,13 @@ from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES, QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import (
+    QUEUE_NOT_FOUND,
     Attempts,
-    Message,
     MessageObject,
     MessageType,
     Priority,
     QueueName,
+    Reply,
     Seconds,
 )
 
@@ -37,53 +38,97 @@ if TYPE_CHECKING:
     from laneway.server.rest.leases import Located
     from laneway.server.settings import ServerSettings
 
-# Of a message that may be none: what is no id is an id that no message has.
+# An id that may name no message. A malformed id is treated as unknown.
 IdText = Annotated[str, Meta(max_length=255)]
-# As many as one call moves without keeping others waiting.
+# Messages per call, so that one call does not delay others.
 MOST = 10_000
 
 
 class Edited(msgspec.Struct):
-    """Which message to edit, and in which part it is expected."""
+    """The message to edit, and the state that it is expected in."""
 
-    id: IdText
-    queue_type: Literal["main", "processing", "dead"] = msgspec.field(name="queueType")
+    id: Annotated[IdText, Meta(description="Message id, such as `2-1-1`.")]
+    queue_type: Annotated[
+        Literal["main", "processing", "dead"],
+        Meta(
+            description="State that the message is expected in. A message in another state is not edited."
+        ),
+    ] = msgspec.field(name="queueType")
 
 
 class Edit(msgspec.Struct, kw_only=True):
-    """What to change; what is not named stays. A message in hand shows it when handed out again."""
+    """What to change; fields that are not named keep their values."""
 
-    type: MessageType | UnsetType = UNSET
-    payload: Raw | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    max_attempts: Attempts | UnsetType = UNSET
-    ack_timeout_seconds: Seconds | UnsetType = UNSET
+    type: Annotated[MessageType | UnsetType, Meta(description="New type: its partition.")] = UNSET
+    payload: Annotated[Raw | UnsetType, Meta(description="New payload: any JSON.")] = UNSET
+    priority: Annotated[Priority | UnsetType, Meta(description="New priority.")] = UNSET
+    max_attempts: Annotated[
+        Attempts | UnsetType, Meta(description="New limit on deliveries, 1 to 32,767.")
+    ] = UNSET
+    ack_timeout_seconds: Annotated[
+        Seconds | UnsetType, Meta(description="New lease duration in seconds, at most ten years.")
+    ] = UNSET
 
 
 class Deleted(msgspec.Struct):
-    id: IdText
-    queue_type: QueuePart = msgspec.field(name="queueType")
+    id: Annotated[IdText, Meta(description="Message id, such as `2-1-1`.")]
+    queue_type: Annotated[
+        QueuePart,
+        Meta(
+            description="State that the message is expected in. A message in another state is not "
+            "deleted."
+        ),
+    ] = msgspec.field(name="queueType")
 
 
 class DeletedPart(msgspec.Struct):
-    queue_type: QueuePart = msgspec.field(name="queueType")
+    queue_type: Annotated[
+        QueuePart,
+        Meta(
+            description="State that the messages are expected in. Messages in another state are not "
+            "deleted."
+        ),
+    ] = msgspec.field(name="queueType")
 
 
 class Ids(msgspec.Struct):
-    message_ids: Annotated[list[IdText], Meta(max_length=MOST)] = msgspec.field(name="messageIds")
+    """Messages, by their ids."""
+
+    message_ids: Annotated[
+        list[IdText],
+        Meta(max_length=MOST, description="Ids of the messages to delete, at most 10,000."),
+    ] = msgspec.field(name="messageIds")
 
 
 class Named(msgspec.Struct):
-    id: IdText
+    """A message, by its id."""
+
+    id: Annotated[IdText, Meta(description="Message id, such as `2-1-1`.")]
 
 
 class Move(msgspec.Struct, kw_only=True):
-    messages: Annotated[list[IdText | Named], Meta(max_length=MOST)]
-    from_queue: QueuePart = msgspec.field(name="fromQueue")
-    to_queue: QueuePart = msgspec.field(name="toQueue")
-    error_reason: Annotated[str, Meta(max_length=2000)] | None = msgspec.field(
-        name="errorReason", default=None
-    )
+    """Messages to move from one state to another."""
+
+    messages: Annotated[
+        list[IdText | Named],
+        Meta(
+            max_length=MOST,
+            description="Ids of the messages to move, or objects with an `id`; at most 10,000.",
+        ),
+    ]
+    from_queue: Annotated[
+        QueuePart,
+        Meta(
+            description="State that the messages are expected in. Messages in another state are skipped."
+        ),
+    ] = msgspec.field(name="fromQueue")
+    to_queue: Annotated[
+        QueuePart, Meta(description="State to move them to. It must differ from `fromQueue`.")
+    ] = msgspec.field(name="toQueue")
+    error_reason: Annotated[
+        Annotated[str, Meta(max_length=2000)] | None,
+        Meta(description="Reason to record with the messages, at most 2000 characters."),
+    ] = msgspec.field(name="errorReason", default=None)
 
     @property
     def ids(self) -> list[str]:
@@ -91,44 +136,80 @@ class Move(msgspec.Struct, kw_only=True):
 
 
 class Cleared(msgspec.Struct):
-    queue_type: QueuePart = msgspec.field(name="queueType")
-    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
+    queue_type: Annotated[QueuePart, Meta(description="State of the messages to delete.")] = (
+        msgspec.field(name="queueType")
+    )
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(
+            description="Only messages of this queue. Default: all queues. An empty name is refused "
+            "(422)."
+        ),
+    ] = msgspec.field(name="queueName", default=None)
 
 
 class DeletedBetween(msgspec.Struct):
-    start_timestamp: MomentText = msgspec.field(name="startTimestamp")
-    end_timestamp: MomentText = msgspec.field(name="endTimestamp")
+    start_timestamp: Annotated[
+        MomentText, Meta(description="Delete messages enqueued at this time or later.")
+    ] = msgspec.field(name="startTimestamp")
+    end_timestamp: Annotated[
+        MomentText, Meta(description="Delete messages enqueued at this time or earlier.")
+    ] = msgspec.field(name="endTimestamp")
 
 
 class EditResult(msgspec.Struct):
-    success: bool
-    data: MessageObject
+    """The message after the edit."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    data: Annotated[MessageObject, Meta(description="The message as it is now.")]
 
 
 class NotEdited(msgspec.Struct):
-    success: bool
-    message: str
+    """The message was not edited."""
+
+    success: Annotated[bool, Meta(description="Always false.")]
+    message: Annotated[str, Meta(description="Why, in words for people.")]
 
 
 class Success(msgspec.Struct):
-    success: bool
+    """Whether the message was deleted."""
+
+    success: Annotated[bool, Meta(description="False if no such message is in that state.")]
 
 
 class DeleteResult(msgspec.Struct):
-    success: bool
-    deleted_count: int = msgspec.field(name="deletedCount")
-    message: str = ""
+    """How many messages were deleted."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    deleted_count: Annotated[
+        int,
+        Meta(
+            description="How many messages were deleted. Others did not exist or were in another state."
+        ),
+    ] = msgspec.field(name="deletedCount")
+    message: Annotated[str, Meta(description="What happened, in words for people.")] = ""
 
 
 class MoveResult(msgspec.Struct):
-    message: str
-    moved_count: int = msgspec.field(name="movedCount")
+    """How many messages were moved."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    moved_count: Annotated[
+        int,
+        Meta(
+            description="How many messages were moved. Others did not exist or were in another state."
+        ),
+    ] = msgspec.field(name="movedCount")
 
 
 class ClearResult(msgspec.Struct):
-    success: bool
-    queue_type: QueuePart = msgspec.field(name="queueType")
-    message: str = ""
+    """The messages of a state were deleted."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    queue_type: Annotated[QueuePart, Meta(description="State of the deleted messages.")] = (
+        msgspec.field(name="queueType")
+    )
+    message: Annotated[str, Meta(description="What happened, in words for people.")] = ""
 
 
 async def edit_message(call: Call[Edited, Edit]) -> Answer:
@@ -162,9 +243,7 @@ async def delete_messages(call: Call[DeletedPart, Ids]) -> Answer:
 async def move_messages(call: Call[None, Move]) -> Answer:
     body = call.body
     if body.from_queue == body.to_queue:
-        raise InvalidInput(
-            [Issue("custom", ("toQueue",), "Messages move to another part than they are in")]
-        )
+        raise InvalidInput([Issue("custom", ("toQueue",), "toQueue must differ from fromQueue")])
     moved = await _move(
         call,
         body.ids,
@@ -177,13 +256,13 @@ async def move_messages(call: Call[None, Move]) -> Answer:
 
 async def clear_queues(call: Call[None, None]) -> Answer:
     await call.broker.messages.purge_each()
-    return answer_json(200, Message(message="All queues cleared successfully"))
+    return answer_json(200, Reply(message="All queues cleared successfully"))
 
 
 async def clear_part(call: Call[Cleared, None]) -> Answer:
     part, queue = call.parameters.queue_type, call.parameters.queue_name
     if queue is None and b"queueName" in call.request.query:
-        # A name that was left empty by mistake must not stand for every queue.
+        # A name left empty by mistake must not select every queue.
         raise InvalidInput([Issue("too_small", ("queueName",), "Expected the name of a queue")])
     await call.broker.messages.purge_each(None if queue is None else [queue], status=STATES[part])
     return answer_json(
@@ -198,7 +277,7 @@ async def delete_messages_between(call: Call[DeletedBetween, None]) -> Answer:
         read_moment(call.parameters.start_timestamp, "startTimestamp"),
         read_moment(call.parameters.end_timestamp, "endTimestamp"),
     )
-    return answer_json(200, Message(message=f"{deleted} messages removed successfully"))
+    return answer_json(200, Reply(message=f"{deleted} messages removed successfully"))
 
 
 async def _move(
@@ -209,7 +288,7 @@ async def _move(
     target: Target,
     reason: str | None = None,
 ) -> int:
-    """Return how many were there and moved; a person's hand is on record as who did it."""
+    """Return how many messages were moved; the activity log records it as a manual operation."""
     queues: dict[str, list[MessageId]] = {}
     for found in await _locate(call, texts):
         queues.setdefault(found.queue, []).append(found.id)
@@ -229,7 +308,7 @@ async def _move(
 
 
 async def _locate(call: Call[Any, Any], texts: Sequence[str]) -> Sequence[Located]:
-    """Return those that are there for the caller's key."""
+    """Return the messages that exist and that the caller's key may use."""
     usable = await find_usable(call, texts)
     return await locate(call.broker, [texts[position] for position in usable], look=False)
 
@@ -250,7 +329,7 @@ def _read_changes(body: Edit, settings: ServerSettings) -> MessageChanges:
     if body.ack_timeout_seconds is not UNSET:
         changes["lease"] = timedelta(seconds=body.ack_timeout_seconds)
     if not changes:
-        raise InvalidInput([Issue("custom", (), "Nothing to change: name what is to be different")])
+        raise InvalidInput([Issue("custom", (), "Nothing to change: name at least one field")])
     return changes
 
 
@@ -259,11 +338,19 @@ OPERATIONS = (
         method="PUT",
         path="/queue/message/{id}",
         handler=edit_message,
-        summary="Edit a message; its id stays",
+        summary="Edit a message",
+        description=(
+            "Changes the type, payload, priority or limits of a message; its id stays. It "
+            "takes effect only while the message is in the state that `queueType` names. A "
+            "message in flight shows the change at its next delivery."
+        ),
         parameters=Edited,
         body=Edit,
         example={"payload": {"to": "grace@example.org"}, "priority": 9},
-        answers={200: EditResult, 404: NotEdited},
+        answers={
+            200: Response(EditResult, "The message is edited."),
+            404: Response(NotEdited, "No message with this id is in that state."),
+        },
         role=Role.ADMIN,
         reach=looked_up,
     ),
@@ -272,8 +359,17 @@ OPERATIONS = (
         path="/queue/message/{id}",
         handler=delete_message,
         summary="Delete a message",
+        description=(
+            "Deletes a message while it is in the state that `queueType` names. If it is not, "
+            "nothing changes and `success` is false."
+        ),
         parameters=Deleted,
-        answers={200: Success},
+        answers={
+            200: Response(
+                Success,
+                "The request was processed. `success` tells whether the message was deleted.",
+            )
+        },
         role=Role.ADMIN,
         reach=looked_up,
     ),
@@ -282,10 +378,19 @@ OPERATIONS = (
         path="/queue/messages/delete",
         handler=delete_messages,
         summary="Delete many messages of one state",
+        description=(
+            "Deletes up to 10,000 messages by their ids. Messages in another state than "
+            "`queueType` are skipped. Each queue's messages are deleted in one transaction."
+        ),
         parameters=DeletedPart,
         body=Ids,
         example={"messageIds": ["2-1-1"]},
-        answers={200: DeleteResult},
+        answers={
+            200: Response(
+                DeleteResult,
+                "The request was processed. `deletedCount` tells how many messages were deleted.",
+            )
+        },
         role=Role.ADMIN,
         reach=looked_up,
     ),
@@ -294,9 +399,20 @@ OPERATIONS = (
         path="/queue/move",
         handler=move_messages,
         summary="Move messages from one state to another",
+        description=(
+            "Moves up to 10,000 messages, for example dead letters back to `main` to redrive "
+            "them. Messages that are not in `fromQueue` are skipped. Moved to `main`, a "
+            "message comes next within its priority. Moved out of `dead`, its attempts count "
+            "from zero again, except in `archived`."
+        ),
         body=Move,
         example={"messages": ["2-1-1"], "fromQueue": "dead", "toQueue": "main"},
-        answers={200: MoveResult},
+        answers={
+            200: Response(
+                MoveResult,
+                "The request was processed. `movedCount` tells how many messages were moved.",
+            )
+        },
         role=Role.WRITE,
         reach=looked_up,
     ),
@@ -305,7 +421,11 @@ OPERATIONS = (
         path="/queue/clear",
         handler=clear_queues,
         summary="Delete all messages of all queues",
-        answers={200: Message},
+        description=(
+            "Deletes every message of every queue, one queue after the other. Queues and "
+            "their settings stay. It takes an API key that is not limited to some queues."
+        ),
+        answers={200: Response(Reply, "The messages are deleted.")},
         role=Role.ADMIN,
         reach=every_queue,
     ),
@@ -313,9 +433,14 @@ OPERATIONS = (
         method="DELETE",
         path="/queue/{queueType}/clear",
         handler=clear_part,
-        summary="Delete all messages of one state, of one queue or of all",
+        summary="Delete all messages of one state",
+        description=(
+            "Deletes the messages of one state, of one queue or of all. Each queue is cleared "
+            "by itself, one after the other. Without `queueName` it takes an API key that is "
+            "not limited to some queues."
+        ),
         parameters=Cleared,
-        answers={200: ClearResult, 404: Message},
+        answers={200: Response(ClearResult, "The messages are deleted."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_query,
     ),
@@ -323,9 +448,14 @@ OPERATIONS = (
         method="DELETE",
         path="/queue/messages",
         handler=delete_messages_between,
-        summary="Delete all messages of a range of time, whatever their state",
+        summary="Delete all messages of a time range, in any state",
+        description=(
+            "Deletes the messages of all queues that were enqueued in a time range, in flight "
+            "or not. The cost does not depend on their number. It takes an API key that is "
+            "not limited to some queues."
+        ),
         parameters=DeletedBetween,
-        answers={200: Message},
+        answers={200: Response(Reply, "The messages are deleted.")},
         role=Role.ADMIN,
         reach=every_queue,
     ),

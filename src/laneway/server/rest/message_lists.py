@@ -1,4 +1,4 @@
-"""The routes that show messages: lists of one state, and of a range of time."""
+"""The routes that list messages, by state or by time range."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from msgspec import Meta
 
 from laneway.domain.listings import Sort
 from laneway.server.access import filtered
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
 from laneway.server.rest.times import MomentText, read_moment
-from laneway.server.rest.wire import Message, MessageObject
+from laneway.server.rest.wire import QUEUE_NOT_FOUND, MessageObject
 
 if TYPE_CHECKING:
     from laneway.server.calls import Call
@@ -25,30 +25,54 @@ PageSize = Annotated[int, Meta(ge=1, le=1000)]
 
 
 class Listing(Filters, kw_only=True):
-    page: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
-    limit: PageSize = 100
-    sort_by: Sort = msgspec.field(name="sortBy", default="created_at")
+    page: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Page to return, from 1 (the default).")
+    ] = 1
+    limit: Annotated[PageSize, Meta(description="Messages per page, 1 to 1000. Default: 100.")] = (
+        100
+    )
+    sort_by: Annotated[
+        Sort,
+        Meta(
+            description="Field to sort by. With any other than `created_at` (the default), the newest "
+            "10,000 matches are sorted."
+        ),
+    ] = msgspec.field(name="sortBy", default="created_at")
 
 
 class Between(msgspec.Struct, kw_only=True):
-    start_timestamp: MomentText = msgspec.field(name="startTimestamp")
-    end_timestamp: MomentText = msgspec.field(name="endTimestamp")
-    limit: PageSize = 100
+    start_timestamp: Annotated[
+        MomentText, Meta(description="Only messages enqueued at this time or later.")
+    ] = msgspec.field(name="startTimestamp")
+    end_timestamp: Annotated[
+        MomentText, Meta(description="Only messages enqueued at this time or earlier.")
+    ] = msgspec.field(name="endTimestamp")
+    limit: Annotated[
+        PageSize, Meta(description="How many messages to return at most, 1 to 1000. Default: 100.")
+    ] = 100
 
 
 class Pagination(msgspec.Struct):
-    """total: exact without filters; with filters, so many at least."""
+    """Where a page is in its list."""
 
-    total: int
-    page: int
-    limit: int
-    total_pages: int = msgspec.field(name="totalPages")
-    has_more: bool = msgspec.field(name="hasMore")
+    total: Annotated[
+        int, Meta(description="How many messages match. With filters, at most 10,000 are counted.")
+    ]
+    page: Annotated[int, Meta(description="This page, from 1.")]
+    limit: Annotated[int, Meta(description="Messages per page.")]
+    total_pages: Annotated[int, Meta(description="How many pages `total` messages fill.")] = (
+        msgspec.field(name="totalPages")
+    )
+    has_more: Annotated[
+        bool, Meta(description="Whether there are more messages behind this page.")
+    ] = msgspec.field(name="hasMore")
 
 
 class MessagePage(msgspec.Struct):
-    messages: list[MessageObject]
-    pagination: Pagination
+    """A page of messages."""
+
+    messages: Annotated[list[MessageObject], Meta(description="The messages of this page.")]
+    pagination: Annotated[Pagination, Meta(description="Where this page is in the list.")]
 
 
 async def list_messages(call: Call[Listing, None]) -> Answer:
@@ -85,8 +109,13 @@ OPERATIONS = (
         path="/queue/{queueType}/messages",
         handler=list_messages,
         summary="List the messages of one state",
+        description=(
+            "Returns a page of the messages that match the filters, of one queue or of all "
+            "that the API key may use. Listing a message does not lease it. Sorted by "
+            "`created_at`, a page costs as much as the messages that it shows and skips."
+        ),
         parameters=Listing,
-        answers={200: MessagePage, 404: Message},
+        answers={200: Response(MessagePage, "A page of messages."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_shown,
         compress=True,
@@ -95,9 +124,13 @@ OPERATIONS = (
         method="GET",
         path="/queue/messages",
         handler=list_messages_between,
-        summary="List the newest messages of a range of time, whatever their state",
+        summary="List the newest messages of a time range, in any state",
+        description=(
+            "Returns messages enqueued in a time range, newest first, of all queues that the "
+            "API key may use. Listing a message does not lease it."
+        ),
         parameters=Between,
-        answers={200: list[MessageObject]},
+        answers={200: Response(list[MessageObject], "The messages.")},
         role=Role.READ,
         reach=filtered,
         compress=True,

@@ -1,4 +1,4 @@
-"""Messages of the broker as the objects that clients see."""
+"""Stored messages as the objects of the REST protocol."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def show_message(message: StoredMessage) -> MessageObject:
-    """Return a message as it is kept, whatever state it is in."""
-    taken = None if message.claimed_at is None else to_unix(message.claimed_at)
+    """Return a stored message, in any state."""
+    dequeued = None if message.claimed_at is None else to_unix(message.claimed_at)
     settled = message.acknowledged_at
     return MessageObject(
         id=message.text_id,
@@ -31,11 +31,11 @@ def show_message(message: StoredMessage) -> MessageObject:
         locked_until=message.until,
         consumer_id=message.consumer,
         created_at=to_unix(message.created_at),
-        dequeued_at=taken,
+        dequeued_at=dequeued,
         acknowledged_at=None if settled is None else to_unix(settled),
         last_error=message.error,
         payload_size=message.size,
         stream_name=f"queue_{message.status}",
         stream_id=message.text_id,
-        processing_started_at=UNSET if taken is None else taken,
+        processing_started_at=UNSET if dequeued is None else dequeued,
     )

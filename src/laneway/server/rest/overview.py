@@ -1,19 +1,20 @@
-"""The routes that show how much there is: counts, sizes, and a look into every state."""
+"""The routes that show counts and sizes, and the newest messages of each state."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.objects import show_message
-from laneway.server.rest.wire import Message, MessageObject, QueueName
+from laneway.server.rest.wire import QUEUE_NOT_FOUND, MessageObject, QueueName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,63 +22,103 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Counts
     from laneway.server.calls import Call
 
-# The newest of each state that the status shows; lists have the rest.
+# How many of the newest messages of each state the status shows.
 MOST_SHOWN = 100
 
 
 class QueueMetrics(msgspec.Struct, kw_only=True):
-    """Messages by state. Sizes in bytes, by about a thousand of the newest messages."""
+    """Messages by state, and payload sizes."""
 
-    queued: int
-    processing: int
-    acknowledged: int
-    dead: int
-    archived: int
-    main_queue_size: int
-    processing_size: int
-    processing_queue_size: int
-    dead_letter_size: int
-    dead_letter_queue_size: int
-    acknowledged_size: int
-    acknowledged_queue_size: int
-    avg_payload_size: float
-    max_payload_size: int
+    queued: Annotated[int, Meta(description="Queued messages: ready or delayed.")]
+    processing: Annotated[int, Meta(description="Messages in flight.")]
+    acknowledged: Annotated[int, Meta(description="Acked messages that are still kept.")]
+    dead: Annotated[int, Meta(description="Dead letters.")]
+    archived: Annotated[int, Meta(description="Archived messages.")]
+    main_queue_size: Annotated[
+        int, Meta(description="The same as `queued`. For compatibility with Relay.")
+    ]
+    processing_size: Annotated[
+        int, Meta(description="The same as `processing`. For compatibility with Relay.")
+    ]
+    processing_queue_size: Annotated[
+        int, Meta(description="The same as `processing`. For compatibility with Relay.")
+    ]
+    dead_letter_size: Annotated[
+        int, Meta(description="The same as `dead`. For compatibility with Relay.")
+    ]
+    dead_letter_queue_size: Annotated[
+        int, Meta(description="The same as `dead`. For compatibility with Relay.")
+    ]
+    acknowledged_size: Annotated[
+        int, Meta(description="The same as `acknowledged`. For compatibility with Relay.")
+    ]
+    acknowledged_queue_size: Annotated[
+        int, Meta(description="The same as `acknowledged`. For compatibility with Relay.")
+    ]
+    avg_payload_size: Annotated[
+        float,
+        Meta(
+            description="Average payload size in bytes, from a sample of about a thousand of the newest "
+            "messages."
+        ),
+    ]
+    max_payload_size: Annotated[
+        int, Meta(description="Largest payload size in bytes, from the same sample.")
+    ]
 
 
 class MetricsQuery(msgspec.Struct, kw_only=True):
-    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(description="Only this queue. Default: all queues that the API key may use."),
+    ] = msgspec.field(name="queueName", default=None)
 
 
 class StatusQuery(msgspec.Struct, kw_only=True):
-    include_messages: bool = True
-    queue_name: QueueName | None = msgspec.field(name="queueName", default=None)
+    include_messages: Annotated[
+        bool, Meta(description="Whether to return messages, or counts only. Default: true.")
+    ] = True
+    queue_name: Annotated[
+        QueueName | None,
+        Meta(description="Only this queue. Default: all queues that the API key may use."),
+    ] = msgspec.field(name="queueName", default=None)
 
 
 class PartStatus(msgspec.Struct):
-    """A part's length, and its newest messages, a hundred at the most."""
+    """The messages of one state."""
 
-    name: str
-    length: int
-    messages: list[MessageObject]
+    name: Annotated[str, Meta(description="The state, as `queueType` names it.")]
+    length: Annotated[int, Meta(description="How many messages are in this state.")]
+    messages: Annotated[list[MessageObject], Meta(description="The newest of them, at most 100.")]
 
 
 class SettledStatus(PartStatus):
-    total: int
+    """The acked messages."""
+
+    total: Annotated[int, Meta(description="The same as `length`. For compatibility with Relay.")]
 
 
 class Totals(msgspec.Struct):
-    total_processed: int = msgspec.field(name="totalProcessed")
-    total_failed: int = msgspec.field(name="totalFailed")
+    """How many messages were settled."""
+
+    total_processed: Annotated[int, Meta(description="Acked messages that are still kept.")] = (
+        msgspec.field(name="totalProcessed")
+    )
+    total_failed: Annotated[int, Meta(description="Dead letters.")] = msgspec.field(
+        name="totalFailed"
+    )
 
 
 class QueueStatus(msgspec.Struct, kw_only=True, rename="camel"):
-    main_queue: PartStatus
-    processing_queue: PartStatus
-    dead_letter_queue: PartStatus
-    acknowledged_queue: SettledStatus
-    archived_queue: PartStatus
-    metadata: Totals
-    available_types: list[str]
+    """Counts of every state, with the newest messages."""
+
+    main_queue: Annotated[PartStatus, Meta(description="Queued messages: ready or delayed.")]
+    processing_queue: Annotated[PartStatus, Meta(description="Messages in flight.")]
+    dead_letter_queue: Annotated[PartStatus, Meta(description="Dead letters.")]
+    acknowledged_queue: Annotated[SettledStatus, Meta(description="Acked messages.")]
+    archived_queue: Annotated[PartStatus, Meta(description="Archived messages.")]
+    metadata: Annotated[Totals, Meta(description="How many messages were settled.")]
+    available_types: Annotated[list[str], Meta(description="Types of the messages that there are.")]
 
 
 async def show_metrics(call: Call[MetricsQuery, None]) -> Answer:
@@ -164,9 +205,14 @@ OPERATIONS = (
         method="GET",
         path="/queue/metrics",
         handler=show_metrics,
-        summary="Count messages by state, and say how large they are",
+        summary="Count messages by state",
+        description=(
+            "Returns the number of messages in each state and the size of their payloads, for "
+            "one queue or for all that the API key may use. Counts are computed by "
+            "subtraction, so they cost the same however many messages there are."
+        ),
         parameters=MetricsQuery,
-        answers={200: QueueMetrics, 404: Message},
+        answers={200: Response(QueueMetrics, "The counts."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_shown,
         tag="monitoring",
@@ -176,8 +222,13 @@ OPERATIONS = (
         path="/queue/status",
         handler=show_status,
         summary="Show every state with its newest messages",
+        description=(
+            "Returns the number of messages in each state with up to 100 of the newest, for "
+            "one queue or for all that the API key may use. Set `include_messages=false` for "
+            "counts only."
+        ),
         parameters=StatusQuery,
-        answers={200: QueueStatus, 404: Message},
+        answers={200: Response(QueueStatus, "Every state."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_shown,
         compress=True,

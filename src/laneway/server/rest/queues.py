@@ -1,4 +1,4 @@
-"""The routes about queues themselves."""
+"""The routes that create, show, change and delete queues."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import QueueChanges, QueueKind, QueueSettings
 from laneway.server.access import filtered, named
 from laneway.server.errors import InvalidInput, Issue
-from laneway.server.operations import Operation, Role
+from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import queue_in_path
 from laneway.server.rest.times import IntervalText, read_interval, show_interval, show_seconds
-from laneway.server.rest.wire import Attempts, Message, QueueName, Seconds, StateName
+from laneway.server.rest.wire import QUEUE_NOT_FOUND, Attempts, QueueName, Reply, Seconds, StateName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,86 +30,201 @@ Description = Annotated[str, Meta(max_length=500)]
 
 
 class QueueInfo(msgspec.Struct, kw_only=True):
-    name: str
-    queue_type: QueueKind
-    ack_timeout_seconds: float
-    max_attempts: int | None
-    partition_interval: str | None
-    retention_interval: str | None
-    durable_claims: bool
-    description: str | None
-    created_at: datetime
-    updated_at: datetime
-    message_count: int
-    processing_count: int
-    dead_count: int
+    """A queue with its settings and counts."""
+
+    name: Annotated[str, Meta(description="Name of the queue.")]
+    queue_type: Annotated[
+        QueueKind,
+        Meta(
+            description="`standard` and `partitioned` mean the same here. `unlogged`: faster, and emptied "
+            "by a crash of PostgreSQL."
+        ),
+    ]
+    ack_timeout_seconds: Annotated[
+        float, Meta(description="Lease duration in seconds for messages without their own.")
+    ]
+    max_attempts: Annotated[
+        int | None,
+        Meta(description="Deliveries before a message becomes a dead letter; null: no limit."),
+    ]
+    partition_interval: Annotated[
+        str | None,
+        Meta(
+            description="Steps in which settled messages are removed, such as `1 day`; null: as the log's "
+            "segments are dropped."
+        ),
+    ]
+    retention_interval: Annotated[
+        str | None,
+        Meta(
+            description="How long settled messages are kept, such as `7 days`; null: the retention of the "
+            "log."
+        ),
+    ]
+    durable_claims: Annotated[
+        bool, Meta(description="Whether a dequeue is on disk before the server responds.")
+    ]
+    description: Annotated[str | None, Meta(description="Description of the queue.")]
+    created_at: Annotated[datetime, Meta(description="When the queue was created.")]
+    updated_at: Annotated[datetime, Meta(description="When its settings were last changed.")]
+    message_count: Annotated[int, Meta(description="Queued messages: ready or delayed.")]
+    processing_count: Annotated[int, Meta(description="Messages in flight.")]
+    dead_count: Annotated[int, Meta(description="Dead letters.")]
 
 
 class NewQueue(msgspec.Struct, kw_only=True):
-    """A queue to make. Without ack_timeout_seconds and max_attempts the server's settings apply.
+    """A queue to create."""
 
-    retention_interval: how long settled messages are kept. partition_interval: in which steps they
-    leave after that, all of one step at once. durable_claims: false lets a crash of PostgreSQL
-    forget the claims of its last moments, for more dequeues a second.
-    """
-
-    name: NewQueueName
-    queue_type: QueueKind = "standard"
-    ack_timeout_seconds: Seconds | None = None
-    max_attempts: Attempts | None = None
-    partition_interval: IntervalText | None = None
-    retention_interval: IntervalText | None = None
-    durable_claims: bool = True
-    description: Description | None = None
+    name: Annotated[
+        NewQueueName, Meta(description="Name of the queue: 1 to 64 letters, digits, `_` and `-`.")
+    ]
+    queue_type: Annotated[
+        QueueKind,
+        Meta(
+            description="`unlogged` is faster, and a crash of PostgreSQL empties the queue. `standard` "
+            "(the default) and `partitioned` mean the same. It cannot be changed later."
+        ),
+    ] = "standard"
+    ack_timeout_seconds: Annotated[
+        Seconds | None,
+        Meta(
+            description="Lease duration in seconds for messages without their own, at most ten years. "
+            "Default: the server's setting, 30 unless configured."
+        ),
+    ] = None
+    max_attempts: Annotated[
+        Attempts | None,
+        Meta(
+            description="Deliveries before a message becomes a dead letter, 1 to 32,767. Default: the "
+            "server's setting, 3 unless configured."
+        ),
+    ] = None
+    partition_interval: Annotated[
+        IntervalText | None,
+        Meta(
+            description="Steps in which settled messages are removed after `retention_interval`, all "
+            "messages of a step at once. Requires `retention_interval`."
+        ),
+    ] = None
+    retention_interval: Annotated[
+        IntervalText | None,
+        Meta(
+            description="How long settled messages are kept. Default: the retention of the log, a day "
+            "unless configured."
+        ),
+    ] = None
+    durable_claims: Annotated[
+        bool,
+        Meta(
+            description="Whether a dequeue is on disk before the server responds. With false, a crash of "
+            "PostgreSQL may lose the dequeues of the last 0.6 seconds, and their messages are "
+            "ready again at once. Default: true."
+        ),
+    ] = True
+    description: Annotated[
+        Description | None, Meta(description="Description of the queue, at most 500 characters.")
+    ] = None
 
 
 class QueueUpdate(msgspec.Struct, kw_only=True):
-    """What to change of a queue; null takes an interval or the description away."""
+    """The settings of a queue to change; settings that are not named keep their values."""
 
-    queue_type: QueueKind | UnsetType = UNSET
-    ack_timeout_seconds: Seconds | UnsetType = UNSET
-    max_attempts: Attempts | UnsetType = UNSET
-    partition_interval: IntervalText | UnsetType | None = UNSET
-    retention_interval: IntervalText | UnsetType | None = UNSET
-    durable_claims: bool | UnsetType = UNSET
-    description: Description | UnsetType | None = UNSET
+    queue_type: Annotated[
+        QueueKind | UnsetType,
+        Meta(
+            description="Only the queue's present type is accepted: the type is fixed when the queue is "
+            "created."
+        ),
+    ] = UNSET
+    ack_timeout_seconds: Annotated[
+        Seconds | UnsetType,
+        Meta(
+            description="Lease duration in seconds for messages without their own, at most ten years."
+        ),
+    ] = UNSET
+    max_attempts: Annotated[
+        Attempts | UnsetType,
+        Meta(description="Deliveries before a message becomes a dead letter, 1 to 32,767."),
+    ] = UNSET
+    partition_interval: Annotated[
+        IntervalText | UnsetType | None,
+        Meta(description="Steps in which settled messages are removed. Null removes the setting."),
+    ] = UNSET
+    retention_interval: Annotated[
+        IntervalText | UnsetType | None,
+        Meta(description="How long settled messages are kept. Null removes the setting."),
+    ] = UNSET
+    durable_claims: Annotated[
+        bool | UnsetType,
+        Meta(description="Whether a dequeue is on disk before the server responds."),
+    ] = UNSET
+    description: Annotated[
+        Description | UnsetType | None,
+        Meta(description="Description of the queue, at most 500 characters. Null removes it."),
+    ] = UNSET
 
 
 class Purge(msgspec.Struct):
-    status: StateName | Literal["all"] = "all"
+    """Which messages to delete."""
+
+    status: Annotated[
+        StateName | Literal["all"],
+        Meta(description="State of the messages to delete. Default: `all`."),
+    ] = "all"
 
 
 class Rename(msgspec.Struct):
-    new_name: NewQueueName = msgspec.field(name="newName")
+    """The new name of a queue."""
+
+    new_name: Annotated[
+        NewQueueName, Meta(description="The new name: 1 to 64 letters, digits, `_` and `-`.")
+    ] = msgspec.field(name="newName")
 
 
 class ByName(msgspec.Struct):
-    name: QueueName
+    name: Annotated[QueueName, Meta(description="Name of the queue.")]
 
 
 class Deletion(msgspec.Struct):
-    name: QueueName
-    force: bool = False
+    name: Annotated[QueueName, Meta(description="Name of the queue.")]
+    force: Annotated[
+        bool,
+        Meta(
+            description="Whether to delete a queue that is not empty, with all its messages. Default: "
+            "false."
+        ),
+    ] = False
 
 
 class QueueList(msgspec.Struct):
-    queues: list[QueueInfo]
-    total: int
+    """The queues that the API key may use."""
+
+    queues: Annotated[list[QueueInfo], Meta(description="The queues, by name.")]
+    total: Annotated[int, Meta(description="How many queues there are.")]
 
 
 class QueueChanged(msgspec.Struct):
-    message: str
-    queue: QueueInfo
+    """A queue after a change."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    queue: Annotated[QueueInfo, Meta(description="The queue as it is now.")]
 
 
 class QueueDeleted(msgspec.Struct):
-    message: str
-    deleted_messages: int
+    """A queue was deleted."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    deleted_messages: Annotated[
+        int,
+        Meta(description="Messages deleted with the queue: queued, in flight and dead letters."),
+    ]
 
 
 class Purged(msgspec.Struct):
-    message: str
-    deleted_count: int
+    """Messages were deleted."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    deleted_count: Annotated[int, Meta(description="How many messages were deleted.")]
 
 
 async def create_queue(call: Call[None, NewQueue]) -> Answer:
@@ -219,7 +334,9 @@ async def _look(call: Call[Any, Any], queue: Queue) -> QueueInfo:
 def _read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
     changes = QueueChanges()
     if body.queue_type is not UNSET and body.queue_type != queue.settings.kind:
-        message = f"Queue '{queue.name}' is {queue.settings.kind}: that is fixed once it is made"
+        message = (
+            f"Queue '{queue.name}' is {queue.settings.kind}: the type of a queue cannot change"
+        )
         raise InvalidInput([Issue("custom", ("queue_type",), message)])
     if body.ack_timeout_seconds is not UNSET:
         changes["lease"] = timedelta(seconds=body.ack_timeout_seconds)
@@ -240,10 +357,7 @@ def _read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
 
 def _require_retention(step: timedelta | None, retention: timedelta | None) -> None:
     if step is not None and retention is None:
-        message = (
-            "Messages leave in steps of partition_interval once retention_interval has passed: "
-            "give retention_interval too"
-        )
+        message = "partition_interval applies after retention_interval: set retention_interval too"
         raise InvalidInput([Issue("custom", ("partition_interval",), message)])
 
 
@@ -266,7 +380,13 @@ OPERATIONS = (
         method="POST",
         path="/queues",
         handler=create_queue,
-        summary="Make a queue",
+        summary="Create a queue",
+        description=(
+            "Creates a queue. Settings that the request does not name get the server's "
+            "defaults. Every protocol sees the new queue at once. Creating a queue that "
+            "exists changes nothing and returns 409: use `PATCH /api/queues/{name}` to change "
+            "its settings."
+        ),
         body=NewQueue,
         example={
             "name": "mail",
@@ -274,7 +394,10 @@ OPERATIONS = (
             "max_attempts": 5,
             "description": "Outgoing",
         },
-        answers={201: QueueChanged, 409: Message},
+        answers={
+            201: Response(QueueChanged, "The queue is created."),
+            409: Response(Reply, "A queue of this name exists."),
+        },
         role=Role.ADMIN,
         reach=_new_queue,
         tag="queues",
@@ -284,7 +407,12 @@ OPERATIONS = (
         path="/queues",
         handler=list_queues,
         summary="List the queues",
-        answers={200: QueueList},
+        description=(
+            "Returns every queue that the API key may use, with its settings and counts. The "
+            "counts are computed by subtraction, so they cost the same however many messages "
+            "there are."
+        ),
+        answers={200: Response(QueueList, "The queues.")},
         role=Role.READ,
         reach=filtered,
         compress=True,
@@ -294,9 +422,10 @@ OPERATIONS = (
         method="GET",
         path="/queues/{name}",
         handler=get_queue,
-        summary="Look at a queue",
+        summary="Show a queue",
+        description="Returns the settings and counts of one queue.",
         parameters=ByName,
-        answers={200: QueueInfo, 404: Message},
+        answers={200: Response(QueueInfo, "The queue."), 404: QUEUE_NOT_FOUND},
         role=Role.READ,
         reach=queue_in_path,
         tag="queues",
@@ -306,10 +435,15 @@ OPERATIONS = (
         path="/queues/{name}",
         handler=update_queue,
         summary="Change a queue's settings",
+        description=(
+            "Changes the settings that the request names; the others keep their values. New "
+            "settings apply to messages enqueued before, too, unless those have their own. "
+            "Every server process uses them within a moment."
+        ),
         parameters=ByName,
         body=QueueUpdate,
         example={"ack_timeout_seconds": 120},
-        answers={200: QueueChanged, 404: Message},
+        answers={200: Response(QueueChanged, "The settings are changed."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -318,9 +452,21 @@ OPERATIONS = (
         method="DELETE",
         path="/queues/{name}",
         handler=delete_queue,
-        summary="Delete a queue; with `force` also one that is not empty",
+        summary="Delete a queue",
+        description=(
+            "Deletes a queue with its settings, messages and consumer groups. Without "
+            "`force`, a queue that has messages (ready, delayed, in flight or dead letters), "
+            "unfinished workflow runs or outbox messages is not deleted. With `force`, they "
+            "are deleted and the runs fail."
+        ),
         parameters=Deletion,
-        answers={200: QueueDeleted, 400: Message, 404: Message},
+        answers={
+            200: Response(QueueDeleted, "The queue is deleted."),
+            400: Response(
+                Reply, "The queue is not empty. Set `force=true` to delete it with its messages."
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -330,11 +476,16 @@ OPERATIONS = (
         path="/queues/{name}/purge",
         handler=purge_queue,
         summary="Delete all messages of a queue, or those of one state",
+        description=(
+            "Deletes messages and keeps the queue. It works in steps, so messages enqueued "
+            "meanwhile may stay. Consumers that have a lease on a deleted message get 400 or "
+            "409 when they settle it."
+        ),
         parameters=ByName,
         body=Purge,
         example={"status": "dead"},
         body_optional=True,
-        answers={200: Purged, 404: Message},
+        answers={200: Response(Purged, "The messages are deleted."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_path,
         tag="queues",
@@ -343,11 +494,19 @@ OPERATIONS = (
         method="POST",
         path="/queues/{name}/rename",
         handler=rename_queue,
-        summary="Give a queue another name",
+        summary="Rename a queue",
+        description=(
+            "Changes the name and keeps messages, leases and settings. Requests with the old "
+            "name return 404 from then on."
+        ),
         parameters=ByName,
         body=Rename,
         example={"newName": "letters"},
-        answers={200: QueueChanged, 404: Message, 409: Message},
+        answers={
+            200: Response(QueueChanged, "The queue is renamed."),
+            404: QUEUE_NOT_FOUND,
+            409: Response(Reply, "Another queue has the new name."),
+        },
         role=Role.ADMIN,
         reach=_both_names,
         tag="queues",

@@ -1,4 +1,4 @@
-"""Puts on record that somebody acknowledged what another holds."""
+"""Records acks whose lock token is not that of the current lease."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 async def record_refusals(
     call: Call[Any, Any], items: Sequence[Named], results: Sequence[Problem | None]
 ) -> None:
-    """Record the locks that were lost; the answer does not depend on whether that succeeds."""
+    """Record lost locks; an error here does not affect the answer."""
     if not call.settings.activity.enabled or Problem.LOCK_LOST not in results:
         return
     refusals = [
@@ -32,4 +32,4 @@ async def record_refusals(
     try:
         await call.broker.activity.record_refusals(refusals)
     except LanewayError as error:
-        logger.debug("%d refused acknowledgements are not on record: %s", len(refusals), error)
+        logger.debug("cannot record %d refused acks in the activity log: %s", len(refusals), error)

@@ -1,4 +1,4 @@
-"""The parts of a queue as the REST protocol names them, and the states they stand for."""
+"""The REST protocol's names for the parts of a queue, and their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments and intervals as clients write them."""
+"""Times and intervals in the formats that clients write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MomentText: TypeAlias = Annotated[
     Meta(
         min_length=1,
         max_length=64,
-        description="An ISO 8601 date or time, UTC where it names no zone; or Unix seconds or ms.",
+        description="ISO 8601 date or time (UTC unless it names a zone), Unix seconds or milliseconds.",
         extra_json_schema={"format": "date-time"},
     ),
 ]
@@ -29,12 +29,12 @@ IntervalText: TypeAlias = Annotated[
         max_length=64,
         pattern=r"^(\d{1,6} *(second|sec|minute|min|hour|day|week|month|mon|year)s? *)*"
         r"(\d{1,4}:[0-5]\d(:[0-5]\d)?)?(?!\n)$",
-        description="As PostgreSQL writes intervals: `7 days`, `1 day 12:00:00`; 100 years at most.",
+        description="PostgreSQL's interval format: `7 days`, `1 day 12:00:00`; at most 100 years.",
     ),
 ]
 
 _NUMBER = re.compile(r"-?\d{1,16}(\.\d{1,9})?", re.ASCII)
-# From here on a number counts milliseconds: as seconds it would be in the year 5138.
+# From this value on, a number counts milliseconds: as seconds it would be the year 5138.
 _MILLISECONDS = 100_000_000_000
 _PARTS = re.compile(r"(\d+) *(sec|min|hour|day|week|mon|year)", re.ASCII)
 _CLOCK = re.compile(r"(\d+):(\d+)(?::(\d+))?$", re.ASCII)
@@ -52,18 +52,18 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _HALF = _MILLISECOND / 2
-# What comes after the point, without zeros at the end.
+# Decimals without trailing zeros.
 _THOUSANDTHS = [f"{n:03}".rstrip("0") or "0" for n in range(1000)]
 
 
 def read_moment(text: str, name: str) -> datetime:
-    """Return the moment; `name` is the parameter it came in."""
+    """Return the time; `name` is the parameter that it came in."""
     try:
         if _NUMBER.fullmatch(text):
             number = float(text)
             seconds = number / 1000 if abs(number) >= _MILLISECONDS else number
             return datetime.fromtimestamp(seconds, UTC)
-        # A plus sign in a query is a space once it is decoded.
+        # Decoding a query turns a plus sign into a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
@@ -80,12 +80,12 @@ def read_interval(text: str, name: str) -> timedelta:
     except OverflowError:
         length = timedelta.max
     if length > _LONGEST:
-        raise _refuse("too_big", (name,), "An interval is 100 years at most")
+        raise _refuse("too_big", (name,), "An interval must be at most 100 years")
     return length
 
 
 def show_interval(length: timedelta | None) -> str | None:
-    """Return the interval in a form that read_interval takes: whole seconds."""
+    """Return the interval in whole seconds, in the format that read_interval accepts."""
     if length is None:
         return None
     minutes, seconds = divmod(length.seconds, 60)
@@ -97,7 +97,7 @@ def show_interval(length: timedelta | None) -> str | None:
 
 
 def show_seconds(length: timedelta) -> float:
-    """Return seconds, as a whole number where they are whole."""
+    """Return seconds, as an integer if they are whole."""
     seconds = length.total_seconds()
     return int(seconds) if seconds.is_integer() else seconds
 
@@ -108,7 +108,7 @@ def to_unix(moment: datetime) -> float:
 
 
 class UnixWriter:
-    """Writes the same as JSON, quickly where moments mostly are of one second."""
+    """Writes Unix seconds as JSON; fast if most times share a second."""
 
     def __init__(self) -> None:
         self._second = _NEVER

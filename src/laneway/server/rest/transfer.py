@@ -1,19 +1,20 @@
-"""The routes that take messages out of the server as a file, and in again."""
+"""The routes that export messages to a file and import them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from laneway.server.access import named_in_body, require_queues
 from laneway.server.decoder import read_issue
 from laneway.server.errors import InvalidInput, MalformedBody
-from laneway.server.operations import Media, Operation, Role
+from laneway.server.operations import Media, Operation, Response, Role
 from laneway.server.responses import Answer, Stream, answer_json, encode
 from laneway.server.rest.access import choose_queues, queue_shown
 from laneway.server.rest.enqueues import NewMessage, read_message
@@ -21,8 +22,8 @@ from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
 from laneway.server.rest.wire import (
+    QUEUE_NOT_FOUND,
     Attempts,
-    Message,
     MessageObject,
     MessageType,
     QueueName,
@@ -44,7 +45,7 @@ FORM = Media(
                 "type": "string",
                 "format": "binary",
                 "contentMediaType": "application/json",
-                "description": "A JSON array of messages: an export, or as a batch has them.",
+                "description": "A JSON array of messages: an export, or messages in the format of `POST /api/queue/batch`.",
             }
         },
     },
@@ -54,7 +55,7 @@ NOT_JSON = "Invalid JSON content"
 
 
 class ImportedMessage(NewMessage, kw_only=True):
-    """A message as it is added, or as an export has it: both names of a field count."""
+    """A message as for enqueuing, or as an export writes it: both names of a field count."""
 
     type: MessageType = "default"
     queue_name: QueueName | None = None
@@ -63,8 +64,10 @@ class ImportedMessage(NewMessage, kw_only=True):
 
 
 class Imported(msgspec.Struct):
-    message: str
-    count: int
+    """The messages that were imported."""
+
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    count: Annotated[int, Meta(description="How many messages were enqueued.")]
 
 
 _decoder = msgspec.json.Decoder(list[ImportedMessage] | ImportedMessage)
@@ -78,7 +81,8 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         wanted.read(),
         descending=wanted.descending,
     )
-    # The first part is read before the answer begins: what is wrong with the call shows by then.
+    # Read the first part before the answer begins, so that errors of the request are still
+    # reported.
     first: Sequence[StoredMessage] = await anext(parts, [])
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'
@@ -155,9 +159,20 @@ OPERATIONS = (
         method="GET",
         path="/queue/{queueType}/export",
         handler=export_messages,
-        summary="Export the messages of one state as a file, sent while it is read",
+        summary="Export the messages of one state as a file",
+        description=(
+            "Returns all messages that match the filters as one JSON array, sent while it is "
+            "read. Between batches the export keeps no transaction or lock open in the database. "
+            "Messages that change during the export may or may not be in it. `POST "
+            "/api/queue/import` accepts the file."
+        ),
         parameters=Filters,
-        answers={200: list[MessageObject], 404: Message},
+        answers={
+            200: Response(
+                list[MessageObject], "The messages, oldest or newest first as `sortOrder` says."
+            ),
+            404: QUEUE_NOT_FOUND,
+        },
         role=Role.READ,
         reach=queue_shown,
     ),
@@ -165,9 +180,14 @@ OPERATIONS = (
         method="POST",
         path="/queue/import",
         handler=import_messages,
-        summary="Add the messages of a file, all or none",
+        summary="Import the messages of a file, all or none",
+        description=(
+            "Enqueues the messages of an export, or of a file in the format of `POST "
+            "/api/queue/batch`. Each message goes to its `queue`, else its `queue_name`, else "
+            "the default queue. All messages are enqueued in one transaction, or none."
+        ),
         body=FORM,
-        answers={200: Imported, 404: Message},
+        answers={200: Response(Imported, "All messages are enqueued."), 404: QUEUE_NOT_FOUND},
         role=Role.WRITE,
         reach=named_in_body,
     ),

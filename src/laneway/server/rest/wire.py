@@ -1,4 +1,4 @@
-"""The shapes that several routes of the REST protocol share."""
+"""The wire types that several routes of the REST protocol share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-# Ten years: longer than anybody waits, short enough for every clock.
+from laneway.server.operations import Response
+
+# Ten years in seconds; the database can add it to any date it stores.
 LONGEST = 315_360_000
 
-# Of a queue that is there already: other protocols allow more in a name than this one.
+# The name of an existing queue: other protocols allow more characters than this one.
 QueueName = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST)]
 MessageType = Annotated[str, Meta(max_length=255)]
@@ -20,54 +22,135 @@ Attempts = Annotated[int, Meta(gt=0, le=32_767)]
 StateName = Literal["queued", "processing", "acknowledged", "dead", "archived"]
 
 
-class Message(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A plain answer in words, with a code where a program should tell it from others."""
+class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The outcome of a call in words."""
 
-    message: str
-    error: str | None = None
+    message: Annotated[str, Meta(description="What happened, in words for people.")]
+    error: Annotated[
+        str | None,
+        Meta(
+            description="A code for programs: `NOT_FOUND`, `INVALID_STATE` or `LOCK_LOST`. Absent where "
+            "the status says enough."
+        ),
+    ] = None
+
+
+QUEUE_NOT_FOUND = Response(
+    Reply, "The queue does not exist. Create it with `POST /api/queues`, or correct the name."
+)
 
 
 class RefusedKey(msgspec.Struct, kw_only=True):
-    error: Literal["Unauthorized", "Forbidden"]
-    message: str
+    """The API key is missing, invalid, or may not do this."""
+
+    error: Annotated[
+        Literal["Unauthorized", "Forbidden"],
+        Meta(
+            description="`Unauthorized` (401): no valid API key. `Forbidden` (403): the key is valid but "
+            "may not do this."
+        ),
+    ]
+    message: Annotated[str, Meta(description="Why the request was refused, and what to change.")]
 
 
 class ValidationIssue(msgspec.Struct, kw_only=True):
-    code: str
-    path: list[str | int]
-    message: str
+    """One thing that is wrong with a request."""
+
+    code: Annotated[
+        str,
+        Meta(
+            description="What kind of issue it is, such as `invalid_type`, `too_small` or `too_big`."
+        ),
+    ]
+    path: Annotated[
+        list[str | int],
+        Meta(
+            description="Where it is: names of fields and positions in lists, from the outside in. Empty "
+            "for the request as a whole."
+        ),
+    ]
+    message: Annotated[str, Meta(description="What is wrong, in words.")]
 
 
 class ZodError(msgspec.Struct, kw_only=True):
-    issues: list[ValidationIssue]
-    name: Literal["ZodError"] = "ZodError"
+    """What is wrong with a request, in the form of the Zod library."""
+
+    issues: Annotated[
+        list[ValidationIssue],
+        Meta(description="What is wrong. Invalid types are reported one at a time."),
+    ]
+    name: Annotated[Literal["ZodError"], Meta(description="Always `ZodError`.")] = "ZodError"
 
 
 class ValidationProblem(msgspec.Struct, kw_only=True):
-    success: Literal[False]
-    error: ZodError
+    """The request is well-formed JSON but not what the operation takes."""
+
+    success: Annotated[Literal[False], Meta(description="Always false.")]
+    error: Annotated[ZodError, Meta(description="What is wrong.")]
 
 
 class MessageObject(msgspec.Struct):
-    """A message as clients see it; times are Unix seconds unless they say ISO."""
+    """A message; times are Unix seconds unless their format is date-time."""
 
-    id: str
-    queue_name: str
-    type: str
-    payload: Raw
-    priority: int
-    status: StateName
-    attempt_count: int
-    max_attempts: int | None
-    ack_timeout_seconds: float
-    lock_token: str | None
-    locked_until: datetime | None
-    consumer_id: str | None
-    created_at: float
-    dequeued_at: float | None
-    acknowledged_at: float | None
-    last_error: str | None
-    payload_size: int
-    stream_name: str = msgspec.field(name="_stream_name")
-    stream_id: str = msgspec.field(name="_stream_id")
-    processing_started_at: float | UnsetType = UNSET
+    id: Annotated[str, Meta(description="Message id, such as `2-1-1`. It never changes.")]
+    queue_name: Annotated[str, Meta(description="Queue that the message is in.")]
+    type: Annotated[str, Meta(description="Type of the message: its partition, the unit of order.")]
+    payload: Annotated[Raw, Meta(description="The JSON that was enqueued, byte for byte.")]
+    priority: Annotated[int, Meta(description="Priority. Higher numbers are delivered first.")]
+    status: Annotated[
+        StateName,
+        Meta(
+            description="State of the message. `queued`: ready or delayed. `processing`: in flight."
+        ),
+    ]
+    attempt_count: Annotated[
+        int, Meta(description="How many times the message was delivered, this delivery included.")
+    ]
+    max_attempts: Annotated[
+        int | None,
+        Meta(description="Deliveries before the message becomes a dead letter; null: no limit."),
+    ]
+    ack_timeout_seconds: Annotated[float, Meta(description="Lease duration in seconds.")]
+    lock_token: Annotated[
+        str | None,
+        Meta(
+            description="Proof of the lease: send it with ack, nack and touch. Null unless the message is "
+            "in flight."
+        ),
+    ]
+    locked_until: Annotated[
+        datetime | None,
+        Meta(
+            description="When the lease expires (ISO 8601). Null unless the message is in flight."
+        ),
+    ]
+    consumer_id: Annotated[
+        str | None,
+        Meta(
+            description="Consumer that has the lease, if it named itself. Null unless the message is in "
+            "flight."
+        ),
+    ]
+    created_at: Annotated[
+        float, Meta(description="When the message was enqueued, in Unix seconds.")
+    ]
+    dequeued_at: Annotated[
+        float | None, Meta(description="When its latest delivery began, in Unix seconds.")
+    ]
+    acknowledged_at: Annotated[
+        float | None, Meta(description="When it was acked, in Unix seconds.")
+    ]
+    last_error: Annotated[
+        str | None, Meta(description="Why the latest attempt failed; null: none failed.")
+    ]
+    payload_size: Annotated[int, Meta(description="Size of the payload in bytes.")]
+    stream_name: Annotated[
+        str, Meta(description="`queue_` and the status. For compatibility with Relay.")
+    ] = msgspec.field(name="_stream_name")
+    stream_id: Annotated[
+        str, Meta(description="The same as `id`. For compatibility with Relay.")
+    ] = msgspec.field(name="_stream_id")
+    processing_started_at: Annotated[
+        float | UnsetType,
+        Meta(description="The same as `dequeued_at`; absent if the message was never dequeued."),
+    ] = UNSET

@@ -1,4 +1,4 @@
-"""Lets a caller in: by the signature that AWS clients make, or by a key as other protocols take it."""
+"""Authenticates callers: by an AWS signature, or by an API key as over other protocols."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
 
 
 def confirm(caller: Identity | Claim, body: bytes) -> Identity:
-    """Return who calls, now that all of the request is there."""
+    """Return the identity of the caller, verified with the complete request."""
     return caller.confirm(body) if isinstance(caller, Claim) else caller
 
 
@@ -51,9 +51,9 @@ def find_access_key(caller: Identity | Claim) -> str | None:
 
 
 async def identify(call: Call[Any, Any]) -> Identity | Claim:
-    """Return who calls, before the body is read; without any key in force, that is anyone.
+    """Return the caller before the body is read; without any API key, every caller.
 
-    A signature is over the body too, so that of a key we know has to be confirmed with it.
+    A signature covers the body too, so a signed caller must be confirmed once it is read.
     """
     keyring = call.service.keyring
     headers = call.request.headers
@@ -85,7 +85,7 @@ async def identify(call: Call[Any, Any]) -> Identity | Claim:
 
 
 class Reach(NamedTuple):
-    """How a key that is limited to some queues is kept from the others, before the action runs."""
+    """How an action protects queues from a key that is limited to others, before it runs."""
 
     kind: Kind
     queues: Callable[[Exchange, Any], Sequence[str]] | None = None
@@ -122,6 +122,6 @@ def require_role(identity: Identity, action: Action) -> None:
     if identity.role < action.role:
         raise Fault(
             "AccessDeniedException",
-            f'The key "{identity.name}" has the role {identity.role}: {action.name} takes '
+            f'The key "{identity.name}" has the role {identity.role}: {action.name} requires '
             f"{action.role}.",
         )

@@ -1,4 +1,4 @@
-"""Every action of SQS: what it takes, who may call it, and what carries it out."""
+"""Every action of SQS: its request, the role that it requires, and its handler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Action(NamedTuple):
-    """One action; its name is that of the request."""
+    """One action of SQS, by the name that requests give."""
 
     name: str
     request: type[Request]
@@ -52,7 +52,7 @@ ACTIONS: dict[str, Action] = {
         ),
         *_list(
             Role.WRITE,
-            # What clients do first: a queue that is there is left as it is.
+            # Clients call this first. It leaves an existing queue unchanged.
             (queues.CreateQueue, by_name, queues.create_queue),
             (sends.SendMessage, by_url, sends.send_message),
             (sends.SendMessageBatch, by_url, sends.send_batch),

@@ -1,4 +1,4 @@
-"""How queues are addressed: URLs in several forms, and ARNs."""
+"""Addresses of queues: URLs in several formats, and ARNs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laneway.server.sqs.errors import Fault, invalid, missing
 if TYPE_CHECKING:
     from laneway.server.settings import SqsSettings
 
-# Names have 255 characters at most, each up to twelve as it is encoded.
+# A name has at most 255 characters, and each takes up to twelve when encoded.
 _LONGEST = 4096
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
@@ -21,7 +21,7 @@ _ARN = re.compile(r"arn:[^:]+:sqs:[^:]*:[^:]*:([^:]+)")
 
 
 class Origin(NamedTuple):
-    """What addresses are made of: where the client reached us, and as whom."""
+    """The parts of queue addresses: the server's URL, the region and the account."""
 
     base: str
     region: str
@@ -31,7 +31,7 @@ class Origin(NamedTuple):
 def read_origin(
     scheme: str, host: str, authorization: bytes | None, settings: SqsSettings
 ) -> Origin:
-    """Return it by the credential scope, signed or not: open servers know callers only by it."""
+    """Return the origin, with region and account from the credential scope, signed or not."""
     region, account = settings.region, settings.account
     found = _CREDENTIAL.search(authorization) if authorization else None
     if found is not None:
@@ -43,7 +43,7 @@ def read_origin(
 
 
 def write_url(name: str, origin: Origin, settings: SqsSettings) -> str:
-    """Write the queue's URL; other protocols' names may have a slash or the like in them."""
+    """Return the queue's URL; names from other protocols may contain slashes."""
     base, region, account = origin
     name = quote(name, safe="")
     match settings.url_style:
@@ -57,8 +57,8 @@ def write_url(name: str, origin: Origin, settings: SqsSettings) -> str:
 
 
 def read_url(url: str) -> str:
-    """Return the queue's name: the last part of a path of any form, or a bare name."""
-    # What is remembered below, and by the standard library, is of this length at most.
+    """Return the queue's name: the last part of the path of any URL, or a bare name."""
+    # Bounds the size of the cache below and of the standard library's.
     if len(url) > _LONGEST:
         raise Fault(
             "InvalidAddress",

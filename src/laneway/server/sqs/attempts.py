@@ -1,4 +1,4 @@
-"""Attempts to receive that are repeated: what was handed out then is handed out again."""
+"""Repeated receive attempts: a repetition returns the same messages again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Attempts:
-    """One per process: what is repeated before the first call is answered waits for that."""
+    """The receive attempts of one process; a repetition waits for the first call to finish."""
 
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
@@ -27,8 +27,8 @@ class Attempts:
     async def take_turn(
         self, queue: Queue, attempt: str, *, patience: float
     ) -> AsyncIterator[bool]:
-        """Hold what one call of an attempt holds at a time; False: not in so many seconds."""
-        # It is forgotten with the last.
+        """Enter the attempt, one call at a time; yield False after the timeout."""
+        # The last one removes the entry.
         turn = self._turns.setdefault((queue.queue_id, attempt), asyncio.Lock())
         try:
             async with asyncio.timeout(patience):
@@ -43,7 +43,7 @@ class Attempts:
 
 
 class Recalled(NamedTuple):
-    """received: when the attempt got it, in milliseconds of Unix time."""
+    """The messages of an attempt. received: its time, in milliseconds of Unix time."""
 
     deliveries: list[Delivery]
     received: int
@@ -52,22 +52,22 @@ class Recalled(NamedTuple):
 async def find_attempt(
     broker: Broker, queue: Queue, attempt: str, *, lease: timedelta
 ) -> Recalled | None:
-    """Return what the attempt got, locked anew; None once any of it was settled or ran out."""
+    """Return the attempt's messages, leased anew; None if any was settled or its lease expired."""
     got = await broker.receive_attempts.find(queue.name, attempt)
     if not got:
         return None
-    messages = await broker.messages.find(queue.name, [message for _, message, _ in got])
-    held = [
+    stored = await broker.messages.find(queue.name, [message for _, message, _ in got])
+    messages = [
         message
-        for (token, *_), message in zip(got, messages, strict=True)
+        for (token, *_), message in zip(got, stored, strict=True)
         if message is not None and message.status == Status.PROCESSING and message.token == token
     ]
-    if len(held) < len(got):
+    if len(messages) < len(got):
         return None
     receipts = [Receipt(token, message.lane, message.seq) for token, message, _ in got]
     untils = await broker.extend(receipts, lease=lease)
     deliveries = []
-    for (token, *_), message, until in zip(got, held, untils, strict=True):
+    for (token, *_), message, until in zip(got, messages, untils, strict=True):
         if until is None:
             return None
         deliveries.append(
@@ -83,7 +83,7 @@ async def find_attempt(
                 until=until,
                 lease=lease,
                 max_attempts=message.max_attempts,
-                key=message.key,
+                dedup_key=message.key,
                 headers=message.headers,
                 body=message.body,
             )

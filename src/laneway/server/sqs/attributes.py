@@ -1,7 +1,7 @@
-"""A queue's attributes: what they may be, and where the broker keeps each of them.
+"""Queue attributes: their valid values, and the settings that store them.
 
-Those that the broker acts on are its own settings of a queue, so that every protocol sees and sets
-the same ones. The rest is in the queue's options, under "sqs".
+Attributes that the broker implements are its own settings of the queue, so every protocol sees and
+sets the same ones. The others are in the queue's options, under "sqs".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.queues import Queue
 
-# The section of a queue's options that is SQS's.
+# SQS's section of a queue's options.
 SECTION = "sqs"
 FIFO = ".fifo"
 
@@ -37,14 +37,14 @@ _NUMBERS = {
     "MaximumMessageSize": (1024, LARGEST_MESSAGE),
     "KmsDataKeyReusePeriodSeconds": (60, 86_400),
 }
-# No longer than any of them, whatever zeros are before it.
+# At least as long as any valid number, with leading zeros.
 _NUMBER = re.compile("[0-9]{1,9}")
 _FLAGS = {"SqsManagedSseEnabled", "FifoQueue", "ContentBasedDeduplication"}
 _CHOICES = {
     "DeduplicationScope": ("messageGroup", "queue"),
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
 }
-# JSON objects; an empty text takes one away.
+# JSON objects; an empty text removes the attribute.
 _POLICIES = ("Policy", "RedrivePolicy", "RedriveAllowPolicy")
 _TEXTS = ("KmsMasterKeyId",)
 _FIFO_ONLY = ("ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit")
@@ -59,14 +59,14 @@ READABLE = SETTABLE | {*COUNTS, "CreatedTimestamp", "LastModifiedTimestamp", "Qu
 
 
 class Change(NamedTuple):
-    """What setting attributes means: settings of the broker, and SQS's own beside them."""
+    """The effect of setting attributes: settings of the broker, and SQS's own options."""
 
     settings: QueueChanges
     options: dict[str, Any]
 
 
 class Redrive(NamedTuple):
-    """Where messages go that were received too often."""
+    """The target queue of messages that were received too often."""
 
     arn: str
     most: int
@@ -82,7 +82,7 @@ def read_options(queue: Queue) -> Mapping[str, Any]:
 
 
 def read_own(queue: Queue) -> Mapping[str, str]:
-    """Return the attributes that are kept in the options."""
+    """Return the attributes that are stored in the options."""
     return read_options(queue).get("attributes") or {}
 
 
@@ -100,7 +100,7 @@ def has_content_deduplication(queue: Queue) -> bool:
 
 
 def read_visibility(queue: Queue) -> int:
-    """Return the seconds that a message stays unseen, zero included."""
+    """Return the visibility timeout in seconds, which may be zero."""
     if read_own(queue).get("VisibilityTimeout") == "0":
         return 0
     return max(int(queue.settings.lease.total_seconds()), 1)
@@ -111,7 +111,7 @@ def read_wait(queue: Queue) -> int:
 
 
 def read_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> dict[str, str]:
-    """Return attributes as they are shown; refuse those that cannot be set, or not to that."""
+    """Return validated attributes; refuse unknown ones and invalid values."""
     for name, value in attributes.items():
         if name not in SETTABLE or (name == "FifoQueue" and not fifo):
             raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
@@ -129,7 +129,7 @@ def read_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> dict
 
 
 def check_throughput(attributes: Mapping[str, str]) -> None:
-    """Refuse a limit for each message group where duplicates are looked for in all of them."""
+    """Refuse a throughput limit per message group if deduplication covers all groups."""
     if (
         attributes.get("FifoThroughputLimit") == "perMessageGroupId"
         and attributes.get("DeduplicationScope") != "messageGroup"
@@ -138,21 +138,22 @@ def check_throughput(attributes: Mapping[str, str]) -> None:
 
 
 def are_equal(name: str, found: str, wanted: str) -> bool:
-    """Tell whether an attribute has a value, however that is written."""
+    """Return whether an attribute has a value, in whatever notation."""
     if name in _POLICIES and found and wanted:
         return _read_policy(name, found) == _read_policy(name, wanted)
     return found == wanted
 
 
 def plan_change(attributes: Mapping[str, str]) -> Change:
-    """Return what to change for attributes that were checked."""
+    """Return the effect of validated attributes."""
     settings = QueueChanges()
     own: dict[str, str | None] = {}
     options: dict[str, Any] = {"attributes": own}
     for name, value in attributes.items():
         match name:
             case "VisibilityTimeout":
-                # A lock lasts longer than nothing; zero is given back as soon as it is received.
+                # A lease must be positive; with zero, a message is released as soon as it is
+                # received.
                 own[name] = "0" if int(value) == 0 else None
                 if int(value):
                     settings["lease"] = timedelta(seconds=int(value))
@@ -170,7 +171,7 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
             case "RedrivePolicy":
                 own[name] = value or None
                 redrive = read_redrive(value) if value else None
-                # The receive that would be one too many is claimed, and then not shown.
+                # The receive above the limit is claimed and then not returned.
                 settings["max_attempts"] = redrive.most + 1 if redrive else None
                 settings["max_receives"] = redrive.most if redrive else None
                 settings["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
@@ -180,7 +181,7 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
 
 
 def size_limit(size: int) -> int:
-    """Return how many bytes a body may have as JSON: no character of XML takes more than twice."""
+    """Return how many bytes a body may have as JSON: at most twice its size as XML text."""
     return 2 * size + 2
 
 
@@ -209,7 +210,7 @@ def read_redrive(text: str) -> Redrive:
 
 
 def allows_source(queue: Queue, arn: str) -> bool:
-    """Tell whether a queue lets the one at `arn` send it what is dead."""
+    """Return whether a queue accepts dead letters from the queue at `arn`."""
     text = read_own(queue).get("RedriveAllowPolicy")
     policy = json.loads(text) if text else {}
     match policy.get("redrivePermission", "allowAll"):
@@ -222,7 +223,7 @@ def allows_source(queue: Queue, arn: str) -> bool:
 
 
 def show_attributes(queue: Queue, arn: str) -> dict[str, str]:
-    """Return every attribute that has a value, but the counts."""
+    """Return every attribute that has a value, except the counts."""
     settings = queue.settings
     retention = settings.message_ttl
     shown = {
@@ -231,7 +232,7 @@ def show_attributes(queue: Queue, arn: str) -> dict[str, str]:
         "LastModifiedTimestamp": _show_time(queue.updated_at),
         "VisibilityTimeout": str(read_visibility(queue)),
         "DelaySeconds": str(int(settings.delay.total_seconds()) if settings.delay else 0),
-        # One that keeps messages for ever keeps them as long as SQS knows of.
+        # A queue that keeps messages without limit shows SQS's maximum.
         "MessageRetentionPeriod": str(
             int(retention.total_seconds()) if retention else LONGEST_RETENTION
         ),
@@ -276,10 +277,12 @@ def _check_allow_policy(text: str) -> None:
         raise invalid_value(text, "RedriveAllowPolicy", "redrivePermission is not valid.")
     if (permission == "byQueue") != (sources is not None):
         raise invalid_value(
-            text, "RedriveAllowPolicy", "sourceQueueArns goes with byQueue, and with it only."
+            text,
+            "RedriveAllowPolicy",
+            "sourceQueueArns is required with byQueue, and allowed only with it.",
         )
     if sources is not None and (not isinstance(sources, list) or not 1 <= len(sources) <= 10):  # noqa: PLR2004 - SQS's
-        raise invalid_value(text, "RedriveAllowPolicy", "sourceQueueArns takes 1 to 10 ARNs.")
+        raise invalid_value(text, "RedriveAllowPolicy", "sourceQueueArns must have 1 to 10 ARNs.")
 
 
 def _read_policy(name: str, text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What holds for every batch: how many entries, how they are named, and what became of each."""
+"""The rules of every batch: the number of entries, their ids, and their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def check_entries(entries: Sequence[Named]) -> None:
-    """Refuse a batch that is wrong as a whole."""
+    """Refuse a batch that is invalid as a whole."""
     if not entries:
         raise Fault("EmptyBatchRequest", "There should be at least one entry in the request.")
     if len(entries) > MOST_ENTRIES:

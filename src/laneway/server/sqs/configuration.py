@@ -1,4 +1,4 @@
-"""The actions on a queue's attributes, and the list of queues whose dead letters it takes."""
+"""The actions on a queue's attributes, and the list of a dead-letter queue's sources."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
     change = plan_change(attributes)
     if "RedrivePolicy" in attributes:
         change.settings["dead_letter_source"] = exchange.write_arn(queue.name)
-        # What is dead by the policy there was goes where that said.
+        # Messages that are dead letters under the previous policy go to its target.
         await exchange.broker.dead_letters.redrive_by_policy(queue.name)
     await exchange.broker.queues.configure(queue.name, change.settings, SECTION, change.options)
 
@@ -97,12 +97,12 @@ async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQu
 
 
 async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
-    """Refuse a redrive policy whose target is not there, of the other kind, or unwilling."""
+    """Refuse a redrive policy whose target is missing, of the other type, or does not allow it."""
     text = attributes.get("RedrivePolicy")
     if not text:
         return
     wanted = read_arn(read_redrive(text).arn, "deadLetterTargetArn")
-    # Before it is looked up, so that nobody is told which queues of others there are.
+    # Check this before the look-up, so that the error does not reveal other queues.
     exchange.require_queue(wanted)
     try:
         target = await exchange.broker.queues.get(wanted)

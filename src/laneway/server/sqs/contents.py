@@ -1,4 +1,4 @@
-"""What a message carries: its body and attributes as they are checked, kept and measured."""
+"""Message bodies and attributes: validation, storage and size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_ATTRIBUTES = 10
 _LONGEST_NAME = 256
 
-# What XML 1.0 has no place for.
+# Characters that XML 1.0 does not allow.
 NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
@@ -32,9 +32,9 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 class Moved(msgspec.Struct, omit_defaults=True):
-    """What a message keeps on its way to another queue: its id, when it was sent, from where.
+    """What a message keeps when it moves to another queue: id, send time and source.
 
-    received: how often it was before. key: the deduplication id it had; the new queue does not look at it.
+    received: how often it was received before. key: its former dedup key; the new queue ignores it.
     """
 
     id: str | None = None
@@ -45,14 +45,14 @@ class Moved(msgspec.Struct, omit_defaults=True):
 
 
 class Kept(msgspec.Struct, omit_defaults=True):
-    """What SQS keeps beside a body, in the message's headers."""
+    """What SQS stores beside a body, in the message's headers."""
 
     attributes: dict[str, AttributeValue] = msgspec.field(default_factory=dict)
     trace: str | None = None
 
 
 class Headers(msgspec.Struct, omit_defaults=True):
-    """A message's headers, as far as they are SQS's; `moved` is written by the broker."""
+    """The SQS part of a message's headers; the broker writes `moved`."""
 
     sqs: Kept | None = None
     moved: Moved | None = None
@@ -63,7 +63,7 @@ _decode_headers = msgspec.json.Decoder(Headers).decode
 
 
 class Body(NamedTuple):
-    """A message's body: the JSON string that is kept, and what clients are told of it."""
+    """A message's body: the stored JSON string, and the digest and size that clients see."""
 
     text: str
     digest: str
@@ -71,16 +71,16 @@ class Body(NamedTuple):
 
 
 def read_body(raw: msgspec.Raw) -> Body:
-    """Check a body as it came: a JSON string, which is kept as it is where that is no waste."""
+    """Validate a body and return it as a JSON string, unchanged unless it has needless escapes."""
     data = bytes(raw)
     if data[:1] != b'"':
-        raise Fault("SerializationException", "MessageBody has to be a string.")
+        raise Fault("SerializationException", "MessageBody must be a string.")
     try:
         if b"\\" in data:
             text = _decode_text(data)
             content = _check_text(text)
             if len(data) > size_limit(len(content)):
-                # Clients write as escapes what need not be: a letter as six or more.
+                # Clients escape more than needed: six or more bytes for a letter.
                 data = _encode(text)
         else:
             content = data[1:-1]
@@ -107,7 +107,7 @@ def show_body(text: str) -> str:
 
 
 def check_attributes(attributes: Mapping[str, AttributeValue]) -> int:
-    """Return how much the attributes count of a message's size."""
+    """Validate message attributes, and return their part of the message's size."""
     if len(attributes) > MOST_ATTRIBUTES:
         raise invalid(
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
@@ -127,7 +127,7 @@ def read_trace(attributes: Mapping[str, AttributeValue]) -> str | None:
             raise invalid(f"Message system attribute name '{name}' is invalid.")
         _check_value(name, value)
         if value.data_type != "String":
-            raise invalid(f"Message system attribute '{name}' has to be a String.")
+            raise invalid(f"Message system attribute '{name}' must be a String.")
         return value.string_value
     return None
 
@@ -142,7 +142,7 @@ def write_headers(
 
 
 def read_headers(text: str | None) -> Headers:
-    """Return what of the headers is SQS's; what others put there is passed by."""
+    """Return the SQS part of the headers; what other protocols store is ignored."""
     if text is None:
         return _NO_HEADERS
     try:
@@ -207,7 +207,7 @@ def _check_value(name: str, value: AttributeValue) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether it is a number as SQS has them: 38 digits, from 10^-128 to 10^126."""
+    """Return whether the text is an SQS number: 38 digits, from 10^-128 to 10^126."""
     if not _NUMBER.fullmatch(text):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Turns a request's members into its typed form, and says in SQS's words what is wrong."""
+"""Decodes requests into their types, and reports what is invalid in SQS's error format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MISSING = re.compile(r"Object missing required field `([^`]+)`(?: - at `\$\.?([
 
 
 class RequestDecoder:
-    """lenient: numbers and flags may come as text, as in forms."""
+    """Decodes requests. lenient: numbers and flags may be text, as in forms."""
 
     def __init__(self, kind: type[Request], *, lenient: bool) -> None:
         self._decode = msgspec.json.Decoder(kind, strict=not lenient).decode
@@ -31,4 +31,4 @@ class RequestDecoder:
                 raise missing(place) from None
             raise Fault("SerializationException", str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Fault("SerializationException", "The request's body is not JSON.") from None
+            raise Fault("SerializationException", "The request body is not valid JSON.") from None

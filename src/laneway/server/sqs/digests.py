@@ -1,4 +1,4 @@
-"""The MD5 sums by which clients check what they sent and got."""
+"""The MD5 digests by which clients verify what they sent and received."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def digest_body(body: bytes) -> str:
 
 
 def digest_attributes(attributes: Mapping[str, AttributeValue]) -> str:
-    """Return the sum over names, types and raw values, sorted by name."""
+    """Return the digest of names, types and raw values, sorted by name."""
     total = md5(usedforsecurity=False)
     for name in sorted(attributes):
         value = attributes[name]

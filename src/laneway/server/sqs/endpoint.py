@@ -1,4 +1,4 @@
-"""The endpoint: finds the protocol and the action, lets the caller in, runs, answers."""
+"""The endpoint: finds wire protocol and action, authenticates, runs the action, answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueuePath(msgspec.Struct):
-    """Where a request was sent to: a queue's own URL, or the root."""
+    """The path of a request: a queue's URL, or the root."""
 
     account: str = ""
     queue: str = ""
@@ -42,7 +42,7 @@ class QueuePath(msgspec.Struct):
 
 
 class Endpoint:
-    """One per process."""
+    """The SQS endpoint of one process."""
 
     def __init__(self) -> None:
         self._json = JsonCodec(ACTIONS)
@@ -87,8 +87,10 @@ class Endpoint:
         except LanewayError as error:
             return self._query.explain(_name_fault(error, call), request_id)
         except Exception as error:
-            # What is not foreseen is told in JSON elsewhere, which these clients cannot read.
-            logger.exception("a form failed", extra={"request_id": request_id.decode()})
+            # Other layers would report unexpected errors in JSON, which these clients cannot read.
+            logger.exception(
+                "a request of the query protocol failed", extra={"request_id": request_id.decode()}
+            )
             return self._query.explain(to_fault(InternalError(type(error).__name__)), request_id)
 
     def _meet(
@@ -110,12 +112,12 @@ class Endpoint:
 
 
 def explain(error: LanewayError) -> Answer:
-    """Word an error of a request that did not get as far as its protocol."""
+    """Return the error of a request that did not reach its wire protocol."""
     return JsonCodec({}).explain(to_fault(error), b"-")
 
 
 def tell(error: LanewayError, request: Request) -> Answer:
-    """Word it for the client's protocol: forms name no target, and are answered in XML."""
+    """Return the error in the client's wire protocol: XML for forms, which name no target."""
     if b"x-amz-target" in request.headers:
         return JsonCodec({}).explain(to_fault(error), request.request_id)
     return QueryCodec({}).explain(to_fault(error), request.request_id)

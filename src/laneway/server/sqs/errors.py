@@ -1,4 +1,4 @@
-"""What can go wrong, in the codes of SQS: one table for both wire protocols."""
+"""Errors with the codes of SQS, in one table for both wire protocols."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from laneway.server.errors import RequestError
 if TYPE_CHECKING:
     from laneway.domain.errors import LanewayError
 
-# Faults that the service itself declares, and those that any AWS service may give.
+# Errors that SQS declares, and errors that any AWS service may return.
 SQS = "com.amazonaws.sqs"
 CORAL = "com.amazon.coral.service"
 
 
 class Code(NamedTuple):
-    """How a fault is called in the query protocol, with which status, and where it is declared."""
+    """An error's name in the query protocol, its status, and where it is declared."""
 
     query: str
     status: int = 400
@@ -66,7 +66,7 @@ CODES: dict[str, Code] = {
     "InternalFailure": Code("InternalFailure", 500, CORAL),
 }
 
-# What the broker and the server call it, by the nearest class.
+# The code of each error of the broker and the server, by its nearest listed class.
 NAMES: dict[type[LanewayError], str] = {
     domain.LanewayError: "InternalFailure",
     domain.Retryable: "ServiceUnavailableException",
@@ -90,7 +90,7 @@ _NO_QUEUE = "The specified queue does not exist."
 
 
 class Fault(RequestError):
-    """A request that is refused, by its name in the table of codes."""
+    """A refused request, with its name in the table of codes."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -120,7 +120,7 @@ def invalid_value(value: object, parameter: str, reason: str) -> Fault:
 
 
 def to_fault(error: LanewayError) -> Fault:
-    """Return any error in the words of SQS."""
+    """Return any error as an SQS error."""
     if isinstance(error, Fault):
         return error
     for ancestor in type(error).__mro__:
@@ -134,6 +134,6 @@ def _word(error: LanewayError, name: str) -> str:
     if name == "QueueDoesNotExist":
         return _NO_QUEUE
     if name == "InternalFailure":
-        # What it was is in the log; it is nothing the client could use.
+        # The details are in the log; clients cannot act on them.
         return "The request processing has failed because of an unknown error."
     return str(error)

@@ -1,4 +1,4 @@
-"""One request of SQS on its way through an action: who calls, and which queue is meant."""
+"""One SQS request in its action: the caller, and the queue that it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """credential: the header or query parameter that names the caller's key, region and account.
+    """A request with its caller.
 
     access_key: the id of the key that the request is signed with, None if it carries the key.
     path: the queue's name in the path, decoded. claims: what the request claims; it is answered in
@@ -77,18 +77,18 @@ class Exchange:
         return write_arn(name, self.origin)
 
     def name_queue(self, request: Addressed) -> str:
-        """Return the name of the queue meant; the body's URL wins over the path."""
+        """Return the name of the queue; the URL in the body takes precedence over the path."""
         name = read_url(request.queue_url) if request.queue_url else self.path
         if not name:
             raise missing("QueueUrl")
         return name
 
     async def find_queue(self, request: Addressed) -> Queue:
-        """Return the queue meant as it is remembered, at most a few seconds old."""
+        """Return the queue from the cache, at most a few seconds old."""
         return await self.broker.queues.find(self.name_queue(request))
 
     async def get_queue(self, request: Addressed) -> Queue:
-        """Return the queue meant as it is now."""
+        """Return the queue from the database."""
         return await self.broker.queues.get(self.name_queue(request))
 
     def require_queue(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Receipt handles: the right to settle one message, in a form that clients carry around."""
+"""Receipt handles: the proof of a lease on one message, as text that clients pass around."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST_INT, _LAST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
 class Handle(NamedTuple):
-    """received: when it was handed out, in milliseconds of Unix time."""
+    """A receipt handle. received: when the message was received, in milliseconds of Unix time."""
 
     token: UUID
     queue_id: int
@@ -44,12 +44,12 @@ def write_handle(delivery: Delivery, queue_id: int, received: int) -> str:
     token, segment, lane, seq = delivery[:4]
     octets = (token if isinstance(token, UUID) else UUID(token)).bytes
     data = _FORM.pack(octets, queue_id, segment, lane, seq, received)
-    # It only tells a handle from a slip of the keyboard: whoever may call may settle.
+    # This only detects typing errors: every caller with access may settle.
     return b64encode(data + crc32(data).to_bytes(_SUM, "big")).decode()
 
 
 def read_handle(text: str, queue_id: int) -> Handle:
-    """Return what the handle says; one of another queue counts as none."""
+    """Return the decoded handle; a handle of another queue is invalid."""
     try:
         data = b64decode(text, validate=True)
     except (NotBase64, ValueError):
@@ -59,7 +59,7 @@ def read_handle(text: str, queue_id: int) -> Handle:
         raise _refuse(text)
     token, *numbers = _FORM.unpack(form)
     handle = Handle(UUID(bytes=token), *numbers)
-    # No message lies beyond what the database counts with.
+    # Sequence numbers fit into the database's integers.
     beyond = max(handle.segment, handle.lane) > _LAST_INT or handle.seq > _LAST_BIGINT
     if handle.queue_id != queue_id or beyond:
         raise _refuse(text)

@@ -1,4 +1,4 @@
-"""The JSON protocol of AWS, version 1.0: X-Amz-Target names the action, bodies are JSON."""
+"""AWS's JSON protocol, version 1.0: X-Amz-Target names the action, bodies are JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIX = b"AmazonSQS."
 
 class JsonCodec:
     def __init__(self, actions: dict[str, Action]) -> None:
-        # By the header as it comes, so that a hot action is one look-up away.
+        # By the raw header, so that finding an action is one look-up.
         self._actions = {
             _PREFIX + name.encode(): (action, RequestDecoder(action.request, lenient=False))
             for name, action in actions.items()

@@ -1,4 +1,4 @@
-"""The actions on move tasks: what is in a dead-letter queue goes back, or elsewhere."""
+"""The actions on message move tasks: redrive a dead-letter queue, or move it elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ListMessageMoveTasks(Request, kw_only=True):
 
 
 class TaskInfo(Result, kw_only=True):
-    """A task; only one that runs has a handle to cancel it by."""
+    """A move task; only a running task has a handle for its cancellation."""
 
     status: str
     source_arn: str
@@ -68,7 +68,7 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
     rate = request.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= FASTEST:
         raise invalid_value(
-            rate, "MaxNumberOfMessagesPerSecond", f"It has to be between 1 and {FASTEST}."
+            rate, "MaxNumberOfMessagesPerSecond", f"The value must be between 1 and {FASTEST}."
         )
     queues = await exchange.broker.queues.list_all()
     if not any(queue.settings.dead_letter_queue == source.name for queue in queues):
@@ -82,13 +82,13 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
         target = await _find(exchange, request.destination_arn, "DestinationArn")
         if target.name == source.name:
             raise invalid_value(
-                request.destination_arn, "DestinationArn", "It is the source itself."
+                request.destination_arn, "DestinationArn", "The destination is the source itself."
             )
         if target.name.endswith(FIFO) != source.name.endswith(FIFO):
             raise invalid_value(
                 request.destination_arn,
                 "DestinationArn",
-                "The destination has to be of the same type as the source.",
+                "The destination must be of the same type as the source.",
             )
     elif exchange.identity.pattern is not None:
         raise Fault(
@@ -114,13 +114,13 @@ async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Can
         raise missing("TaskHandle")
     task, arn = _read_handle(request.task_handle)
     if not exchange.identity.may_use(read_arn(arn, "SourceArn")):
-        # A handle of another queue's task is answered as one of a queue that does not exist.
+        # A handle of another queue's task is treated like one of a queue that does not exist.
         raise _no_resource("SourceArn")
     source = await _find(exchange, arn, "SourceArn")
-    # A handle can be made up: it ends no task of another queue.
+    # A handle may be forged: it must not end a task of another queue.
     moved = await exchange.broker.moves.cancel(task, queue_id=source.queue_id)
     if moved is None:
-        raise Fault("ResourceNotFoundException", "Task does not exist or is not running any more.")
+        raise Fault("ResourceNotFoundException", "The task does not exist or is no longer running.")
     return Cancelled(approximate_number_of_messages_moved=moved)
 
 
@@ -128,7 +128,7 @@ async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks
     source = await _find(exchange, request.source_arn, "SourceArn")
     most = 1 if request.max_results is None else request.max_results
     if not 1 <= most <= MOST_RESULTS:
-        raise invalid_value(most, "MaxResults", f"It has to be between 1 and {MOST_RESULTS}.")
+        raise invalid_value(most, "MaxResults", f"The value must be between 1 and {MOST_RESULTS}.")
     tasks = await exchange.broker.moves.list_all(source.name, limit=most)
     return Tasks(results=[_show(exchange, task, request.source_arn) for task in tasks] or None)
 
@@ -175,4 +175,4 @@ def _read_handle(text: str) -> tuple[UUID, str]:
         content = json.loads(b64decode(text, validate=True))
         return UUID(content["taskId"]), str(content["sourceArn"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise invalid_value(text, "TaskHandle", "It is not a task's handle.") from None
+        raise invalid_value(text, "TaskHandle", "It is not the handle of a task.") from None

@@ -1,4 +1,4 @@
-"""Lists of queues in pages, and the tokens that lead from one to the next."""
+"""Pages of queue lists, and the tokens that lead from one page to the next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Page(NamedTuple):
 
 
 def cut_page(names: Sequence[str], token: str | None, most: int | None) -> Page:
-    """Return the part behind the token; only one who says how much it takes is led on."""
+    """Return the page after the token; the next token only if the request limits its page."""
     if most is not None and not 1 <= most <= MOST_RESULTS:
         raise invalid_value(
             most, "MaxResults", f"MaxResults must be an integer between 1 and {MOST_RESULTS}."

@@ -1,4 +1,4 @@
-"""AddPermission and RemovePermission: statements of a queue's policy, which is kept, not applied."""
+"""AddPermission and RemovePermission: statements of a queue's policy, stored but not enforced."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
             "Resource": exchange.write_arn(queue.name),
         }
     )
-    await _keep(exchange, queue, policy)
+    await _store(exchange, queue, policy)
 
 
 async def _remove(exchange: Exchange, request: RemovePermission) -> None:
@@ -83,12 +83,14 @@ async def _remove(exchange: Exchange, request: RemovePermission) -> None:
     left = [item for item in policy["Statement"] if not _is_named(item, request.label)]
     if len(left) == len(policy["Statement"]):
         raise invalid_value(request.label, "Label", "can't find label.")
-    await _keep(exchange, queue, {**policy, "Statement": left} if left else None)
+    await _store(exchange, queue, {**policy, "Statement": left} if left else None)
 
 
 def _check(request: AddPermission) -> None:
     if not _LABEL.fullmatch(request.label):
-        raise invalid_value(request.label, "Label", "Label must be 1 to 80 of A-Z, a-z, 0-9, _, -.")
+        raise invalid_value(
+            request.label, "Label", "Label must be 1 to 80 characters of A-Z, a-z, 0-9, _ and -."
+        )
     if not request.aws_account_ids:
         raise missing("AWSAccountIds")
     if not request.actions:
@@ -100,7 +102,7 @@ def _check(request: AddPermission) -> None:
         )
     for account in request.aws_account_ids:
         if not _ACCOUNT.fullmatch(account):
-            raise invalid_value(account, "AWSAccountIds", "An account id has 12 digits.")
+            raise invalid_value(account, "AWSAccountIds", "An account id must have 12 digits.")
     for action in request.actions:
         if action not in _ACTIONS:
             raise invalid(f"Value SQS:{action} for parameter ActionName is invalid.")
@@ -116,12 +118,12 @@ def _read_policy(queue: Queue) -> dict[str, Any]:
 
 
 def _is_named(statement: Any, label: str) -> bool:
-    """Tell whether it is the one of that label; a policy of others may hold anything."""
+    """Return whether the statement has the label; a policy may contain any JSON."""
     return isinstance(statement, dict) and statement.get("Sid") == label
 
 
-async def _keep(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
-    """Put it in the place of the one that was read, unless others have changed the queue since."""
+async def _store(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
+    """Store the policy, unless the queue was changed since it was read."""
     text = None if policy is None else json.dumps(policy)
     options = {"attributes": {"Policy": text}}
     await exchange.broker.queues.configure(

@@ -1,4 +1,4 @@
-"""The query protocol of AWS: requests are forms, lists and maps are numbered, answers are XML."""
+"""AWS's query protocol: requests are forms with numbered lists and maps, answers are XML."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
 LARGEST_FORM = 2 * 1024 * 1024
 
 _MOST_FIELDS = 1000
-# More than any name of a field has: Entries.member.1.MessageAttributes.entry.1.Value.StringValue
+# More parts than any field name has: Entries.member.1.MessageAttributes.entry.1.Value.StringValue
 _MOST_STEPS = 10
 
-# A list's member and what one of its items is called on the wire.
+# List members, and the name of an item on the wire.
 _LISTS = {
     "AttributeNames": "AttributeName",
     "MessageAttributeNames": "MessageAttributeName",
@@ -42,7 +42,7 @@ _LISTS = {
     "Results": "ListMessageMoveTasksResultEntry",
     "Failed": "BatchResultErrorEntry",
 }
-# A map's member, what one of its entries is called, and the entry's key.
+# Map members, the name of an entry, and the name of its key.
 _MAPS = {
     "Attributes": ("Attribute", "Name"),
     "MessageAttributes": ("MessageAttribute", "Name"),
@@ -50,10 +50,10 @@ _MAPS = {
     "Tags": ("Tag", "Key"),
     "tags": ("Tag", "Key"),
 }
-# These are called by their action.
+# The name of these depends on the action.
 _ENTRIES, _SUCCESSFUL = "Entries", "Successful"
 
-# Of an item in a list.
+# The number of an item in a list.
 _NUMBER = re.compile("[0-9]{1,9}")
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
@@ -123,13 +123,13 @@ def read_form(*sources: bytes) -> dict[str, str]:
 
 
 class _Reader:
-    """Gathers the numbered fields of one action's form into lists and maps."""
+    """Collects the numbered fields of one action's form into lists and maps."""
 
     def __init__(self, action: Action) -> None:
         names = {
             field.encode_name: field.encode_name for field in msgspec.structs.fields(action.request)
         }
-        # By what a field may begin with: the item's name, or the member's own.
+        # By the first part of a field: the item's name, or the member's own.
         self._members = dict(names)
         for member in names:
             if member in _LISTS:
@@ -185,7 +185,7 @@ def _shape_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _shape(name, value) for name, value in named.items()}
 
 
-# Of a batch's entry, by what a field may begin with.
+# The same for a batch's entry.
 _ENTRY_MEMBERS = {
     _MAPS[member][0]: member for member in ("MessageAttributes", "MessageSystemAttributes")
 }
@@ -238,14 +238,14 @@ def _write_items(item: str, values: Iterable[Any], action: str) -> Iterator[str]
 
 
 def _digest_shown(members: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with the digest of the body that XML can show: clients check it."""
+    """Return a message with the digest of its body as XML: clients verify it."""
     body = members.get("Body", "")
     shown = NOT_IN_XML.sub("\ufffd", body)
     return members if shown == body else members | {"MD5OfBody": digest_body(shown.encode())}
 
 
 def _escape(text: str) -> str:
-    """Return it as XML can show it: an error may quote, or another protocol's body have, what it cannot."""
+    """Return the text as XML, without the characters that XML does not allow."""
     return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], NOT_IN_XML.sub("\ufffd", text))
 
 

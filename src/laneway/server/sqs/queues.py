@@ -1,4 +1,4 @@
-"""The actions on queues themselves: make, find, list, purge, delete."""
+"""The actions on queues: create, find, list, purge, delete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 class CreateQueue(Request, kw_only=True):
     queue_name: str = ""
     attributes: dict[str, str] = msgspec.field(default_factory=dict)
-    # Lower case in the model, unlike every other member.
+    # Lower case in AWS's model, unlike every other member.
     tags: dict[str, str] = msgspec.field(name="tags", default_factory=dict)
 
 
@@ -75,7 +75,7 @@ class PurgeQueue(QueueRequest, kw_only=True):
 
 
 async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
-    """Make a queue; one that is there with the same attributes is left as it is."""
+    """Create a queue; an existing one with the same attributes stays unchanged."""
     name = request.queue_name
     fifo = _check_name(name, request.attributes)
     attributes = read_values(request.attributes, fifo=fifo, new=True)
@@ -124,7 +124,7 @@ async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
 
 
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
-    """Delete what is waiting and in flight, not more often than the pause allows."""
+    """Delete ready and in-flight messages, not more often than the pause allows."""
     queue = await exchange.get_queue(request)
     pause = exchange.settings.purge_after.total_seconds()
     if time() - read_options(queue).get("purged_at", 0) < pause:
@@ -139,7 +139,7 @@ async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
 
 
 def _check_name(name: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether a queue of that name and with these attributes is FIFO."""
+    """Return whether a queue of this name and with these attributes is FIFO."""
     if not name:
         raise missing("QueueName")
     fifo = attributes.get("FifoQueue") == "true"

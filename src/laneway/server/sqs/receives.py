@@ -209,7 +209,7 @@ def _show_system(
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
         _FIRST: str(first),
         "MessageGroupId": delivery.partition or None,
-        "MessageDeduplicationId": delivery.key or (moved.key if moved else None),
+        "MessageDeduplicationId": delivery.dedup_key or (moved.key if moved else None),
         "AWSTraceHeader": headers.sqs.trace if headers.sqs else None,
         "DeadLetterQueueSourceArn": moved.source if moved else None,
     }

@@ -36,7 +36,7 @@ _NO_DELAY = timedelta(0)
 
 
 class Parcel(Request, kw_only=True):
-    """What a message is made of, alone or in a batch."""
+    """The parts of a message, alone or in a batch."""
 
     message_body: msgspec.Raw = msgspec.Raw(b'""')
     delay_seconds: int | None = None
@@ -76,7 +76,7 @@ class SentBatch(Result, kw_only=True, omit_defaults=False):
 
 
 class Packed(NamedTuple):
-    """A message ready to go, with what its sender is told of it."""
+    """A message ready to push, with the digests for its sender."""
 
     message: OutgoingMessage
     body: Body
@@ -132,7 +132,7 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
 
 
 def pack(parcel: Parcel, queue: Queue, *, fifo: bool) -> Packed:
-    """Check a message by itself and make it ready."""
+    """Validate a message by itself and return it ready to push."""
     body = read_body(parcel.message_body)
     size = body.size
     headers = None
@@ -178,7 +178,7 @@ def show_sequence(seq: int) -> str:
 
 
 def _describe(sent: Sent, parcel: Parcel, place: Pushed, *, fifo: bool) -> None:
-    """Add what only some messages have: most are plain."""
+    """Add the fields that only some messages have."""
     if parcel.message_attributes:
         sent.md5_of_message_attributes = digest_attributes(parcel.message_attributes)
     if parcel.message_system_attributes:
@@ -196,7 +196,7 @@ def _check_size(size: int, largest: int) -> None:
 
 
 def _check_fifo_batch(entries: list[SendEntry], queue: Queue) -> None:
-    """Refuse the whole batch where one entry has no group or no deduplication id."""
+    """Refuse the whole batch if an entry has no message group or no deduplication id."""
     by_content = has_content_deduplication(queue)
     for entry in entries:
         if not entry.message_group_id:
@@ -221,7 +221,7 @@ def _find_key(parcel: Parcel, body: Body, queue: Queue) -> str:
 
 
 def _check_id(text: str, parameter: str) -> None:
-    # A third of what a pattern costs: all of ASCII that can be seen.
+    # Three times faster than a pattern. All visible ASCII characters.
     if 0 < len(text) <= LONGEST_ID and text.isascii() and text.isprintable() and " " not in text:
         return
     raise invalid_value(
@@ -238,5 +238,5 @@ def _read_delay(seconds: int, queue: Queue) -> timedelta | None:
         )
     if seconds:
         return timedelta(seconds=seconds)
-    # Zero says something only where the queue would delay.
+    # Zero matters only if the queue has a delay.
     return None if queue.settings.delay is None else _NO_DELAY

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4: the signature that a request should have, in its header or its URL."""
+"""AWS Signature Version 4: reads and verifies the signature in a request's header or URL."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-# How far a client's clock may be off, as AWS has it.
+# Tolerated clock difference, the same as AWS's.
 SKEW = timedelta(minutes=15)
 LONGEST_PRESIGNED = timedelta(days=7)
 
-# Keys are derived from it and remembered.
+# Signing keys are derived from it and cached.
 _LONGEST_SCOPE = 200
 
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -29,7 +29,7 @@ _SPACES = re.compile(r" +")
 
 
 class Signed(NamedTuple):
-    """What a request says of its signature. lasts: of a presigned URL, for how long it is good."""
+    """The signature of a request. lasts: how long a presigned URL is valid."""
 
     access_key: str
     scope: str
@@ -40,7 +40,7 @@ class Signed(NamedTuple):
 
 
 class Signable(NamedTuple):
-    """A request as it is signed. path, query: as they were sent, still encoded."""
+    """The signed parts of a request. path and query are as sent, still encoded."""
 
     method: str
     path: str
@@ -64,7 +64,7 @@ def read_header(authorization: str, headers: Mapping[str, str]) -> Signed:
     if not authorization.startswith(ALGORITHM) or len(parts) != 3:  # noqa: PLR2004 - all three
         raise Fault(
             "MissingAuthenticationTokenException",
-            f"Authorization has to be {ALGORITHM} with Credential, SignedHeaders and Signature.",
+            f"Authorization must be {ALGORITHM} with Credential, SignedHeaders and Signature.",
         )
     return _read(
         parts["Credential"],
@@ -76,7 +76,7 @@ def read_header(authorization: str, headers: Mapping[str, str]) -> Signed:
 
 
 def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
-    """Return None where the URL carries no signature."""
+    """Return the signature of a presigned URL, None if it has none."""
     values = dict(query)
     if "X-Amz-Signature" not in values:
         return None
@@ -85,7 +85,7 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
     except (ValueError, OverflowError):
         lasts = timedelta(0)
     if not timedelta(0) < lasts <= LONGEST_PRESIGNED:
-        raise _mismatch("X-Amz-Expires has to be 1 second to 7 days.")
+        raise _mismatch("X-Amz-Expires must be between 1 second and 7 days.")
     return _read(
         values.get("X-Amz-Credential", ""),
         values.get("X-Amz-SignedHeaders", ""),
@@ -96,7 +96,7 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
 
 
 def require_scope(signed: Signed, headers: Mapping[str, str], *, now: datetime) -> None:
-    """Refuse a request that was signed too long ago, or in part: the body is not looked at."""
+    """Refuse a request that was signed too long ago or in part, before reading its body."""
     late = signed.at + (signed.lasts or SKEW)
     if now > late or signed.at > now + SKEW:
         if signed.lasts is not None:
@@ -104,13 +104,13 @@ def require_scope(signed: Signed, headers: Mapping[str, str], *, now: datetime) 
         raise _mismatch(f"Signature expired: {signed.at:{_TIME}} is not near {now:{_TIME}}.")
     if "host" not in signed.signed_headers:
         raise _mismatch("'Host' must be a 'SignedHeader' in the AWS Authorization.")
-    # It says what is to be done. Others that nobody signed may have been added on the way.
+    # This header names the action. Proxies may have added other unsigned headers.
     if "x-amz-target" in headers and "x-amz-target" not in signed.signed_headers:
         raise _mismatch("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
 
 
 def verify(signed: Signed, request: Signable, *, secret: str) -> None:
-    """Refuse a request that was not signed so with that secret."""
+    """Refuse a request whose signature was not made with this secret."""
     expected = sign(signed, request, secret)
     if not hmac.compare_digest(expected.encode(), signed.signature.encode()):
         raise _mismatch(
@@ -149,7 +149,7 @@ def _read(
     try:
         moment = datetime.strptime(at, _TIME).replace(tzinfo=UTC)
     except ValueError:
-        raise _mismatch("The request has no X-Amz-Date of the form 20300131T235959Z.") from None
+        raise _mismatch("The request has no X-Amz-Date in the format 20300131T235959Z.") from None
     parts = scope.split("/")
     if (
         len(scope) > _LONGEST_SCOPE
@@ -174,7 +174,7 @@ def _hash_payload(signed: Signed, request: Signable) -> str:
     given = request.headers.get("x-amz-content-sha256")
     actual = sha256(request.body).hexdigest()
     if given is not None and "x-amz-content-sha256" in signed.signed_headers and given != actual:
-        raise _mismatch("The body is not the one whose hash was signed.")
+        raise _mismatch("The body does not match the signed hash.")
     return actual
 
 

@@ -72,4 +72,4 @@ def check_tags(tags: Mapping[str, str]) -> None:
         if len(value) > _LONGEST_VALUE:
             raise invalid(f"Tag values must be at most {_LONGEST_VALUE} characters in length.")
         if "\0" in key or "\0" in value:
-            raise invalid("Tags take no null characters.")
+            raise invalid("Tags must not contain null characters.")

@@ -1,4 +1,4 @@
-"""The parts of requests and answers that several actions share, by their names in SQS's model."""
+"""Parts of requests and answers that several actions share, by their names in SQS's model."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ _CAPITALS = {"md5": "MD5", "aws": "AWS", "s3": "S3"}
 
 @lru_cache(maxsize=512)
 def name_member(field: str) -> str:
-    """Return a member's name: queue_url is QueueUrl, md5_of_body is MD5OfBody."""
+    """Return a member's wire name: queue_url is QueueUrl, md5_of_body is MD5OfBody."""
     return "".join(_CAPITALS.get(part, part.capitalize()) for part in field.split("_"))
 
 
 class Request(msgspec.Struct, rename=name_member, kw_only=True):
-    """What an action takes."""
+    """The request of an action."""
 
 
 class QueueRequest(Request, kw_only=True):
-    """What an action on a queue takes; without a URL, the path that was called names the queue."""
+    """The request of an action on a queue; without a URL, the path names the queue."""
 
     queue_url: str = ""
 
 
 class Addressed(Protocol):
-    """A request on a queue, whatever else it is."""
+    """Any request that names a queue."""
 
     queue_url: str
 
 
 class Named(Protocol):
-    """An entry of a batch, whatever else it is."""
+    """Any entry of a batch."""
 
     id: str
 
 
 class Result(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=True):
-    """What an action answers; members that are not set are left out."""
+    """The result of an action; members that are not set are left out."""
 
 
 class AttributeValue(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=True):
-    """A message attribute; binary_value is Base64, as both protocols carry it."""
+    """A message attribute; binary_value is Base64, as in both wire protocols."""
 
     data_type: str = ""
     string_value: str | None = None

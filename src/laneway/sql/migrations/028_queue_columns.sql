@@ -1,19 +1,28 @@
 -- Settings of queues that functions obey, and that were read from the options of the protocols until now, as columns.
 alter table laneway.queue
-  add column max_messages bigint check (max_messages > 0),                 -- unfinished messages; null: no limit
-  add column rest_window interval check (rest_window > interval '0'),      -- an ordered lane waits this long after a push
-  add column dead_letter_after interval check (dead_letter_after > interval '0'), -- ready for longer: dead-lettered
+  -- unfinished messages; null: no limit
+  add column max_messages bigint check (max_messages > 0),
+  -- an ordered lane waits this long after a push
+  add column rest_window interval check (rest_window > interval '0'),
+  -- messages that are ready for longer are dead-lettered
+  add column dead_letter_after interval check (dead_letter_after > interval '0'),
   add column keep_dead_letters boolean not null default true,
-  add column dead_letter_queue text,                                       -- null: dead letters stay in their queue
-  add column dead_letter_source text,                                      -- what redriven letters name as their source; null: the queue's name
-  add column max_receives int check (max_receives > 0),                    -- attempts that consumers saw; null: all of them
-  add column encrypted boolean not null default false,                     -- bodies of new messages are encrypted by the server
-  add column default_group_optional boolean not null default false;        -- counted only where it is the only group, or was read by
+  -- null: dead letters stay in their queue
+  add column dead_letter_queue text,
+  -- what redriven letters name as their source; null: the queue's name
+  add column dead_letter_source text,
+  -- attempts that consumers saw; null: all of them
+  add column max_receives int check (max_receives > 0),
+  -- the server encrypts the bodies of new messages
+  add column encrypted boolean not null default false,
+  -- the default group counts only if it is the only group, or was read with
+  add column default_group_optional boolean not null default false;
 
 update laneway.queue q set
   max_messages = nullif((q.options -> 'queen' ->> 'maxSize')::bigint, 0),
   rest_window = nullif(make_interval(secs => (q.options -> 'queen' ->> 'windowBuffer')::float8), interval '0'),
-  dead_letter_after = nullif(make_interval(secs => (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8), interval '0'),
+  dead_letter_after = nullif(
+    make_interval(secs => (q.options -> 'queen' ->> 'maxWaitTimeSeconds')::float8), interval '0'),
   keep_dead_letters = coalesce((q.options -> 'queen' ->> 'deadLetterQueue')::boolean, true),
   dead_letter_queue = q.options #>> '{sqs,dead_letter_queue}',
   dead_letter_source = q.options #>> '{sqs,arn}',

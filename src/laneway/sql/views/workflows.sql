@@ -1,5 +1,8 @@
--- Runs of workflows, and how many steps each has finished.
+-- Workflow runs, and how many steps each has finished.
 create or replace view laneway.workflows as
   select w.run_id, w.name, q.name as queue, w.status, w.input, w.result, w.error, w.created_at, w.finished_at,
          (select count(*) from laneway.workflow_step s where s.run_id = w.run_id) as steps
-    from laneway.workflow w left join laneway.queue q on q.queue_id = w.queue_id;
+    from laneway.workflow w
+    left join laneway.queue q on q.queue_id = w.queue_id;
+
+comment on view laneway.workflows is 'Workflow runs, and how many steps each has finished.';

@@ -1,6 +1,6 @@
--- What an event was, more closely than its action: an expired claim's message that died of it is 'timed_out', not
--- 'dead'; one of several deleted together is 'deleted_many'; a purge of one state is 'cleared'.
--- Its body is bound when it is made, so that it needs no search_path of its own and is taken up into what calls it.
+-- Return an event's kind, which is more specific than its action. A message that is dead because its lease expired is
+-- 'timed_out' instead of 'dead'; one of several that were deleted together is 'deleted_many'; a purge of one state is
+-- 'cleared'. The body is bound when the function is created, so it needs no search_path and PostgreSQL inlines it.
 -- Locks: none. Errors: none.
 create or replace function laneway.event_kind(p_action text, p_detail json) returns text
 language sql immutable parallel safe

@@ -1,18 +1,37 @@
--- What is on record of a message's acknowledgement, by its holder or by hand: attempt, consumer, claimed and acknowledged when.
--- Read as history reads what names the message's lane; pushes and claims of several lanes, for which that looks farther, say nothing of it.
+-- Return what the events say about a message's acknowledgement, by its consumer or by hand: the attempt, the consumer,
+-- and when the message was claimed (since) and acknowledged (at). No row if there is no such event.
+-- Reads only events that name the message's lane, as message_history does first.
 -- Locks: none. Errors: none.
 create or replace function laneway.last_ack(p_group_id int, p_lane_id int, p_seq bigint)
 returns table (attempt smallint, consumer text, since timestamptz, at timestamptz)
-language sql stable set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language sql stable
+set search_path = ''
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
   with own as materialized (
-    select w.* from laneway.event w where w.lane_id = p_lane_id and w.first_seq between greatest(p_seq, 0) - 10000 and p_seq and w.last_seq >= p_seq
-       and w.action in ('acked', 'moved') and w.group_id = p_group_id
+    select w.*
+      from laneway.event w
+     where w.lane_id = p_lane_id
+       and w.first_seq between greatest(p_seq, 0) - 10000 and p_seq
+       and w.last_seq >= p_seq
+       and w.action in ('acked', 'moved')
+       and w.group_id = p_group_id
     union all
-    select w.* from laneway.event w where w.lane_id = p_lane_id and w.last_seq - w.first_seq >= 10000 and w.first_seq < greatest(p_seq, 0) - 10000 and w.last_seq >= p_seq
-       and w.action in ('acked', 'moved') and w.group_id = p_group_id)
+    select w.*
+      from laneway.event w
+     where w.lane_id = p_lane_id
+       and w.last_seq - w.first_seq >= 10000
+       and w.first_seq < greatest(p_seq, 0) - 10000
+       and w.last_seq >= p_seq
+       and w.action in ('acked', 'moved')
+       and w.group_id = p_group_id)
   select e.attempt, coalesce(p.consumer, e.consumer), coalesce(p.since, e.since), e.at
     from own e
-    left join lateral unnest(e.part_first, e.part_last, e.part_consumer, e.part_since) p (first_seq, last_seq, consumer, since) on p_seq between p.first_seq and p.last_seq
-   where (e.action = 'acked' or e.detail ->> 'to' = 'acknowledged') and (e.part_first is null or p.first_seq is not null)
-   order by e.xid desc, e.event_id desc limit 1;
+    left join lateral unnest(e.part_first, e.part_last, e.part_consumer, e.part_since)
+                      p (first_seq, last_seq, consumer, since)
+      on p_seq between p.first_seq and p.last_seq
+   where (e.action = 'acked' or e.detail ->> 'to' = 'acknowledged')
+     and (e.part_first is null or p.first_seq is not null)
+   order by e.xid desc, e.event_id desc
+   limit 1;
 $$;

@@ -1,6 +1,7 @@
 -- Return how far a reader has claimed: the newest of its progress rows, and where that row is.
 -- PostgreSQL inlines this function into the calling statement, so it costs what the lateral subquery would. That needs
--- language sql, `stable`, and no `set` clause. Call it in the from clause: cross join lateral laneway.newest_progress(…) p.
+-- language sql, `stable`, and no `set` clause. Call it in the from clause: cross join lateral
+-- laneway.newest_progress(…) p.
 -- Locks: none; call it under the reader's lock to keep the answer true. Errors: none.
 create or replace function laneway.newest_progress(p_reader_id int)
 returns table (

@@ -1,44 +1,60 @@
--- Adds to what one consumer was just handed: up to p_want messages more, in ordered groups of p_lanes lanes more, in others of
--- any, all under one lease that p_token becomes part of. Answers claim_spans' rows; the lease, where one was made, is in each of them. Locks: as claim_spans. Errors: those of claim_spans.
+-- Claim more messages for a consumer that has just claimed some: up to p_want messages, in an ordered group of up to
+-- p_lanes more lanes, in a shared group of any. One new lease covers all of them and the claim p_token of lane
+-- p_lane_id.
+-- Result: span: see claim_spans; lease: the new lease, the same in every row. No row: nothing was claimed.
+-- Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.widen_lease(
-  p_group_id int, p_token uuid, p_lane_id int, p_want int, p_lanes int, p_lease interval default null, p_consumer text default null)
-returns table (lease uuid, waiter int, token uuid, segment int, lane_id int, first_seq bigint, partition text, priority smallint, attempt smallint, until timestamptz,
-  positions int[], attempts smallint[], created_at timestamptz[], leases interval[], max_attempts smallint[], keys text[], headers json[], bodies json[], errors text[])
-language plpgsql set search_path = '' as $$
-#variable_conflict use_column
+  p_group_id int,
+  p_token uuid,
+  p_lane_id int,
+  p_want int,
+  p_lanes int,
+  p_lease interval default null,
+  p_consumer text default null)
+returns table (lease uuid, span laneway.claimed_span)
+language plpgsql
+set search_path = ''
+as $$
 declare
-  v_lease uuid := overlay(gen_random_uuid()::text placing '8' from 15 for 1)::uuid; -- tells it from a claim's token
+  -- A UUID of another version than claims' tokens have.
+  v_lease uuid := overlay(gen_random_uuid()::text placing '8' from 15 for 1)::uuid;
   v_tokens uuid[] := array[p_token];
-  v_held int[] := array[p_lane_id];
+  v_lanes int[] := array[p_lane_id];
   v_ordered boolean := (select g.ordered from laneway.consumer_group g where g.group_id = p_group_id);
-  v_want int := p_want;
-  v_lanes int := p_lanes;
+  v_messages_left int := p_want;
+  v_lanes_left int := p_lanes;
   v_waiters int;
-  v_got int;
-  v_run record;
+  v_spans int;
+  v_span laneway.claimed_span;
 begin
-  while v_want > 0 and v_lanes > 0 loop
-    -- In an ordered group each waiter gets one lane; in others one gets the oldest of all.
-    v_waiters := case when v_ordered then least(v_want, v_lanes, 16) else 1 end;
-    v_got := 0;
-    for v_run in
-      select r.* from laneway.claim_spans(p_group_id, array(select v_want / v_waiters + case when n <= v_want % v_waiters then 1 else 0 end from generate_series(1, v_waiters) n),
-        case when p_lease is not null then array_fill(p_lease, array[v_waiters]) end,
-        case when p_consumer is not null then array_fill(p_consumer, array[v_waiters]) end) r
+  while v_messages_left > 0 and v_lanes_left > 0 loop
+    -- In an ordered group each waiter gets one lane; in a shared group one waiter gets the oldest messages of all
+    -- lanes.
+    v_waiters := case when v_ordered then least(v_messages_left, v_lanes_left, 16) else 1 end;
+    v_spans := 0;
+    for v_span in
+      select *
+        from laneway.claim_spans(
+               p_group_id,
+               array(select v_messages_left / v_waiters + case when n <= v_messages_left % v_waiters then 1 else 0 end
+                       from generate_series(1, v_waiters) n),
+               case when p_lease is not null then array_fill(p_lease, array[v_waiters]) end,
+               case when p_consumer is not null then array_fill(p_consumer, array[v_waiters]) end)
     loop
-      if v_run.token <> all (v_tokens) then
-        v_tokens := v_tokens || v_run.token;
-        v_held := v_held || v_run.lane_id;
+      if v_span.token <> all (v_tokens) then
+        v_tokens := v_tokens || v_span.token;
+        v_lanes := v_lanes || v_span.lane_id;
       end if;
-      v_want := v_want - cardinality(v_run.bodies);
-      v_lanes := v_lanes - 1;
-      v_got := v_got + 1;
-      return query select v_lease, v_run.waiter, v_run.token, v_run.segment, v_run.lane_id, v_run.first_seq, v_run.partition, v_run.priority, v_run.attempt, v_run.until,
-        v_run.positions, v_run.attempts, v_run.created_at, v_run.leases, v_run.max_attempts, v_run.keys, v_run.headers, v_run.bodies, v_run.errors;
+      v_messages_left := v_messages_left - cardinality(v_span.bodies);
+      v_lanes_left := v_lanes_left - 1;
+      v_spans := v_spans + 1;
+      lease := v_lease;
+      span := v_span;
+      return next;
     end loop;
-    exit when v_got < v_waiters or not v_ordered;
+    exit when v_spans < v_waiters or not v_ordered;
   end loop;
   if cardinality(v_tokens) > 1 then
-    insert into laneway.stream_lease (lease, tokens, lanes) values (v_lease, v_tokens, v_held);
+    insert into laneway.stream_lease (lease, tokens, lanes) values (v_lease, v_tokens, v_lanes);
   end if;
 end $$;

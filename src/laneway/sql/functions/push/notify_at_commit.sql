@@ -1,7 +1,8 @@
--- Has the caller's transaction wake waiters in other processes when it commits, unless another one is about to: commits
--- that notify wait for each other, so no two of them do at a time, and none ever waits here. Answers whether it will; where
--- not, the caller tells them apart, after its commit. p_payload: as laneway.engine.notices writes it.
--- Locks: one advisory lock for the database, through commit, never waited for. Errors: none.
+-- Notify waiting consumers of other processes when the caller's transaction commits, and return true. If another
+-- transaction is about to notify, do nothing and return false: commits that notify wait for each other. The caller then
+-- notifies after its commit.
+-- p_payload: as laneway.engine.notices writes it.
+-- Locks: one advisory lock per database, through commit; tried, never waited for. Errors: none.
 create or replace function laneway.notify_at_commit(p_payload text) returns boolean
 language plpgsql set search_path = '' as $$
 begin

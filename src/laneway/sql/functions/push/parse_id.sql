@@ -1,9 +1,12 @@
--- A message's address from its public id. Locks: none. Errors: LW422 it is not an id.
+-- Return a message's address from its public id. Locks: none. Errors: LW422 the text is not an id.
 create or replace function laneway.parse_id(p_id text) returns table (segment int, lane_id int, seq bigint)
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_id !~ '^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,18}$' then
-    raise exception '"%" is not a message id', p_id using errcode = 'LW422', hint = 'It looks like 2-17-4711.';
+    raise exception '"%" is not a message id', p_id
+      using errcode = 'LW422',
+            hint = 'An id looks like 2-17-4711.';
   end if;
-  return query select split_part(p_id, '-', 1)::int, split_part(p_id, '-', 2)::int, split_part(p_id, '-', 3)::bigint;
+  return query
+    select split_part(p_id, '-', 1)::int, split_part(p_id, '-', 2)::int, split_part(p_id, '-', 3)::bigint;
 end $$;

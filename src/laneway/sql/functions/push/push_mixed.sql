@@ -1,190 +1,294 @@
 -- push_many's general path: several queues, partitions or priorities in one call, delays, keys, headers, leases.
--- Same arguments, answer, locks and errors as push_many; answers one row per item.
+-- Arguments: see push_many. Return one row per message, in input order. Locks: see push_many. Errors: see push_many.
+-- The helper functions check_push_arguments, find_push_lanes and lock_lanes run under the settings of this function:
+-- settings of their own would double what a call costs.
 create or replace function laneway.push_mixed(
-  p_queues int[], p_bodies json[], p_partitions text[], p_priorities smallint[], p_delays interval[], p_keys text[],
-  p_headers json[], p_leases interval[], p_max_attempts smallint[], p_ride json default null, p_guards smallint[] default null)
+  p_queues int[],
+  p_bodies json[],
+  p_partitions text[],
+  p_priorities smallint[],
+  p_delays interval[],
+  p_keys text[],
+  p_headers json[],
+  p_leases interval[],
+  p_max_attempts smallint[],
+  p_ride json default null,
+  p_guards smallint[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+language plpgsql
+set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
   v_count int := coalesce(cardinality(p_bodies), 0);
-  v_queues int[] := case when cardinality(p_queues) = 1 then array_fill(p_queues[1], array[v_count]) else p_queues end;
-  v_partitions text[] := case when cardinality(p_partitions) = v_count then p_partitions when p_partitions is not null then array_fill(p_partitions[1], array[v_count]) end;
-  v_priorities smallint[] := case when cardinality(p_priorities) = v_count then p_priorities when p_priorities is not null then array_fill(p_priorities[1], array[v_count]) end;
-  v_delays interval[] := case when cardinality(p_delays) = v_count then p_delays when p_delays is not null then array_fill(p_delays[1], array[v_count]) end;
-  v_keys text[] := case when cardinality(p_keys) = v_count then p_keys when p_keys is not null then array_fill(p_keys[1], array[v_count]) end;
-  v_headers json[] := case when cardinality(p_headers) = v_count then p_headers when p_headers is not null then array_fill(p_headers[1], array[v_count]) end;
-  v_leases interval[] := case when cardinality(p_leases) = v_count then p_leases when p_leases is not null then array_fill(p_leases[1], array[v_count]) end;
-  v_max_attempts smallint[] := case when cardinality(p_max_attempts) = v_count then p_max_attempts when p_max_attempts is not null then array_fill(p_max_attempts[1], array[v_count]) end;
-  v_guards smallint[] := case when cardinality(p_guards) = v_count then p_guards when p_guards is not null then array_fill(p_guards[1], array[v_count]) end;
-  v_item record;         -- arrays, per item: which of the lanes below, and which of that lane's new messages
-  v_lane record;         -- arrays, per lane
-  v_queue record;        -- arrays, per lane too, or of one element where all lanes are of one queue
-  v_width int := cardinality(p_queues);
-  v_priority smallint := coalesce(p_priorities[1], 0::smallint);
-  v_found int;           -- lanes found in one go
-  v_changed boolean;     -- a queue has other guards than the messages reckon with; null: is gone
-  v_segment int; v_unlogged int;
-  v_segments int[]; v_heads bigint[];
-  v_taken int := 0;
-  v_take boolean[];      -- per item: written, not a duplicate; null: all are
-  v_first_segments int[]; v_first_lanes int[]; v_first_seqs bigint[]; -- per item: where the message is that it repeats
+  v_one_queue boolean := cardinality(p_queues) = 1;
+  -- one element per message
+  v_queues int[];
+  v_partitions text[];
+  v_keys text[];
+  v_delays interval[];
+  v_headers json[];
+  v_leases interval[];
+  v_max_attempts smallint[];
+  v_message_lanes int[];         -- the number of its lane in the arrays below
+  v_places int[];                -- its place among the messages for that lane
+  v_new boolean[];               -- false: a duplicate, not written; null: no message is a duplicate
+  v_first_segments int[];        -- where the first message is that a duplicate repeats
+  v_first_lane_ids int[];
+  v_first_seqs bigint[];
+  -- one element per lane
+  v_lanes record;                -- see find_push_lanes
+  v_lane_count int;
+  v_lane_ids int[];
+  v_logged boolean[];
+  v_queue_delays interval[];
+  v_segments int[];
+  v_heads bigint[];              -- the newest seq
+  v_queue_guards smallint[];     -- see queue.guards
+  v_by_partition boolean[];      -- dedup keys are per partition
+  v_windows interval[];          -- for deduplication
+
+  v_settings record;             -- arrays, one element per lane, or one if all lanes are of one queue
+  v_options_changed boolean;     -- null: a queue was deleted
+  v_logged_segment int;
+  v_unlogged_segment int;
+  v_repeated boolean := false;   -- a dedup key is known, or occurs twice
   v_now timestamptz;
 begin
-  if coalesce(v_count, 0) = 0 then
+  if v_count = 0 then
     return;
   end if;
-  if coalesce(cardinality(p_queues), 0) not in (1, v_count) or coalesce(cardinality(p_partitions), 1) not in (1, v_count)
-     or coalesce(cardinality(p_priorities), 1) not in (1, v_count) or coalesce(cardinality(p_delays), 1) not in (1, v_count)
-     or coalesce(cardinality(p_keys), 1) not in (1, v_count) or coalesce(cardinality(p_headers), 1) not in (1, v_count)
-     or coalesce(cardinality(p_leases), 1) not in (1, v_count) or coalesce(cardinality(p_max_attempts), 1) not in (1, v_count)
-     or coalesce(cardinality(p_guards), 1) not in (1, v_count) then
-    raise exception 'each array must have one element or as many as there are bodies (%)', v_count using errcode = 'LW422';
-  end if;
-  if pg_catalog.num_nulls(variadic p_bodies) > 0 then
-    raise exception 'every message must have a body' using errcode = 'LW422', hint = 'JSON''s null is written ''null''.';
-  end if;
-  if interval '0' >= any (p_leases) or 1 > any (p_max_attempts) then
-    raise exception 'a lease must be longer than nothing, and attempts at least one' using errcode = 'LW422';
-  end if;
-  if laneway.exceeds_interval_limit(p_leases) or laneway.exceeds_interval_limit(p_delays) then
-    perform laneway.raise_long_interval(p_leases || p_delays);
-  end if;
-  if v_width = 1 and coalesce(cardinality(p_priorities), 1) = 1 then
-    -- One queue and priority: lanes differ by their partitions alone, and those that are there are found in one go.
-    if coalesce(cardinality(p_partitions), 1) = 1 then
-      select array_fill(1, array[v_count]) as groups, array(select pg_catalog.generate_series(1, v_count)) as places, 1 as lanes into v_item;
-    else
-      select array_agg(u.lane_group) as groups, array_agg(u.place) as places, max(u.lane_group) as lanes into v_item from (
-        select (dense_rank() over (order by i.part collate "C"))::int as lane_group, (row_number() over (partition by i.part collate "C" order by i.n))::int as place
-          from (select i.n, coalesce(i.part, '') as part from unnest(p_partitions) with ordinality i (part, n)) i
-         order by i.n) u;
-    end if;
-    select array_agg(o.queue_id) as queues, array_agg(o.partition) as parts, array_agg(o.priority) as priorities, null::int[] as messages, array_agg(o.lane_id) as ids into v_lane
-      from (select o.queue_id, o.partition, o.priority, o.lane_id from laneway.lane o
-             where o.queue_id = p_queues[1] and o.partition = any (coalesce(array_replace(p_partitions, null, ''), array[''])) and o.priority = v_priority and o.stripe = 0
-             order by o.partition collate "C") o;
-    v_found := cardinality(v_lane.ids);
-    if v_item.lanes in (1, v_count) then
-      v_lane.messages := array_fill(v_count / v_item.lanes, array[v_item.lanes]);
-    else
-      v_lane.messages := array(select count(*)::int from unnest(v_item.groups) i (lane_group) group by i.lane_group order by i.lane_group);
-    end if;
+
+  -- Normalise. Afterwards the arguments are valid, and those named v_ have one element per message or are null.
+  perform laneway.check_push_arguments(
+    v_count, p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
+    p_guards);
+  v_queues := laneway.repeat_to_length(p_queues, v_count);
+  v_keys := laneway.repeat_to_length(p_keys, v_count);
+  v_delays := laneway.repeat_to_length(p_delays, v_count);
+  v_headers := laneway.repeat_to_length(p_headers, v_count);
+  v_leases := laneway.repeat_to_length(p_leases, v_count);
+  v_max_attempts := laneway.repeat_to_length(p_max_attempts, v_count);
+
+  -- Find the lanes and the settings of their queues. Afterwards every queue existed and every body fits.
+  v_lanes := laneway.find_push_lanes(v_count, p_queues, p_partitions, p_priorities);
+  v_message_lanes := v_lanes.message_lanes;
+  v_places := v_lanes.message_places;
+  v_lane_count := cardinality(v_lanes.queues);
+  if v_one_queue then
+    select array[q.queue_id] as queues,
+           array[q.ordered] as ordered,
+           array[q.kind <> 'unlogged'] as logged,
+           array[q.delay] as delays,
+           array[q.dedup_scope = 'partition'] as dedup_by_partition,
+           array[q.dedup_window] as dedup_windows,
+           array[q.record_events] as record_events,
+           q.max_bytes as least_max_bytes,
+           q.kind <> 'unlogged' as all_logged
+      into v_settings
+      from laneway.queue q
+     where q.queue_id = p_queues[1];
   else
-    select array_agg(u.lane_group) as groups, array_agg(u.place) as places, max(u.lane_group) as lanes into v_item from (
-      select (dense_rank() over (order by i.queue_id, i.part collate "C", i.priority))::int as lane_group,
-             (row_number() over (partition by i.queue_id, i.part collate "C", i.priority order by i.n))::int as place
-        from (select i.n, i.queue_id, coalesce(i.part, '') as part, coalesce(i.priority, 0::smallint) as priority
-                from unnest(v_queues, v_partitions, v_priorities) with ordinality i (queue_id, part, priority, n)) i
-       order by i.n) u;
+    select array_agg(q.queue_id) as queues,
+           array_agg(q.ordered) as ordered,
+           array_agg(q.kind <> 'unlogged') as logged,
+           array_agg(q.delay) as delays,
+           array_agg(q.dedup_scope = 'partition') as dedup_by_partition,
+           array_agg(q.dedup_window) as dedup_windows,
+           array_agg(q.record_events) as record_events,
+           min(q.max_bytes) as least_max_bytes,
+           bool_and(q.kind <> 'unlogged') as all_logged
+      into v_settings
+      from unnest(v_lanes.queues) u (queue_id)
+      left join lateral (
+        select o.queue_id, o.ordered, o.kind, o.delay, o.dedup_scope, o.dedup_window, o.record_events, o.max_bytes
+          from laneway.queue o
+         where o.queue_id = u.queue_id
+        offset 0) q on true;
   end if;
-  if v_found is distinct from v_item.lanes then
-    select array_agg(g.queue_id) as queues, array_agg(g.part) as parts, array_agg(g.priority) as priorities, array_agg(g.messages) as messages, array_agg(l.lane_id) as ids,
-           array_agg(g.least_guards) as least_guards, array_agg(g.most_guards) as most_guards into v_lane
-      from (select min(i.queue_id) as queue_id, min(coalesce(i.part, '')) as part, min(coalesce(i.priority, 0::smallint)) as priority, count(*)::int as messages,
-                   min(i.guards) as least_guards, max(i.guards) as most_guards
-              from unnest(v_queues, v_partitions, v_priorities, v_item.groups, v_guards) i (queue_id, part, priority, lane_group, guards) group by i.lane_group order by i.lane_group) g
-      left join lateral (select o.lane_id from laneway.lane o where o.queue_id = g.queue_id and o.partition = g.part and o.priority = g.priority and o.stripe = 0 offset 0) l on true;
+  if v_settings.queues is null or array_position(v_settings.queues, null) is not null then
+    raise exception 'queue % does not exist', v_lanes.queues[coalesce(array_position(v_settings.queues, null), 1)]
+      using errcode = 'LW404',
+            hint = 'Create the queue first.';
   end if;
-  -- The queues' settings, per lane; of one queue, the one element that stands for all.
-  if v_width = 1 then
-    select array[q.queue_id] as found, array[q.ordered] as ordered, array[q.kind <> 'unlogged'] as logged, array[q.delay] as delays, array[q.dedup_scope = 'partition'] as scoped,
-           array[q.dedup_window] as windows, array[q.record_events] as recorded, q.max_bytes as least_bytes, q.kind = 'unlogged' as any_unlogged, q.ordered as all_ordered
-      into v_queue from laneway.queue q where q.queue_id = p_queues[1];
-  else
-    select array_agg(q.queue_id) as found, array_agg(q.ordered) as ordered, array_agg(q.kind <> 'unlogged') as logged, array_agg(q.delay) as delays, array_agg(q.dedup_scope = 'partition') as scoped,
-           array_agg(q.dedup_window) as windows, array_agg(q.record_events) as recorded, min(q.max_bytes) as least_bytes, bool_or(q.kind = 'unlogged') as any_unlogged, bool_and(q.ordered) as all_ordered
-      into v_queue from unnest(v_lane.queues) u (queue_id)
-      left join lateral (select o.* from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true;
-  end if;
-  if v_queue.found is null or array_position(v_queue.found, null) is not null then
-    raise exception 'queue % does not exist', v_lane.queues[coalesce(array_position(v_queue.found, null), 1)] using errcode = 'LW404', hint = 'Create the queue first.';
-  end if;
-  -- What was taken into the outbox was small enough when it was.
-  if pg_catalog.pg_column_size(p_bodies) > v_queue.least_bytes and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
-    perform laneway.check_sizes(q.name, q.max_bytes, array(select case when i.queue_id = q.queue_id then i.body else '0' end
-              from unnest(v_queues, p_bodies) with ordinality i (queue_id, body, n) order by i.n))
-       from laneway.queue q where q.queue_id = any (v_lane.queues);
-  end if;
-  if v_queue.all_ordered and array_position(v_lane.ids, null) is null then
-    perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, u.lane_id) from unnest(v_lane.ids) u (lane_id);
-  else
-    for i in 1..cardinality(v_lane.ids) loop
-      if v_queue.ordered[least(i, v_width)] and v_lane.ids[i] is not null then
-        perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]);
-      elsif v_lane.ids[i] is null or not pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.ids[i]) then
-        v_lane.ids[i] := laneway.lock_lane(v_lane.queues[i], v_lane.parts[i], v_lane.priorities[i], v_queue.ordered[least(i, v_width)]);
-      end if;
-    end loop;
+  -- The outbox checked the sizes of its messages when they were inserted.
+  if pg_catalog.pg_column_size(p_bodies) > v_settings.least_max_bytes
+     and pg_catalog.current_setting('laneway.draining', true) is distinct from 'on' then
+    perform laneway.check_sizes(
+              q.name,
+              q.max_bytes,
+              array(select case when m.queue_id = q.queue_id then m.body else '0' end
+                      from unnest(v_queues, p_bodies) with ordinality m (queue_id, body, n)
+                     order by m.n))
+       from laneway.queue q
+      where q.queue_id = any (p_queues);
   end if;
 
-  -- Read only now, under the locks: whether the queues are still as they were, the current segments, the lanes' newest seqs, and who must be woken.
-  if v_width = 1 then
-    v_changed := (select coalesce(q.guards <> any (p_guards), false) from laneway.queue q where q.queue_id = p_queues[1]);
+  -- Lock the lanes. Afterwards all of them exist, and no other transaction can push to them before this one ends.
+  if v_lane_count = 1
+     and pg_catalog.pg_try_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lanes.lane_ids[1]) then
+    v_lane_ids := v_lanes.lane_ids;
   else
-    v_changed := (select case when bool_and(q.guards is not null) then coalesce(bool_or(q.guards <> u.least_guards or q.guards <> u.most_guards), false) end
-                    from unnest(v_lane.queues, v_lane.least_guards, v_lane.most_guards) u (queue_id, least_guards, most_guards)
-                    left join lateral (select o.guards from laneway.queue o where o.queue_id = u.queue_id offset 0) q on true);
+    v_lane_ids := laneway.lock_lanes(
+      v_lanes.queues, v_lanes.partitions, v_lanes.priorities, v_lanes.lane_ids,
+      laneway.repeat_to_length(v_settings.ordered, v_lane_count));
   end if;
-  if v_changed is null then
-    raise exception 'a queue does not exist any more' using errcode = 'LW404', hint = 'It was deleted just now; create it again.';
-  elsif v_changed then
-    raise exception 'a queue has other guards than the messages reckon with' using errcode = 'LW412', hint = 'Read its options again, and push by them.';
-  end if;
-  select s.segment into v_segment from laneway.segment s where s.opened_at is not null and s.segment % 2 = 0 order by s.segment desc limit 1;
-  if v_queue.any_unlogged then
-    v_unlogged := laneway.current_segment(false);
-    select array_agg(u.segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment in (v_segment, v_unlogged) and m.segment = u.segment and m.lane_id = u.lane_id
-                                                      order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, u.segment))) into v_segments, v_heads
-      from (select u.lane_id, case when v_queue.logged[least(u.i, v_width)] then v_segment else v_unlogged end as segment from unnest(v_lane.ids) with ordinality u (lane_id, i)) u;
-  else
-    select array_agg(v_segment), array_agg(coalesce((select m.seq from laneway.message m where m.segment = v_segment and m.lane_id = u.lane_id
-                                                      order by m.seq desc limit 1), laneway.newest_seq(u.lane_id, v_segment))) into v_segments, v_heads
-      from unnest(v_lane.ids) u (lane_id);
-  end if;
-  update laneway.reader set ready = true where lane_id = any (v_lane.ids) and not ready;
 
-  v_now := clock_timestamp();
+  -- Read what the locks protect. Afterwards the queue options are those that the messages assume, and it is known in
+  -- which segment each lane is written and what its newest seq is. Idle readers of the lanes are ready.
+  if v_one_queue then
+    select n.segment, coalesce(q.guards <> any (p_guards), false)
+      into v_logged_segment, v_options_changed
+      from laneway.newest_segment(true) n
+     cross join laneway.queue q
+     where q.queue_id = p_queues[1];
+  else
+    select n.segment, o.guards
+      into v_logged_segment, v_queue_guards
+      from laneway.newest_segment(true) n
+     cross join (
+       select array_agg(q.guards) as guards
+         from unnest(v_lanes.queues) u (queue_id)
+         left join lateral (
+           select o.guards
+             from laneway.queue o
+            where o.queue_id = u.queue_id
+           offset 0) q on true) o;
+    v_options_changed := case when array_position(v_queue_guards, null) is null then false end;
+    if p_guards is not null and not v_options_changed then
+      v_options_changed := exists (
+        select
+          from unnest(v_message_lanes, laneway.repeat_to_length(p_guards, v_count)) m (lane, guards)
+         where m.guards <> v_queue_guards[m.lane]);
+    end if;
+  end if;
+  if v_options_changed is null then
+    raise exception 'queue % was deleted during the push',
+      v_lanes.queues[coalesce(array_position(v_queue_guards, null), 1)]
+      using errcode = 'LW404',
+            hint = 'Create the queue again.';
+  elsif v_options_changed then
+    raise exception 'queue options changed since they were read'
+      using errcode = 'LW412',
+            hint = 'Read the queue''s options again, then repeat the push.';
+  end if;
+  if v_settings.all_logged then
+    select array_agg(v_logged_segment), array_agg(l.head)
+      into v_segments, v_heads
+      from (select coalesce(
+                     (select m.seq
+                        from laneway.message m
+                       where m.segment = v_logged_segment
+                         and m.lane_id = u.lane_id
+                       order by m.seq desc
+                       limit 1),
+                     laneway.newest_seq(u.lane_id, v_logged_segment)) as head
+              from unnest(v_lane_ids) u (lane_id)) l;
+  else
+    v_unlogged_segment := laneway.current_segment(false);
+    v_logged := laneway.repeat_to_length(v_settings.logged, v_lane_count);
+    select array_agg(l.segment), array_agg(l.head)
+      into v_segments, v_heads
+      from (select u.segment,
+                   coalesce(
+                     (select m.seq
+                        from laneway.message m
+                       where m.segment in (v_logged_segment, v_unlogged_segment)
+                         and m.segment = u.segment
+                         and m.lane_id = u.lane_id
+                       order by m.seq desc
+                       limit 1),
+                     laneway.newest_seq(u.lane_id, u.segment)) as head
+              from (select i.lane_id, case when i.logged then v_logged_segment else v_unlogged_segment end as segment
+                      from unnest(v_lane_ids, v_logged) i (lane_id, logged)) u) l;
+  end if;
+  if exists (select from laneway.reader r where r.lane_id = any (v_lane_ids) and not r.ready) then
+    update laneway.reader
+       set ready = true
+     where lane_id = any (v_lane_ids)
+       and not ready;
+  end if;
+
+  -- Deduplicate. Afterwards every new message's key refers to it, and places and counts leave out the duplicates.
   if p_keys is not null then
-    -- Mostly every key is new, and an insert that need not be ready for conflicts costs a third.
+    v_partitions := laneway.repeat_to_length(p_partitions, v_count);
+    v_by_partition := laneway.repeat_to_length(v_settings.dedup_by_partition, v_lane_count);
+    v_windows := laneway.repeat_to_length(v_settings.dedup_windows, v_lane_count);
+    v_now := clock_timestamp();
+    -- Usually all keys are new. A plain insert costs a third of one with "on conflict".
     begin
       insert into laneway.dedup_key (queue_id, scope, key, segment, lane_id, seq, expires_at)
-      select i.queue_id, i.scope, i.key, v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + v_queue.windows[least(i.lane_group, v_width)]
-        from (select i.queue_id, case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end as scope, i.key, i.lane_group, i.place
-                from unnest(v_queues, v_partitions, v_keys, v_item.groups, v_item.places) i (queue_id, part, key, lane_group, place) where i.key is not null) i
-       order by i.key collate "C", i.queue_id, i.scope collate "C";
-      get diagnostics v_taken = row_count;
+      select m.queue_id, m.scope, m.key,
+             v_segments[m.lane], v_lane_ids[m.lane], v_heads[m.lane] + m.place, v_now + v_windows[m.lane]
+        from (select u.queue_id, u.key, u.lane, u.place,
+                     case when v_by_partition[u.lane] then coalesce(u.partition, '') else '' end as scope
+                from unnest(v_queues, v_partitions, v_keys, v_message_lanes, v_places)
+                     u (queue_id, partition, key, lane, place)
+               where u.key is not null) m
+       order by m.key collate "C", m.queue_id, m.scope collate "C";
     exception
       when unique_violation then
-        v_taken := 0; -- one of them is known, or comes twice
+        v_repeated := true;
       when program_limit_exceeded then
         perform laneway.raise_long_dedup_key(v_queues, v_partitions, v_keys);
     end;
-    if v_taken < v_count - pg_catalog.num_nulls(variadic v_keys) then
-      select t.* into v_take, v_item.places, v_first_segments, v_first_lanes, v_first_seqs
-        from (select array_agg(case when v_queue.scoped[least(i.lane_group, v_width)] then coalesce(i.part, '') else '' end) as scopes, array_agg(v_segments[i.lane_group]) as segments,
-                     array_agg(v_lane.ids[i.lane_group]) as ids, array_agg(v_heads[i.lane_group]) as heads, array_agg(v_now + v_queue.windows[least(i.lane_group, v_width)]) as expiries
-                from unnest(v_partitions, v_item.groups) with ordinality i (part, lane_group, n)) i,
-             laneway.insert_dedup_keys(v_queues, i.scopes, v_keys, i.segments, i.ids, i.heads, i.expiries, v_now) t;
-      v_lane.messages := array(select count(*) filter (where i.take) from unnest(v_item.groups, v_take) i (lane_group, take) group by i.lane_group order by i.lane_group);
+    if v_repeated then
+      select d.is_new, d.places, d.segments, d.lane_ids, d.seqs
+        into v_new, v_places, v_first_segments, v_first_lane_ids, v_first_seqs
+        from (select array_agg(case when v_by_partition[u.lane] then coalesce(u.partition, '') else '' end) as scopes,
+                     array_agg(v_segments[u.lane]) as segments,
+                     array_agg(v_lane_ids[u.lane]) as lane_ids,
+                     array_agg(v_heads[u.lane]) as heads,
+                     array_agg(v_now + v_windows[u.lane]) as expiries
+                from unnest(v_partitions, v_message_lanes) u (partition, lane)) m
+       cross join lateral laneway.separate_duplicates(
+               v_queues, m.scopes, v_keys, m.segments, m.lane_ids, m.heads, m.expiries, v_now) d;
+      v_lanes.message_counts := array(
+        select count(*) filter (where m.is_new)
+          from unnest(v_message_lanes, v_new) m (lane, is_new)
+         group by m.lane
+         order by m.lane);
     end if;
   end if;
 
-  v_now := clock_timestamp(); -- just before what is written: history looks for the event of a message by its time
-  -- A microsecond each, which is less than writing one takes: by the clock, two lanes' might be of one time, and their order lost.
-  insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
-  select v_segments[i.lane_group], v_lane.ids[i.lane_group], v_heads[i.lane_group] + i.place, v_now + i.n * interval '1 microsecond', nullif(v_now + coalesce(v_delays[i.n], v_queue.delays[least(i.lane_group, v_width)]), v_now),
-         v_leases[i.n], v_max_attempts[i.n], i.key, v_headers[i.n], i.body
-    from unnest(p_bodies, v_item.groups, v_item.places, v_keys, v_take) with ordinality i (body, lane_group, place, key, take, n) where i.take is not false;
-  insert into laneway.event (segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, part_lane, part_first, part_last, largest)
-  select l.segment - l.segment % 2, v_now, 'pushed', l.queue_id, case when count(*) = 1 then min(l.lane_id) end, l.segment, case when count(*) = 1 then min(l.head) + 1 end,
-         case when count(*) = 1 then min(l.head + l.messages) end, p_ride, case when count(*) > 1 then array_agg(l.lane_id) end, case when count(*) > 1 then array_agg(l.head + 1) end,
-         case when count(*) > 1 then array_agg(l.head + l.messages) end, case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
-    from unnest(v_lane.queues, v_lane.ids, v_segments, v_heads, v_lane.messages) with ordinality l (queue_id, lane_id, segment, head, messages, i)
-   where v_queue.recorded[least(l.i, v_width)] and l.messages > 0 group by l.queue_id, l.segment;
+  -- Write the messages, and an event per queue. Read the clock only now: history finds the event by the message's time.
+  -- Messages are a microsecond apart, less than writing one takes, so that those of several lanes keep their order.
+  v_now := clock_timestamp();
+  v_queue_delays := laneway.repeat_to_length(v_settings.delays, v_lane_count);
+  insert into laneway.message (
+    segment, lane_id, seq, created_at, deliver_at, lease, max_attempts, key, headers, body)
+  select v_segments[m.lane], v_lane_ids[m.lane], v_heads[m.lane] + m.place, v_now + m.n * interval '1 microsecond',
+         nullif(v_now + coalesce(v_delays[m.n], v_queue_delays[m.lane]), v_now),
+         v_leases[m.n], v_max_attempts[m.n], m.key, v_headers[m.n], m.body
+    from unnest(p_bodies, v_message_lanes, v_places, v_keys, v_new)
+         with ordinality m (body, lane, place, key, is_new, n)
+   where m.is_new is not false;
+  insert into laneway.event (
+    segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail,
+    part_lane, part_first, part_last, largest)
+  select laneway.event_segment(l.segment), v_now, 'pushed', l.queue_id,
+         laneway.only_element(array_agg(l.lane_id)),
+         l.segment,
+         laneway.only_element(array_agg(l.head + 1)),
+         laneway.only_element(array_agg(l.head + l.messages)),
+         p_ride,
+         laneway.several_elements(array_agg(l.lane_id)),
+         laneway.several_elements(array_agg(l.head + 1)),
+         laneway.several_elements(array_agg(l.head + l.messages)),
+         case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
+    from unnest(
+           v_lanes.queues, v_lane_ids, v_segments, v_heads, v_lanes.message_counts,
+           laneway.repeat_to_length(v_settings.record_events, v_lane_count))
+         l (queue_id, lane_id, segment, head, messages, record_events)
+   where l.record_events
+     and l.messages > 0
+   group by l.queue_id, l.segment;
   return query
-    select i.n::int - 1, 1, coalesce(v_first_segments[i.n], v_segments[i.lane_group]), coalesce(v_first_lanes[i.n], v_lane.ids[i.lane_group]),
-           coalesce(v_first_seqs[i.n], v_heads[i.lane_group] + i.place), i.take is false
-      from unnest(v_item.groups, v_item.places, v_take) with ordinality i (lane_group, place, take, n);
+    select m.n::int - 1,
+           1,
+           coalesce(v_first_segments[m.n], v_segments[m.lane]),
+           coalesce(v_first_lane_ids[m.n], v_lane_ids[m.lane]),
+           coalesce(v_first_seqs[m.n], v_heads[m.lane] + m.place),
+           m.is_new is false
+      from unnest(v_message_lanes, v_places, v_new) with ordinality m (lane, place, is_new, n);
 end $$;

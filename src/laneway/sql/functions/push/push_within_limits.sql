@@ -1,13 +1,23 @@
--- Pushes to queues whose guards are heeded: one that has no room for more than its max_messages of messages that a group has not
--- finished takes those that are duplicates, and the first of the rest; a partition of one with a rest_window rests after it.
--- Answers push_many's rows; items that did not fit have none, and were not pushed. p_whole: all are, for a transaction, which counts
--- the room and has partitions rest at its end; until then nobody else counts it.
--- p_new: queues to be made, with their settings in p_settings; p_queues names them -1, -2, ….
--- Locks: the rows of new queues, in sorted order if p_new is; remaining_capacity's, where room counts; as push_many; start_rest_windows's, where
--- partitions rest. Errors: LW412 also where a new queue is there already; those of push_many.
+-- Push to streams, and apply the options of their queues: max_messages and rest_window.
+-- If a queue has room for fewer messages (see remaining_capacity), push the first that fit, and all duplicates.
+-- Partitions of a queue with a rest_window rest afterwards.
+-- The arguments are those of push_many. p_whole: push all messages; for a transaction, which checks the capacity and
+-- starts the rest windows at its end. p_new: names of queues to create, with p_settings; p_queues refers to them as -1,
+-- -2, ….
+-- Return push_many's rows. Messages that did not fit have none.
+-- Locks: the rows of new queues, in the order of p_new; those of remaining_capacity, for queues with max_messages;
+-- those of push_many; those of start_rest_windows.
+-- Errors: LW412 a queue to create exists; those of push_many.
 create or replace function laneway.push_within_limits(
-  p_queues int[], p_bodies json[], p_partitions text[] default null, p_keys text[] default null, p_headers json[] default null, p_guards smallint[] default null,
-  p_new text[] default null, p_settings json[] default null, p_whole boolean default false)
+  p_queues int[],
+  p_bodies json[],
+  p_partitions text[] default null,
+  p_keys text[] default null,
+  p_headers json[] default null,
+  p_guards smallint[] default null,
+  p_new text[] default null,
+  p_settings json[] default null,
+  p_whole boolean default false)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -15,50 +25,74 @@ declare
   v_count int := coalesce(cardinality(p_bodies), 0);
   v_queue record;
   v_room bigint;
-  v_beyond bigint[];      -- items that did not fit
-  v_fits int[];           -- items that did, where some did not
-  v_run record;
+  v_beyond bigint[];      -- messages that do not fit, by position
+  v_fitting int[];        -- messages that fit, by position; null: all of them
+  v_span record;
   v_lanes int[] := '{}';
 begin
+  -- Create the new queues, and put their ids into p_queues.
   for i in 1..coalesce(cardinality(p_new), 0) loop
     begin
       p_queues := array_replace(p_queues, -i, laneway.create_queue(p_new[i], p_settings[i]));
     exception when sqlstate 'LW409' then
-      raise exception 'queue "%" is there already', p_new[i] using errcode = 'LW412', hint = 'Read its options, and push by them.';
+      raise exception 'queue "%" already exists', p_new[i]
+        using errcode = 'LW412',
+              hint = 'Read its options, then repeat the push.';
     end;
   end loop;
+
+  -- Find the messages that do not fit. Afterwards no other push counts the room of these queues before this one ends.
   for v_queue in
-    select q.queue_id, q.name, q.dedup_scope = 'partition' as scoped, q.max_messages as most,
-           case when cardinality(p_queues) = 1 then v_count else (select count(*) from unnest(p_queues) u (id) where u.id = q.queue_id) end as wanted
-      from laneway.queue q where q.queue_id = any (p_queues) and q.guards & 2 > 0 order by q.queue_id
+    select q.queue_id, q.max_messages, q.dedup_scope = 'partition' as dedup_by_partition,
+           case
+             when cardinality(p_queues) = 1 then v_count
+             else (select count(*) from unnest(p_queues) u (queue_id) where u.queue_id = q.queue_id)
+           end as messages
+      from laneway.queue q
+     where q.queue_id = any (p_queues)
+       and q.guards & 2 > 0
+     order by q.queue_id
   loop
-    v_room := laneway.remaining_capacity(v_queue.queue_id, v_queue.most);
-    continue when p_whole or v_room >= v_queue.wanted;
-    -- A duplicate needs no room; one of an item of this call fits where that does.
-    v_beyond := array_cat(v_beyond, array(
-      select i.n from (
-        select i.n, i.known, case when i.key is null then i.needed else min(i.needed) over (partition by i.scope, i.key) end as needed from (
-          select i.n, i.scope, i.key, i.known, count(*) filter (where not i.known and (i.key is null or i.nth = 1)) over (order by i.n) as needed from (
-            select i.n, i.scope, i.key, k.found is not null as known, row_number() over (partition by i.scope, i.key order by i.n) as nth
-              from (select i.n, i.key, case when v_queue.scoped then coalesce(i.part, '') else '' end as scope
-                      from unnest(laneway.repeat_to_length(p_queues, v_count), laneway.repeat_to_length(p_partitions, v_count), laneway.repeat_to_length(p_keys, v_count)) with ordinality i (queue_id, part, key, n)
-                     where i.queue_id = v_queue.queue_id) i
-              left join lateral (select true as found from laneway.dedup_key k
-                                  where k.queue_id = v_queue.queue_id and k.key = i.key and k.scope = i.scope and k.expires_at > clock_timestamp() offset 0) k on true) i) i) i
-       where not i.known and i.needed > v_room));
+    v_room := laneway.remaining_capacity(v_queue.queue_id, v_queue.max_messages);
+    continue when p_whole or v_room >= v_queue.messages;
+    v_beyond := v_beyond || laneway.find_messages_beyond(
+      v_room, v_queue.queue_id, v_queue.dedup_by_partition,
+      laneway.repeat_to_length(p_queues, v_count),
+      laneway.repeat_to_length(p_partitions, v_count),
+      laneway.repeat_to_length(p_keys, v_count));
   end loop;
+
+  -- Leave them out. Afterwards every array has an element per message.
   if cardinality(v_beyond) > 0 then
-    select array_agg(i.n::int), array_agg(i.body), array_agg(i.queue_id), array_agg(i.part), array_agg(i.key), array_agg(i.headers), array_agg(i.guards)
-      into v_fits, p_bodies, p_queues, p_partitions, p_keys, p_headers, p_guards
-      from (select i.* from unnest(p_bodies, laneway.repeat_to_length(p_queues, v_count), laneway.repeat_to_length(p_partitions, v_count), laneway.repeat_to_length(p_keys, v_count),
-                                   laneway.repeat_to_length(p_headers, v_count), laneway.repeat_to_length(p_guards, v_count)) with ordinality i (body, queue_id, part, key, headers, guards, n)
-             where not exists (select from unnest(v_beyond) b (n) where b.n = i.n) order by i.n) i;
+    select array_agg(m.n::int), array_agg(m.body), array_agg(m.queue_id), array_agg(m.partition), array_agg(m.key),
+           array_agg(m.headers), array_agg(m.guards)
+      into v_fitting, p_bodies, p_queues, p_partitions, p_keys, p_headers, p_guards
+      from (select u.n, u.body, u.queue_id, u.partition, u.key, u.headers, u.guards
+              from unnest(
+                     p_bodies,
+                     laneway.repeat_to_length(p_queues, v_count),
+                     laneway.repeat_to_length(p_partitions, v_count),
+                     laneway.repeat_to_length(p_keys, v_count),
+                     laneway.repeat_to_length(p_headers, v_count),
+                     laneway.repeat_to_length(p_guards, v_count))
+                   with ordinality u (body, queue_id, partition, key, headers, guards, n)
+             where not exists (select from unnest(v_beyond) b (n) where b.n = u.n)
+             order by u.n) m;
   end if;
-  for v_run in
-    select p.* from laneway.push_many(p_queues, p_bodies, p_partitions, null, null, p_keys, p_headers, null, null, null, p_guards) p
+
+  -- Push, and report positions as the caller counts them. If messages were left out, each row is one message, because
+  -- p_keys is given and push_mixed has a row per message.
+  for v_span in
+    select p.idx, p.run, p.segment, p.lane_id, p.seq, p.duplicate
+      from laneway.push_many(
+             p_queues, p_bodies, p_partitions, null, null, p_keys, p_headers, null, null, null, p_guards) p
   loop
-    -- Where some did not fit, keys are given, be they null, and every item is a run.
-    idx := coalesce(v_fits[v_run.idx + 1] - 1, v_run.idx); run := v_run.run; segment := v_run.segment; lane_id := v_run.lane_id; seq := v_run.seq; duplicate := v_run.duplicate;
+    idx := coalesce(v_fitting[v_span.idx + 1] - 1, v_span.idx);
+    run := v_span.run;
+    segment := v_span.segment;
+    lane_id := v_span.lane_id;
+    seq := v_span.seq;
+    duplicate := v_span.duplicate;
     if not duplicate then
       v_lanes := v_lanes || lane_id;
     end if;

@@ -1,14 +1,21 @@
--- Moves messages of a group from one state to another by hand. States: queued, processing, acknowledged, dead,
--- archived; to 'deleted' as well. To queued: handed out next, attempts kept from processing, else from zero.
--- To archived: with its attempts and what it failed of last. To dead without p_reason: for what it failed of last, or as one without a reason.
--- To processing: locked for p_consumer with a new token, which is answered. Answers the items that moved; those
--- that are not in state p_from are left as they are.
--- Locks: the readers' advisory locks, in order of lane; from processing, lock_claims'. Errors: LW422 unknown state, or a lease of more than 1000 years.
+-- Move messages of a group from one state to another by hand. Messages that are not in state p_from are left as they
+-- are.
+-- States: queued, processing, acknowledged, dead and archived; p_to may also be 'deleted'.
+-- To queued: the message is the next to be delivered. Its attempts stay if it was processing, else they start from
+-- zero.
+-- To processing: it is leased for p_lease (null: its own lease, else the queue's) to p_consumer with a new token.
+-- To dead without p_reason: with its last error as the reason. To archived: with its attempts and its last error.
+-- p_segments, p_lanes, p_seqs are parallel arrays. Return a row for each message that moved: its index in them, from 0,
+-- and its new token, if any.
+-- Locks: the readers' advisory locks, in order of lane; from processing, those of lock_claims before.
+-- Errors: LW422 an unknown state, or a lease of over 1000 years.
 create or replace function laneway.move_messages(
   p_group_id int, p_segments int[], p_lanes int[], p_seqs bigint[], p_from text, p_to text,
   p_reason text default null, p_consumer text default null, p_lease interval default null)
 returns table (idx int, token uuid)
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+language plpgsql
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -20,104 +27,169 @@ declare
   v_parked laneway.parked;
   v_attempt smallint;
   v_error text;
-  v_one int8multirange;
+  v_seqs int8multirange; -- the message alone
 begin
-  if p_from is null or p_to is null or p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived') or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
-    raise exception 'cannot move messages from "%" to "%"', p_from, p_to using errcode = 'LW422',
-      hint = 'States are queued, processing, acknowledged, dead and archived; to may be deleted.';
+  if p_from is null or p_to is null
+     or p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived')
+     or p_to not in ('queued', 'processing', 'acknowledged', 'dead', 'archived', 'deleted') then
+    raise exception 'cannot move messages from "%" to "%"', p_from, p_to
+      using errcode = 'LW422',
+            hint = 'States are queued, processing, acknowledged, dead and archived; to may be deleted.';
   end if;
   if laneway.exceeds_interval_limit(array[p_lease]) then
     perform laneway.raise_long_interval(array[p_lease]);
   end if;
   select q.queue_id, q.lease, q.record_events, g.ordered into v_queue
-    from laneway.consumer_group g join laneway.queue q on q.queue_id = g.queue_id where g.group_id = p_group_id;
+    from laneway.consumer_group g
+    join laneway.queue q on q.queue_id = g.queue_id
+   where g.group_id = p_group_id;
   if p_from = 'processing' then
     perform laneway.lock_claims(p_group_id, p_lanes, p_seqs);
   end if;
+
   for v_item in
-    select u.segment, u.lane_id, u.seq, u.n from unnest(p_segments, p_lanes, p_seqs) with ordinality u (segment, lane_id, seq, n) order by u.lane_id, u.seq, u.n
+    select u.segment, u.lane_id, u.seq, u.n
+      from unnest(p_segments, p_lanes, p_seqs) with ordinality u (segment, lane_id, seq, n)
+     order by u.lane_id, u.seq, u.n
   loop
-    select r.reader_id into v_reader from laneway.reader r where r.group_id = p_group_id and r.lane_id = v_item.lane_id;
+    -- Lock the reader and check the state.
+    select r.reader_id into v_reader
+      from laneway.reader r
+     where r.group_id = p_group_id
+       and r.lane_id = v_item.lane_id;
     continue when not found;
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader);
     continue when laneway.message_state(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from p_from;
-    v_one := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
+    v_seqs := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
     v_attempt := 0;
     v_error := null;
     v_claim := null;
 
-    -- Out of where it is.
+    -- Remove it from its old state.
     if p_from = 'queued' then
-      delete from laneway.parked where reader_id = v_reader and seq = v_item.seq returning * into v_parked;
+      delete from laneway.parked
+       where reader_id = v_reader
+         and seq = v_item.seq
+      returning * into v_parked;
       if found then
         v_attempt := v_parked.attempt;
         v_error := v_parked.error;
       else
-        -- claimed just now?
-        continue when laneway.message_state(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from 'queued';
-        v_attempt := coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0);
+        -- Not parked: either still ahead in the log, or claimed just now.
+        continue when laneway.message_state(v_reader, v_item.segment, v_item.lane_id, v_item.seq)
+                      is distinct from 'queued';
+        v_attempt := coalesce(
+          (select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0);
         perform laneway.skip_message(v_reader, v_item.seq);
       end if;
     elsif p_from = 'processing' then
       v_claim := laneway.find_claim(v_reader, v_item.seq);
-      select c.* into v_claim from laneway.claim c where c.token = v_claim.token and c.lane_id = v_claim.lane_id and c.part = v_claim.part and c.pending @> v_item.seq for update;
+      select c.* into v_claim
+        from laneway.claim c
+       where c.token = v_claim.token
+         and c.lane_id = v_claim.lane_id
+         and c.part = v_claim.part
+         and c.pending @> v_item.seq
+         for update;
       continue when not found;
       v_attempt := v_claim.attempt;
       if v_queue.ordered and not v_claim.aside then
-        v_attempt := least(coalesce((select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1, 32767);
+        v_attempt := least(coalesce(
+          (select t.attempt from laneway.retry t where t.reader_id = v_reader and t.seq = v_item.seq), 0) + 1, 32767);
       end if;
       if p_to = 'queued' then
-        perform laneway.return_messages(v_claim.token, v_claim.lane_id, v_claim.part, v_one, 'release', interval '0', p_reason, null, 'moved');
+        -- A release does all of it.
+        perform laneway.return_messages(v_claim.token, v_claim.lane_id, v_claim.part, v_seqs, 'release', interval '0',
+                                        p_reason, null, 'moved');
         if not v_queue.ordered or v_claim.aside then
-          update laneway.parked set attempt = v_attempt where reader_id = v_reader and seq = v_item.seq;
+          update laneway.parked
+             set attempt = v_attempt
+           where reader_id = v_reader
+             and seq = v_item.seq;
         end if;
-        idx := v_item.n - 1; token := null;
+        idx := v_item.n - 1;
+        token := null;
         return next;
         continue;
       end if;
-      if v_claim.pending = v_one then
-        delete from laneway.claim where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
+      if v_claim.pending = v_seqs then
+        delete from laneway.claim
+         where token = v_claim.token
+           and lane_id = v_claim.lane_id
+           and part = v_claim.part;
       else
-        update laneway.claim set pending = pending - v_one where token = v_claim.token and lane_id = v_claim.lane_id and part = v_claim.part;
+        update laneway.claim
+           set pending = pending - v_seqs
+         where token = v_claim.token
+           and lane_id = v_claim.lane_id
+           and part = v_claim.part;
       end if;
     elsif p_from = 'dead' then
-      select d.reason, case when p_to = 'archived' then d.attempt else 0 end into v_error, v_attempt from laneway.dead_letter d where d.reader_id = v_reader and d.seq = v_item.seq for update;
-      continue when not found; -- replayed just now
-      with taken as (delete from laneway.dead_letter where reader_id = v_reader and seq = v_item.seq returning *)
-      insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
-      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers, t.body from taken t
-        on conflict do nothing;
+      select d.reason, case when p_to = 'archived' then d.attempt else 0 end into v_error, v_attempt
+        from laneway.dead_letter d
+       where d.reader_id = v_reader
+         and d.seq = v_item.seq
+         for update;
+      continue when not found; -- redriven just now
+      with taken as (
+        delete from laneway.dead_letter
+         where reader_id = v_reader
+           and seq = v_item.seq
+        returning *)
+      insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers,
+                                    body)
+      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers,
+             t.body
+        from taken t
+          on conflict do nothing;
     elsif p_from = 'archived' then
-      with taken as (delete from laneway.archive where reader_id = v_reader and seq = v_item.seq returning *)
-      insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
-      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers, t.body from taken t
-        on conflict do nothing;
+      with taken as (
+        delete from laneway.archive
+         where reader_id = v_reader
+           and seq = v_item.seq
+        returning *)
+      insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers,
+                                    body)
+      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers,
+             t.body
+        from taken t
+          on conflict do nothing;
     end if;
 
-    -- Into where it goes.
+    -- Put it into its new state. There is nothing to do for acknowledged.
     token := null;
     if p_to = 'queued' then
-      insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at, attempt, error)
-      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, least(c.created_at, v_now), v_attempt, coalesce(p_reason, v_error)
+      insert into laneway.parked (reader_id, seq, segment, group_id, lane_id, partition, priority, available_at,
+                                  attempt, error)
+      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority,
+             least(c.created_at, v_now), v_attempt, coalesce(p_reason, v_error)
         from laneway.message_content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'processing' then
       token := gen_random_uuid();
-      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt, aside, claimed_at, until, consumer, error, queue_id)
-      select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_one, least(v_attempt + 1, 32767), true, v_now,
-             v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer, v_error, case when v_queue.record_events then v_queue.queue_id end
+      insert into laneway.claim (token, reader_id, group_id, lane_id, segment, first_seq, last_seq, pending, attempt,
+                                 aside, claimed_at, until, consumer, error, queue_id)
+      select token, v_reader, p_group_id, v_item.lane_id, v_item.segment, v_item.seq, v_item.seq, v_seqs,
+             least(v_attempt + 1, 32767), true, v_now, v_now + coalesce(p_lease, c.lease, v_queue.lease), p_consumer,
+             v_error, case when v_queue.record_events then v_queue.queue_id end
         from laneway.message_content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
     elsif p_to = 'dead' then
-      perform laneway.insert_dead_letter(p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt,
-                            coalesce(nullif(p_reason, ''), v_error, v_claim.error, 'Moved to the dead letters without a reason'), p_consumer);
+      perform laneway.insert_dead_letter(
+        p_group_id, v_reader, v_item.segment, v_item.lane_id, v_item.seq, v_attempt,
+        coalesce(nullif(p_reason, ''), v_error, v_claim.error, 'Moved to the dead letters without a reason'),
+        p_consumer);
     elsif p_to = 'archived' then
-      insert into laneway.archive (reader_id, seq, segment, group_id, lane_id, partition, priority, created_at, archived_at, attempt, reason, consumer, lease, max_attempts, key, headers, body)
-      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, c.created_at, v_now, v_attempt, coalesce(p_reason, v_error), p_consumer, c.lease, c.max_attempts, c.key, c.headers, c.body
+      insert into laneway.archive (reader_id, seq, segment, group_id, lane_id, partition, priority, created_at,
+                                   archived_at, attempt, reason, consumer, lease, max_attempts, key, headers, body)
+      select v_reader, v_item.seq, v_item.segment, p_group_id, v_item.lane_id, c.partition, c.priority, c.created_at,
+             v_now, v_attempt, coalesce(p_reason, v_error), p_consumer, c.lease, c.max_attempts, c.key, c.headers,
+             c.body
         from laneway.message_content(v_reader, v_item.segment, v_item.lane_id, v_item.seq) c;
       delete from laneway.revision where reader_id = v_reader and seq = v_item.seq;
     elsif p_to = 'deleted' then
       delete from laneway.revision where reader_id = v_reader and seq = v_item.seq;
-      perform laneway.note_seqs_gone(v_reader, v_one);
+      perform laneway.note_seqs_gone(v_reader, v_seqs);
     end if;
+
     if v_queue.record_events then
       perform laneway.insert_event(
         case when p_to = 'deleted' then 'deleted' else 'moved' end, v_queue.queue_id, p_group_id,

@@ -1,10 +1,14 @@
--- Puts an API key out of force; one that is revoked already stays so. Locks: the row.
--- Errors: LW404 no such key.
+-- Revoke an API key. A key that is revoked already stays so. Locks: the row. Errors: LW404 no such key.
 create or replace function laneway.revoke_api_key(p_key_id text) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql
+set search_path = ''
+as $$
 begin
-  update laneway.api_key k set revoked_at = coalesce(k.revoked_at, clock_timestamp()) where k.key_id = p_key_id;
+  update laneway.api_key k
+     set revoked_at = coalesce(k.revoked_at, clock_timestamp())
+   where k.key_id = p_key_id;
   if not found then
-    raise exception 'key "%" does not exist', p_key_id using errcode = 'LW404', hint = 'List the keys to see their ids.';
+    raise exception 'key "%" does not exist', p_key_id
+      using errcode = 'LW404', hint = 'List the keys to see their ids.';
   end if;
 end $$;

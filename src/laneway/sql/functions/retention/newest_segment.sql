@@ -1,9 +1,11 @@
 -- Return the segment that is being written, of logged or of unlogged queues.
--- PostgreSQL inlines this function (see newest_progress). Call it as (select n.segment from laneway.newest_segment(true) n).
+-- PostgreSQL inlines this function (see newest_progress). Call it as (select n.segment from
+-- laneway.newest_segment(true) n).
 -- Locks: none; a push calls it under its lanes' locks. Errors: none.
 create or replace function laneway.newest_segment(p_logged boolean)
 returns table (segment int)
-language sql stable rows 1 as $$
+language sql stable rows 1
+as $$
   select s.segment
     from laneway.segment s
    where s.opened_at is not null

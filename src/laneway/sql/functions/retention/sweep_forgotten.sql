@@ -1,12 +1,20 @@
--- Removes the rows of readers whose group was deleted, at most p_limit readers. Answers how many.
+-- Delete the rows of readers whose group was deleted, of at most p_limit readers. Return how many readers.
 -- Locks: the readers' advisory locks, never waiting for one. Errors: none.
 create or replace function laneway.sweep_forgotten(p_limit int default 1000) returns int
-language plpgsql set search_path = '' as $$
+language plpgsql
+set search_path = ''
+as $$
 declare
   v_readers int[];
 begin
-  v_readers := array(select f.reader_id from (select f.reader_id from laneway.forgotten f order by f.reader_id limit greatest(p_limit, 0) for update skip locked) f
-                      where pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, f.reader_id));
+  v_readers := array(
+    select f.reader_id
+      from (select f.reader_id
+              from laneway.forgotten f
+             order by f.reader_id
+             limit greatest(p_limit, 0)
+               for update skip locked) f
+     where pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, f.reader_id));
   perform laneway.forget_readers(v_readers);
   delete from laneway.forgotten where reader_id = any (v_readers);
   return cardinality(v_readers);

@@ -1,7 +1,9 @@
--- Forgets what the lake said of a past longer ago than policy.history_retention; the lake still has it. Answers how many
--- rows. Locks: the rows. Errors: none.
+-- Delete rows of the lake's gold tables that are older than policy.history_retention; the lake itself keeps them.
+-- Return how many. Locks: the rows. Errors: none.
 create or replace function laneway.sweep_history() returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql
+set search_path = ''
+as $$
 declare
   v_until timestamptz := (select clock_timestamp() - p.history_retention from laneway.policy p);
   v_rows bigint;

@@ -1,7 +1,10 @@
--- Marks readers idle that have had nothing to read for p_after, at most p_limit looked at. Answers how many.
--- Locks: readers' and lanes' advisory locks, never waiting for one. Errors: none.
-create or replace function laneway.sweep_idle(p_limit int default 1000, p_after interval default '5 seconds') returns int
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+-- Mark readers idle that have had nothing to read for p_after. Look at p_limit readers at most, from a random one on.
+-- Return how many were marked. Locks: readers' and lanes' advisory locks, never waiting for one. Errors: none.
+create or replace function laneway.sweep_idle(p_limit int default 1000, p_after interval default '5 seconds')
+returns int
+language plpgsql
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
   v_reader record;
@@ -9,13 +12,24 @@ declare
   v_pivot int := floor(random() * coalesce((select max(r.reader_id) from laneway.reader r), 0))::int;
 begin
   for v_reader in
-    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id >= v_pivot order by r.reader_id limit greatest(p_limit, 0))
+    (select r.reader_id, r.lane_id
+       from laneway.reader r
+      where r.ready
+        and r.reader_id >= v_pivot
+      order by r.reader_id
+      limit greatest(p_limit, 0))
     union all
-    (select r.reader_id, r.lane_id from laneway.reader r where r.ready and r.reader_id < v_pivot order by r.reader_id limit greatest(p_limit, 0))
+    (select r.reader_id, r.lane_id
+       from laneway.reader r
+      where r.ready
+        and r.reader_id < v_pivot
+      order by r.reader_id
+      limit greatest(p_limit, 0))
     limit greatest(p_limit, 0)
   loop
-    continue when (select clock_timestamp() - p.moved_at < p_after
-                     from laneway.progress p where p.reader_id = v_reader.reader_id order by p.step desc limit 1);
+    continue when (
+      select clock_timestamp() - p.moved_at < p_after
+        from laneway.newest_progress(v_reader.reader_id) p);
     continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     if laneway.mark_reader_idle(v_reader.reader_id, v_reader.lane_id) then
       v_count := v_count + 1;

@@ -1,104 +1,177 @@
--- Settles messages of streams by the names that clients know them by: their lane, their key (or address, see
--- resolve_dedup_keys), their group and, where given, their lease. p_actions: 'ack', 'retry' (given back, an attempt spent) or
--- 'dead'. Answers each item's outcome: 'completed', 'requeued', 'dead'; 'noop' (an ack of what the group has passed
--- already), 'committed' (anything else of it); 'unresolved' (there is no such message), 'unleased' (nobody holds it, and no
--- lease was named), 'lease' (the lease does not hold it in time). One item that its lease does not hold has all items of
--- that lease refused. What is refused changes nothing. In ordered groups, nacking a message also releases the messages behind
--- it in the claim; their attempts do not count. released: the lease's claim holds nothing of the lane any more.
--- Locks: the readers' advisory locks, in order of reader, then the claims' rows. Errors: LW422 an unknown action, arrays that do not fit.
+-- Settle messages by the names that stream clients know: their lane, their key (or id, see resolve_dedup_keys), their
+-- group and, if given, their lease. The arrays are parallel. In ordered groups, nacking a message also releases the
+-- later messages of the claim, whose attempts do not count. A refused item changes nothing.
+-- p_actions: 'ack', 'retry' (a nack, counts an attempt) or 'dead'.
+-- Return for each item whether the claim has no messages of the lane left (released), and an outcome:
+--   'completed', 'requeued', 'dead': settled;
+--   'noop', 'committed': the group is past it already, and the action was an ack, or another one;
+--   'unresolved': there is no such message; 'unleased': no lease was named, and the message has none;
+--   'lease': the named lease is not the message's, or has ended. Then all items of that lease are refused.
+-- Locks: the readers' advisory locks, in order of reader, then the claims' rows.
+-- Errors: LW422 an unknown action, or arrays of different lengths.
 create or replace function laneway.settle_stream(
-  p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[])
+  p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[],
+  p_reasons text[])
 returns table (idx int, outcome text, released boolean)
-language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql
+set search_path = ''
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
+  -- by item, from 1
   v_readers int[];
-  v_outcomes text[];
+  v_outcomes text[]; -- 'leased' until the item is settled
   v_tokens uuid[];
-  v_places bigint[];
+  v_seqs bigint[];
   v_lease uuid;
   v_item record;
   v_state text;
   v_acks int[];
   v_nacks int[];
 begin
-  if exists (select from unnest(p_actions) a (action) where a.action is null or a.action not in ('ack', 'retry', 'dead')) then
-    raise exception 'a message is settled by ack, retry or dead' using errcode = 'LW422';
+  if exists (
+    select from unnest(p_actions) a (action)
+     where a.action is null or a.action not in ('ack', 'retry', 'dead')) then
+    raise exception 'action must be ack, retry or dead'
+      using errcode = 'LW422';
   end if;
-  if p_lanes is null or cardinality(p_keys) is distinct from cardinality(p_lanes) or cardinality(p_groups) is distinct from cardinality(p_lanes)
+  if p_lanes is null
+     or cardinality(p_keys) is distinct from cardinality(p_lanes)
+     or cardinality(p_groups) is distinct from cardinality(p_lanes)
      or cardinality(p_actions) is distinct from cardinality(p_lanes) then
-    raise exception 'lanes, keys, groups and actions must be as many' using errcode = 'LW422';
+    raise exception 'lanes, keys, groups and actions must be equally many'
+      using errcode = 'LW422';
   end if;
+
+  -- Find and lock the readers.
   v_tokens := array_fill(null::uuid, array[cardinality(p_lanes)]);
-  v_places := array_fill(null::bigint, array[cardinality(p_lanes)]);
+  v_seqs := array_fill(null::bigint, array[cardinality(p_lanes)]);
   v_outcomes := array_fill('unresolved'::text, array[cardinality(p_lanes)]);
   select array_agg(r.reader_id order by i.n) into v_readers
     from unnest(p_lanes, p_groups) with ordinality i (lane_id, group_name, n)
-    left join lateral (select r.reader_id from laneway.lane l join laneway.consumer_group g on g.queue_id = l.queue_id and g.name = i.group_name
-                         join laneway.reader r on r.group_id = g.group_id and r.lane_id = l.lane_id where l.lane_id = i.lane_id) r on true;
+    left join lateral (
+      select r.reader_id
+        from laneway.lane l
+        join laneway.consumer_group g on g.queue_id = l.queue_id and g.name = i.group_name
+        join laneway.reader r on r.group_id = g.group_id and r.lane_id = l.lane_id
+       where l.lane_id = i.lane_id) r on true;
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, d.reader_id)
-     from (select distinct u.reader_id from unnest(v_readers) u (reader_id) where u.reader_id is not null order by u.reader_id offset 0) d;
+     from (select distinct u.reader_id
+             from unnest(v_readers) u (reader_id)
+            where u.reader_id is not null
+            order by u.reader_id
+           offset 0) d;
   v_now := clock_timestamp();
 
+  -- Resolve each item, and refuse it if it is not leased as it says.
   for v_item in
-    select f.idx + 1 as n, f.segment, f.seq, f.token, f.until from laneway.resolve_dedup_keys(v_readers, p_lanes, p_keys, p_segments, p_seqs, p_leases) f
+    select f.idx + 1 as n, f.segment, f.seq, f.token, f.until
+      from laneway.resolve_dedup_keys(v_readers, p_lanes, p_keys, p_segments, p_seqs, p_leases) f
   loop
-    v_places[v_item.n] := v_item.seq;
+    v_seqs[v_item.n] := v_item.seq;
     v_lease := p_leases[v_item.n];
     if v_item.token is not null then
       v_tokens[v_item.n] := v_item.token;
-      v_outcomes[v_item.n] := case when (v_item.until > v_now) is true and (v_lease is null or v_item.token = any (laneway.lease_tokens(v_lease))) then 'held' else 'lease' end;
+      v_outcomes[v_item.n] := case
+        when (v_item.until > v_now) is true
+             and (v_lease is null or v_item.token = any (laneway.lease_tokens(v_lease))) then 'leased'
+        else 'lease' end;
       continue;
     end if;
     v_state := laneway.message_state(v_readers[v_item.n], v_item.segment, p_lanes[v_item.n], v_item.seq);
-    v_outcomes[v_item.n] := case when v_state is null then 'unresolved' when v_state not in ('queued', 'processing') then case when p_actions[v_item.n] = 'ack' then 'noop' else 'committed' end
-                                 when v_lease is null then 'unleased' else 'lease' end;
+    v_outcomes[v_item.n] := case
+      when v_state is null then 'unresolved'
+      when v_state not in ('queued', 'processing')
+        then case when p_actions[v_item.n] = 'ack' then 'noop' else 'committed' end
+      when v_lease is null then 'unleased'
+      else 'lease' end;
   end loop;
-  for v_lease in select distinct p_leases[u.n] from unnest(v_outcomes) with ordinality u (outcome, n) where u.outcome = 'lease' and p_leases[u.n] is not null loop
+  -- One item that its lease does not cover has all items of the lease refused.
+  for v_lease in
+    select distinct p_leases[u.n]
+      from unnest(v_outcomes) with ordinality u (outcome, n)
+     where u.outcome = 'lease'
+       and p_leases[u.n] is not null
+  loop
     for i in 1..cardinality(p_lanes) loop
-      if v_outcomes[i] = 'held' and p_leases[i] = v_lease then
+      if v_outcomes[i] = 'leased' and p_leases[i] = v_lease then
         v_outcomes[i] := 'lease';
       end if;
     end loop;
   end loop;
 
-  v_acks := array(select u.n::int from unnest(v_outcomes) with ordinality u (outcome, n) where u.outcome = 'held' and p_actions[u.n] = 'ack');
-  v_nacks := array(select u.n::int from unnest(v_outcomes) with ordinality u (outcome, n) where u.outcome = 'held' and p_actions[u.n] <> 'ack');
+  -- Ack.
+  v_acks := array(
+    select u.n::int
+      from unnest(v_outcomes) with ordinality u (outcome, n)
+     where u.outcome = 'leased'
+       and p_actions[u.n] = 'ack');
+  v_nacks := array(
+    select u.n::int
+      from unnest(v_outcomes) with ordinality u (outcome, n)
+     where u.outcome = 'leased'
+       and p_actions[u.n] <> 'ack');
   if v_acks <> '{}' then
     for i in 1..cardinality(v_acks) loop
       v_outcomes[v_acks[i]] := 'completed';
     end loop;
-    -- Settled by another call a moment ago: that is as good.
+    -- What ack_parts reports as lost was settled by another call a moment ago.
     for v_item in
-      select a.idx from laneway.ack_parts(array(select v_tokens[u.n] from unnest(v_acks) u (n)), array(select p_lanes[u.n] from unnest(v_acks) u (n)),
-                                          array(select v_places[u.n] from unnest(v_acks) u (n)), array(select v_places[u.n] from unnest(v_acks) u (n))) a
+      select a.idx
+        from laneway.ack_parts(array(select v_tokens[u.n] from unnest(v_acks) u (n)),
+                               array(select p_lanes[u.n] from unnest(v_acks) u (n)),
+                               array(select v_seqs[u.n] from unnest(v_acks) u (n)),
+                               array(select v_seqs[u.n] from unnest(v_acks) u (n))) a
     loop
       v_outcomes[v_acks[v_item.idx + 1]] := 'noop';
     end loop;
   end if;
+
+  -- Nack.
   if v_nacks <> '{}' then
     for v_item in
-      select a.idx, a.outcome from laneway.nack_many(array(select v_tokens[u.n] from unnest(v_nacks) u (n)), array(select p_lanes[u.n] from unnest(v_nacks) u (n)),
-        array(select v_places[u.n] from unnest(v_nacks) u (n)), array(select p_reasons[u.n] from unnest(v_nacks) u (n)), null,
-        array(select nullif(p_actions[u.n] = 'dead', false) from unnest(v_nacks) u (n))) a
+      select a.idx, a.outcome
+        from laneway.nack_many(array(select v_tokens[u.n] from unnest(v_nacks) u (n)),
+                               array(select p_lanes[u.n] from unnest(v_nacks) u (n)),
+                               array(select v_seqs[u.n] from unnest(v_nacks) u (n)),
+                               array(select p_reasons[u.n] from unnest(v_nacks) u (n)),
+                               null,
+                               array(select nullif(p_actions[u.n] = 'dead', false) from unnest(v_nacks) u (n))) a
     loop
       v_outcomes[v_nacks[v_item.idx + 1]] := case v_item.outcome when 'lost' then 'lease' else v_item.outcome end;
     end loop;
-    -- Whoever gives a message back is done with what came after it too, also where that message is dead now.
+    -- In an ordered group nack_many releases the messages after a requeued one. Do so after one that died, too.
     for v_item in
-      select c.token, c.lane_id, array_agg(s.s order by s.s) as seqs
-        from (select v_tokens[u.n] as token, p_lanes[u.n] as lane_id, min(v_places[u.n]) as first from unnest(v_nacks) u (n)
-               where v_outcomes[u.n] = 'dead' and p_actions[u.n] = 'retry' group by 1, 2) d
-        cross join lateral (select o.token, o.lane_id, o.pending from laneway.claim o join laneway.consumer_group g on g.group_id = o.group_id and g.ordered
-                             where o.token = d.token and o.lane_id = d.lane_id offset 0) c
-        cross join lateral unnest(c.pending) r (range) cross join lateral generate_series(lower(r.range), upper(r.range) - 1) s (s)
-       where s.s > d.first group by c.token, c.lane_id order by c.lane_id
+      select c.token, c.lane_id, array_agg(s.seq order by s.seq) as seqs
+        from (select v_tokens[u.n] as token, p_lanes[u.n] as lane_id, min(v_seqs[u.n]) as first
+                from unnest(v_nacks) u (n)
+               where v_outcomes[u.n] = 'dead'
+                 and p_actions[u.n] = 'retry'
+               group by 1, 2) d
+        cross join lateral (
+          select o.token, o.lane_id, o.pending
+            from laneway.claim o
+            join laneway.consumer_group g on g.group_id = o.group_id and g.ordered
+           where o.token = d.token
+             and o.lane_id = d.lane_id
+          offset 0) c
+        cross join lateral unnest(c.pending) r (range)
+        cross join lateral generate_series(lower(r.range), upper(r.range) - 1) s (seq)
+       where s.seq > d.first
+       group by c.token, c.lane_id
+       order by c.lane_id
     loop
-      perform laneway.release_many(array_fill(v_item.token, array[cardinality(v_item.seqs)]), array_fill(v_item.lane_id, array[cardinality(v_item.seqs)]), v_item.seqs);
+      perform laneway.release_many(array_fill(v_item.token, array[cardinality(v_item.seqs)]),
+                                   array_fill(v_item.lane_id, array[cardinality(v_item.seqs)]), v_item.seqs);
     end loop;
   end if;
+
   return query
-    select u.n::int - 1, u.outcome, u.token is not null and not exists (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id)
-      from unnest(v_outcomes, v_tokens, p_lanes) with ordinality u (outcome, token, lane_id, n) order by u.n;
+    select u.n::int - 1, u.outcome,
+           u.token is not null
+           and not exists (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id)
+      from unnest(v_outcomes, v_tokens, p_lanes) with ordinality u (outcome, token, lane_id, n)
+     order by u.n;
 end $$;

@@ -1,71 +1,125 @@
--- Settles messages as settle_stream does and pushes others as push_within_limits does, all or nothing, provided that every lease
--- of p_required still holds something, and so does each that is named with a message which is settled already. Answers
--- push_within_limits's rows (pushed true), then settle_stream's.
--- Locks: as push_within_limits; as settle_stream, and start_rest_windows's with them, where partitions rest.
--- Errors: LW409 a queue is full, LW410 a lease is gone or something cannot be settled; those of push_within_limits.
+-- Push messages as push_within_limits does and settle others as settle_stream does, all or nothing. Every lease of
+-- p_required, and every lease named with a message that is settled already, must still have a claim in time.
+-- Return the rows of push_within_limits (pushed true), then those of settle_stream.
+-- Locks: as push_within_limits; then as settle_stream and, for queues with a rest window, start_rest_windows.
+-- Errors: LW409 a queue is full, LW410 a lease has ended or a message cannot be settled; those of push_within_limits.
 create or replace function laneway.transact_stream(
   p_required uuid[],
-  p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[], p_reasons text[],
-  p_queues int[], p_bodies json[], p_partitions text[] default null, p_push_keys text[] default null, p_headers json[] default null,
-  p_guards smallint[] default null, p_new text[] default null, p_settings json[] default null)
-returns table (pushed boolean, idx int, outcome text, released boolean, run int, segment int, lane_id int, seq bigint, duplicate boolean)
-language plpgsql set search_path = '' as $$
+  p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[],
+  p_reasons text[],
+  p_queues int[], p_bodies json[], p_partitions text[] default null, p_push_keys text[] default null,
+  p_headers json[] default null, p_guards smallint[] default null, p_new text[] default null,
+  p_settings json[] default null)
+returns table (
+  pushed boolean, idx int, outcome text, released boolean, run int, segment int, lane_id int, seq bigint,
+  duplicate boolean)
+language plpgsql
+set search_path = ''
+as $$
 #variable_conflict use_column
 declare
   v_lease uuid;
-  v_gone uuid[];
+  v_ended_leases uuid[];
   v_item record;
-  v_lanes int[] := '{}';
-  v_resting int[] := '{}';
+  v_pushed_lanes int[] := '{}';
+  v_resting_lanes int[] := '{}';
 begin
-  -- Lanes before readers, as everybody takes them: so what is pushed comes first.
+  -- Push first, because lanes are locked before readers everywhere.
   if cardinality(p_bodies) > 0 then
-    for v_item in select p.* from laneway.push_within_limits(p_queues, p_bodies, p_partitions, p_push_keys, p_headers, p_guards, p_new, p_settings, true) p loop
+    for v_item in
+      select p.*
+        from laneway.push_within_limits(p_queues, p_bodies, p_partitions, p_push_keys, p_headers, p_guards, p_new,
+                                        p_settings, true) p
+    loop
       if not v_item.duplicate then
-        v_lanes := v_lanes || v_item.lane_id;
+        v_pushed_lanes := v_pushed_lanes || v_item.lane_id;
       end if;
-      return query select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq, v_item.duplicate;
+      return query
+        select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq,
+               v_item.duplicate;
     end loop;
-    v_resting := array(select l.lane_id from laneway.lane l join laneway.queue q on q.queue_id = l.queue_id
-                        where l.lane_id = any (v_lanes) and q.rest_window is not null);
+    v_resting_lanes := array(
+      select l.lane_id
+        from laneway.lane l
+        join laneway.queue q on q.queue_id = l.queue_id
+       where l.lane_id = any (v_pushed_lanes)
+         and q.rest_window is not null);
   end if;
-  -- Those of what is settled and of what rests at once, in order.
+
+  -- Lock the readers of the settled and of the resting lanes together, in order, then the required claims.
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
-     from (select r.reader_id from laneway.reader r
-            where r.lane_id = any (v_resting)
-               or (r.lane_id = any (p_lanes) and exists (select from laneway.consumer_group g where g.group_id = r.group_id and g.name = any (p_groups))) order by r.reader_id offset 0) r;
-  perform from laneway.claim c where c.token = any (array(select t.t from unnest(p_required) l (lease) cross join lateral unnest(laneway.lease_tokens(l.lease)) t (t)))
-    order by c.lane_id, c.token, c.part for update;
+     from (select r.reader_id
+             from laneway.reader r
+            where r.lane_id = any (v_resting_lanes)
+               or (r.lane_id = any (p_lanes)
+                   and exists (
+                     select from laneway.consumer_group g
+                      where g.group_id = r.group_id
+                        and g.name = any (p_groups)))
+            order by r.reader_id
+           offset 0) r;
+  perform from laneway.claim c
+    where c.token = any (array(
+      select t.token
+        from unnest(p_required) l (lease)
+        cross join lateral unnest(laneway.lease_tokens(l.lease)) t (token)))
+    order by c.lane_id, c.token, c.part
+      for update;
   foreach v_lease in array coalesce(p_required, '{}') loop
-    if not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(v_lease)) and (c.until > clock_timestamp()) is true) then
-      raise exception 'lease % is gone', v_lease using errcode = 'LW410', hint = 'It expired or was released; nothing of the transaction happened.';
+    if not exists (
+      select from laneway.claim c
+       where c.token = any (laneway.lease_tokens(v_lease))
+         and (c.until > clock_timestamp()) is true) then
+      raise exception 'lease % has ended', v_lease
+        using errcode = 'LW410', hint = 'It expired or was released. Nothing of the transaction was done.';
     end if;
   end loop;
+
+  -- Settle.
   if cardinality(p_lanes) > 0 then
-    v_gone := array(select l.lease from (select distinct u.lease from unnest(p_leases) u (lease) where u.lease is not null) l
-                     where not exists (select from laneway.claim c where c.token = any (laneway.lease_tokens(l.lease)) and (c.until > clock_timestamp()) is true));
+    v_ended_leases := array(
+      select l.lease
+        from (select distinct u.lease
+                from unnest(p_leases) u (lease)
+               where u.lease is not null) l
+       where not exists (
+         select from laneway.claim c
+          where c.token = any (laneway.lease_tokens(l.lease))
+            and (c.until > clock_timestamp()) is true));
     for v_item in
-      select s.idx, s.outcome, s.released from laneway.settle_stream(p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases, p_actions, p_reasons) s
+      select s.idx, s.outcome, s.released
+        from laneway.settle_stream(p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases, p_actions, p_reasons) s
     loop
-      -- Who lost the lease pushes nothing: another completed the message, and has pushed already.
-      if v_item.outcome in ('unresolved', 'unleased', 'lease', 'committed') or (v_item.outcome = 'noop' and p_leases[v_item.idx + 1] = any (v_gone)) then
+      -- A caller that lost its lease must not push: another consumer completed the message and has pushed already.
+      if v_item.outcome in ('unresolved', 'unleased', 'lease', 'committed')
+         or (v_item.outcome = 'noop' and p_leases[v_item.idx + 1] = any (v_ended_leases)) then
         raise exception 'message "%" cannot be settled: %', p_keys[v_item.idx + 1],
-            case v_item.outcome when 'unresolved' then 'unresolvable, there is no such message' when 'unleased' then 'nobody holds it'
-                                when 'committed' then 'the group has committed it already' else 'its lease is expired or another''s' end
-          using errcode = 'LW410', hint = 'Nothing of the transaction happened.';
+            case v_item.outcome
+              when 'unresolved' then 'unresolvable, there is no such message'
+              when 'unleased' then 'it is not leased'
+              when 'committed' then 'the group has committed it already'
+              else 'its lease has expired or is another consumer''s' end
+          using errcode = 'LW410', hint = 'Nothing of the transaction was done.';
       end if;
-      return query select false, v_item.idx, v_item.outcome, v_item.released, null::int, null::int, null::int, null::bigint, null::boolean;
+      return query
+        select false, v_item.idx, v_item.outcome, v_item.released, null::int, null::int, null::int, null::bigint,
+               null::boolean;
     end loop;
   end if;
-  perform laneway.start_rest_windows(v_resting);
-  -- Counted at the end: what was settled has made room, and duplicates take none.
+  perform laneway.start_rest_windows(v_resting_lanes);
+
+  -- Check the limits at the end: settled messages have made room, and duplicates take none.
   for v_item in
-    select q.name, q.max_messages as most from laneway.queue q
-     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_lanes)) and q.max_messages is not null
-       and (select max(c.queued + c.processing) from laneway.count_by_state(laneway.counting_groups(q.queue_id)) c) > q.max_messages
-     order by q.queue_id limit 1
+    select q.name, q.max_messages
+      from laneway.queue q
+     where q.queue_id in (select l.queue_id from laneway.lane l where l.lane_id = any (v_pushed_lanes))
+       and q.max_messages is not null
+       and (select max(c.queued + c.processing)
+              from laneway.count_by_state(laneway.list_counted_groups(q.queue_id)) c) > q.max_messages
+     order by q.queue_id
+     limit 1
   loop
-    raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.most
-      using errcode = 'LW409', hint = 'Nothing of the transaction happened.';
+    raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.max_messages
+      using errcode = 'LW409', hint = 'Nothing of the transaction was done.';
   end loop;
 end $$;

@@ -1,26 +1,35 @@
--- Pushes the message of a periodic job, known by its name and queue, for one of its times, unless that time or a later one was fired
--- already: of many who call, one pushes. Answers whether this call did. A job of that name on a queue that is gone is forgotten. Locks: the schedule's row, then those of push_many.
--- Errors: LW404 unknown queue, LW422 a time that is still to come, which would keep the job from firing until then; those of push_many.
+-- Push the message of a periodic job, known by its name and queue, for one of its due times. Of many callers, one
+-- pushes: a call for a due time that was fired already, or an earlier one, does nothing. Return whether this call
+-- pushed.
+-- Schedules of the same name whose queue was deleted are deleted.
+-- Locks: the schedule's row, then those of push_many.
+-- Errors: LW404 unknown queue, LW422 a due time in the future, which would stop the job until then; those of push_many.
 create or replace function laneway.fire_schedule(
-  p_name text, p_expression text, p_due timestamptz, p_queue text, p_body json, p_partition text default '', p_priority smallint default 0, p_headers json default null)
+  p_name text, p_expression text, p_due timestamptz, p_queue text, p_body json, p_partition text default '',
+  p_priority smallint default 0, p_headers json default null)
 returns boolean
-language plpgsql set search_path = '' as $$
+language plpgsql
+set search_path = ''
+as $$
 declare
-  v_queue int := (select q.queue_id from laneway.queue q where q.name = p_queue);
+  v_queue int := laneway.find_queue(p_queue);
 begin
-  if v_queue is null then
-    raise exception 'queue "%" does not exist', p_queue using errcode = 'LW404', hint = 'Create the queue first.';
-  end if;
   if p_due > clock_timestamp() + interval '1 min' then
-    raise exception 'job "%" of queue "%" is not due until %', p_name, p_queue, p_due using errcode = 'LW422', hint = 'Fire it when that time has come.';
+    raise exception 'job "%" of queue "%" is not due until %', p_name, p_queue, p_due
+      using errcode = 'LW422', hint = 'Fire it when that time has come.';
   end if;
-  insert into laneway.schedule (name, expression, queue_id, fired_for) values (p_name, p_expression, v_queue, p_due)
-  on conflict (name, queue_id) do update set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = clock_timestamp()
+  insert into laneway.schedule (name, expression, queue_id, fired_for)
+  values (p_name, p_expression, v_queue, p_due)
+  on conflict (name, queue_id) do update
+     set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = clock_timestamp()
    where laneway.schedule.fired_for < excluded.fired_for;
   if not found then
     return false;
   end if;
-  delete from laneway.schedule s where s.name = p_name and not exists (select from laneway.queue q where q.queue_id = s.queue_id);
-  perform laneway.push_many(array[v_queue], array[p_body], array[p_partition], array[p_priority], null, null, case when p_headers is not null then array[p_headers] end);
+  delete from laneway.schedule s
+   where s.name = p_name
+     and not exists (select from laneway.queue q where q.queue_id = s.queue_id);
+  perform laneway.push_many(array[v_queue], array[p_body], array[p_partition], array[p_priority], null, null,
+                            case when p_headers is not null then array[p_headers] end);
   return true;
 end $$;

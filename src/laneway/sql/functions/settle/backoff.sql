@@ -1,5 +1,0 @@
--- How long a message waits after its attempt p_attempt failed. The power stays below what a number can hold. Locks: none. Errors: none.
-create or replace function laneway.backoff(p_base interval, p_factor float8, p_limit interval, p_attempt int) returns interval
-language sql immutable parallel safe
-return least(p_limit, case when p_base = interval '0' then interval '0'
-  else make_interval(secs => least(extract(epoch from p_base) * least(p_factor, 1e100) ^ least(greatest(p_attempt - 1, 0), 64, floor(290 / log(least(greatest(p_factor, 10), 1e100)))), 1e9)) end);

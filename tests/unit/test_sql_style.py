@@ -1,0 +1,58 @@
+"""The check of the SQL files finds what it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.sql_style import check_file, check_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = """\
+-- Return 1. Locks: none. Errors: none.
+create or replace function laneway.one() returns int
+language sql
+as $$
+  select 1 -- NOT a keyword, nor are 'THIS' and "THAT"
+$$;
+"""
+
+
+def test_well_formed_function_passes() -> None:
+    assert list(check_file("function", "one", GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("select 1", "select 1" + " " * 120 + "+ 1", "columns"),
+        ("laneway.one", "laneway.two", "it must create laneway.one"),
+        ("create or replace", "select 1;\ncreate table a ();\ncreate or replace", "2 create"),
+        ("-- Return 1. ", "-- ", "what it is for"),
+        ("Locks: none. ", "", "Locks:"),
+        ("Errors: none.", "", "Errors:"),
+        ("  select", "  SELECT", 'line 5: write "SELECT" in lower case'),
+    ],
+)
+def test_each_fault_is_found(old: str, new: str, problem: str) -> None:
+    [found] = check_file("function", "one", GOOD.replace(old, new))
+    assert problem in found
+
+
+def test_views_need_no_locks_and_migrations_only_short_lines() -> None:
+    view = "-- All.\ncreate or replace view laneway.all as\n  select 1;\n"
+    assert list(check_file("view", "all", view)) == []
+    assert list(check_file("migration", "029_any", "CREATE TABLE a ();\n")) == []
+    assert list(check_file("migration", "029_any", "-" * 121)) != []
+
+
+def test_released_migrations_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    for name in ("027_old.sql", "028_new.sql"):
+        (folder / name).write_text("-" * 121)
+    [problem] = check_tree(tmp_path)
+    assert "028_new.sql" in problem

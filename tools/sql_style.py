@@ -1,0 +1,91 @@
+"""Check the style of the SQL files: line length, names, headers and lower case.
+
+`python -m tools.sql_style` lists what is wrong and then exits 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path("src/laneway/sql")
+LONGEST_LINE = 120
+
+# Migrations before this one are released, so they never change.
+FIRST_CHECKED_MIGRATION = 28
+
+_CREATE = re.compile(r"^create\b.*", re.MULTILINE)
+# Comments, strings, quoted names and the placeholders of format().
+_NO_CODE = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|%\d*\$?[IL]")
+_UPPER_CASE = re.compile(r"\b\w*[A-Z]\w*\b")
+
+
+def check_file(kind: str, name: str, text: str) -> Iterator[str]:
+    """Yield what is wrong with a file: `name` is its stem, `kind` function, view or migration."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > LONGEST_LINE:
+            yield f"line {number} has {len(line)} columns, {LONGEST_LINE} are allowed"
+    if kind == "migration":
+        return
+    yield from _check_create(kind, name, text)
+    yield from _check_header(kind, text)
+    yield from _check_case(text)
+
+
+def check_tree(root: Path) -> Iterator[str]:
+    """Yield what is wrong with the files under `root`, as `path: problem`."""
+    for path in sorted(root.glob("functions/*/*.sql")):
+        yield from _check_path("function", path)
+    for path in sorted(root.glob("views/*.sql")):
+        yield from _check_path("view", path)
+    for path in sorted(root.glob("migrations/*.sql")):
+        if int(path.name.split("_")[0]) >= FIRST_CHECKED_MIGRATION:
+            yield from _check_path("migration", path)
+
+
+def main() -> int:
+    """Print the problems and return the exit status."""
+    problems = list(check_tree(ROOT))
+    sys.stderr.writelines(f"{problem}\n" for problem in problems)
+    return 1 if problems else 0
+
+
+def _check_path(kind: str, path: Path) -> Iterator[str]:
+    for problem in check_file(kind, path.stem, path.read_text(encoding="utf-8")):
+        yield f"{path}: {problem}"
+
+
+def _check_create(kind: str, name: str, text: str) -> Iterator[str]:
+    created = _CREATE.findall(text)
+    if len(created) != 1:
+        yield f"{len(created)} create statements, there must be one"
+    elif not re.match(rf"create or replace {kind} laneway\.{name}\b", created[0]):
+        yield f"it must create laneway.{name}, as the file is called"
+
+
+def _check_header(kind: str, text: str) -> Iterator[str]:
+    header = re.match(r"(?:--[^\n]*\n)*", text)
+    comment = header.group() if header else ""
+    if not comment or re.match(r"-- (Locks|Errors):", comment):
+        yield "the header must say what it is for"
+    if kind == "function":
+        for word in ("Locks:", "Errors:"):
+            if word not in comment:
+                yield f"the header must have {word}"
+
+
+def _check_case(text: str) -> Iterator[str]:
+    # Keep the line breaks of what is cut out.
+    code = _NO_CODE.sub(lambda found: "\n" * found.group().count("\n"), text)
+    for number, line in enumerate(code.splitlines(), start=1):
+        for word in _UPPER_CASE.findall(line):
+            yield f'line {number}: write "{word}" in lower case'
+
+
+if __name__ == "__main__":
+    sys.exit(main())

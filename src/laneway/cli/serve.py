@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from contextlib import ExitStack
@@ -162,7 +163,12 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
-        raise AddressUnusable(f"cannot listen on {host} port {port}: {error}") from error
+        advice = "Choose another address with --host or --port"
+        if error.errno == errno.EADDRINUSE:
+            advice = "Stop the program that listens there, or choose another port with --port"
+        raise AddressUnusable(
+            f"cannot listen on {host} port {port}: {error.strerror}. {advice}"
+        ) from error
     listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener
 

@@ -248,7 +248,7 @@ async def test_pump_full_by_bytes_refuses(database: str, connect: Connect) -> No
             )
             waiting = asyncio.ensure_future(broker.push("jobs", [message(1)]))
             await asyncio.sleep(0)
-            with pytest.raises(Overloaded, match="1 messages"):
+            with pytest.raises(Overloaded, match="messages wait for a push: 1 "):
                 await broker.push("jobs", [OutgoingMessage(f'"{"x" * 1000}"')])
         await waiting
 

@@ -136,7 +136,7 @@ class PumpSettings:
     """Batch sizes, concurrency and queue lengths of the pumps.
 
     flush_* limit one call; a larger submission is sent alone. waiting_* limit what is not answered
-    yet. flights: concurrent calls per pump; flights_per_queue: concurrent pushes into one queue,
+    yet. concurrent_calls: concurrent calls per pump; concurrent_calls_per_queue: concurrent pushes into one queue,
     where more than one makes an unordered queue use several stripes.
     """
 
@@ -144,8 +144,8 @@ class PumpSettings:
     flush_bytes: int = 4 * 1024 * 1024
     waiting_messages: int = 50_000
     waiting_bytes: int = 256 * 1024 * 1024
-    flights: int = 2
-    flights_per_queue: int = 1
+    concurrent_calls: int = 2
+    concurrent_calls_per_queue: int = 1
     retry_after: timedelta = timedelta(seconds=1)
 
 

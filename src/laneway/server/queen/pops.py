@@ -443,7 +443,7 @@ async def _claim(
                 lease=wanted.lease,
                 partition=partition,
                 # The token is the lease, so one token covers this pop's messages and no others.
-                apart=True,
+                own_token=True,
             )
         )
 

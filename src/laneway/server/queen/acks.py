@@ -449,8 +449,8 @@ async def hide_others(call: Call[Any, Any], acks: Sequence[Ack]) -> Sequence[Ack
 
 
 _ERRORS = {
-    Fate.COMMITTED: "the group has committed this message already: it cannot be given back",
-    Fate.UNRESOLVED: "unresolvable: the partition has no message of this transactionId",
-    Fate.UNLEASED: "nobody holds this message: pop it, and name the lease it came with",
-    Fate.LEASE: "invalid or expired lease: nothing under it was changed",
+    Fate.COMMITTED: "already committed: the group has passed this message, so it cannot be nacked",
+    Fate.UNRESOLVED: "unresolvable: the partition has no message with this transactionId",
+    Fate.UNLEASED: "message not leased: pop it, and send the `leaseId` of the pop with the ack",
+    Fate.LEASE: "invalid or expired lease: nothing under it was changed. Pop the messages again",
 }

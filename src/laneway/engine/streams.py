@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.domain.streams import Fate, Place, Swept, Transacted, Verdict
+from laneway.domain.streams import Fate, Place, Transacted, Verdict, WidenedLease
 from laneway.engine.columns import expand_places, squeeze, turn_messages
 from laneway.engine.deliveries import count_messages as count_claimed
 from laneway.engine.deliveries import distribute
@@ -48,7 +48,7 @@ class Streams:
         want: int,
         lanes: int,
         lease: timedelta | None = None,
-    ) -> Swept:
+    ) -> WidenedLease:
         """Add up to `want` messages of other lanes to the lease that a consumer just got."""
         found_queue, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
@@ -64,7 +64,7 @@ class Streams:
                 )
             )
         if not rows:
-            return Swept(None, ())
+            return WidenedLease(None, ())
         ordered = found_queue.settings.ordered
         for row in rows:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
@@ -72,7 +72,7 @@ class Streams:
         parts = distribute((row[1:] for row in rows), [want] * _AT_ONCE)
         spans = [span for part in parts for span in part]
         self._core.traffic.delivered += count_claimed(spans)
-        return Swept(rows[0]["lease"], spans)
+        return WidenedLease(rows[0]["lease"], spans)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages one by one; a failure refuses all messages of the same lease."""

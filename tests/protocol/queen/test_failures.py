@@ -252,14 +252,14 @@ async def test_acknowledgement_without_a_lease_moves_no_position(
 
     # Passed: neither back to it …
     assert "already committed" in (await say(first, "failed"))["error"]
-    # … nor on: the third is nobody's yet.
+    # … nor on: the third is not leased.
     [ahead] = [
         m for m in (await queen.admin.list_messages(queue=name))["messages"] if m["data"] == 2
     ]
     verdict = await say(ahead, "completed")
     assert not verdict["success"]
-    assert "nobody holds" in verdict["error"]
-    # In hand: whoever holds it is meant.
+    assert "message not leased" in verdict["error"]
+    # In flight: without a lease id, its current lease is used.
     assert (await say(held, "completed"))["success"]
     assert data_of(await pop(queen, name)) == [2]
 

@@ -1,4 +1,4 @@
-"""The routes that settle messages in hand, and keep them in hand."""
+"""The routes that settle messages and extend leases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ACTIONS: dict[str, Action] = {
     "retry": "retry",
     "dlq": "dead",
 }
-# Where a partition that cannot be ours is looked for, so that it is not found.
+# A lane that does not exist, for a partition id that is not one of ours.
 _NOWHERE = -1
 
 
@@ -178,7 +178,7 @@ class Extended(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class Part:
-    """Acknowledgements, one after the other, of what this process handed out of one lane.
+    """Consecutive acks of one lane's messages that were popped from this process.
 
     where: queue and partition, in JSON.
     """
@@ -191,7 +191,7 @@ class Part:
     seqs: list[int] = field(default_factory=list)
 
 
-class Acknowledging:
+class AckRoutes:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
 
@@ -204,8 +204,8 @@ class Acknowledging:
     async def extend(self, call: Call[ByLease, Extend]) -> Answer:
         lease_id = call.parameters.lease_id
         lease = read_lease(lease_id)
-        lasts = timedelta(seconds=call.body.seconds)
-        until, renewed = (await call.broker.streams.extend_leases([lease or ""], lasts=lasts))[0]
+        duration = timedelta(seconds=call.body.seconds)
+        until, renewed = (await call.broker.streams.extend_leases([lease or ""], lasts=duration))[0]
         return answer_json(
             200,
             [
@@ -223,7 +223,7 @@ class Acknowledging:
     async def _settle(
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> Answer:
-        """Settle what this process handed out at once; ask the database about the rest."""
+        """Settle messages that were popped from this process directly; look up the others."""
         acks = await hide_others(call, acks)
         parts = self._recall(acks, default)
         shown = None if parts is None else await self._settle_known(call, parts)
@@ -232,7 +232,7 @@ class Acknowledging:
         return Answer(200, f"[{','.join(shown)}]".encode())
 
     def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Part] | None:
-        """Return what is to be settled if it is all done, and all known; None otherwise."""
+        """Return the acks as parts; None if one is no ack, or its message is not in `leases`."""
         parts: list[Part] = []
         lease_id = lane = group = None
         seqs: dict[str, int] = {}
@@ -261,7 +261,7 @@ class Acknowledging:
         return parts
 
     async def _settle_known(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[str] | None:
-        """Return None where something is not held: nothing was settled, and all is looked up."""
+        """Ack all parts. Return None, without any ack, if a lease is lost."""
         spans = _list_spans(parts)
         try:
             await call.service.broker.ack_whole(spans)
@@ -269,8 +269,9 @@ class Acknowledging:
             return None
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
-            held = (part.lease_id, part.lane)
-            released[held] = self._leases.settle(*held, part.keys) or released.get(held, False)
+            leased = (part.lease_id, part.lane)
+            done = self._leases.settle(*leased, part.keys)
+            released[leased] = done or released.get(leased, False)
         shown: list[str] = []
         for part in parts:
             tail = f'"success":true,"error":null,{part.where},"leaseReleased":'
@@ -382,7 +383,7 @@ class Acknowledging:
                     )
                 },
                 role=Role.WRITE,
-                # A lease is a secret of whoever was given it.
+                # A lease id is known only to the consumer that popped it.
                 reach=by_token,
                 tag="streams",
             ),
@@ -390,16 +391,16 @@ class Acknowledging:
 
 
 def _list_spans(parts: Sequence[Part]) -> Spans:
-    """Return a span for each part where all come in order, and none twice; else as many as it takes."""
+    """Return one span per part if its messages are consecutive and distinct, else more spans."""
     spans = Spans([], [], [], [])
     named: set[tuple[Token, str]] = set()
     for part in parts:
         first, last = part.seqs[0], part.seqs[-1]
-        held = (part.token, part.lane)
-        if part.seqs != list(range(first, last + 1)) or held in named:
+        lease = (part.token, part.lane)
+        if part.seqs != list(range(first, last + 1)) or lease in named:
             receipts = (Receipt(p.token, int(p.lane), seq) for p in parts for seq in p.seqs)
             return make_spans(list(dict.fromkeys(receipts)))
-        named.add(held)
+        named.add(lease)
         spans.begin(part.token, int(part.lane), first)
         spans.last[-1] = last
     return spans
@@ -438,7 +439,7 @@ def show_verdict(
 
 
 async def hide_others(call: Call[Any, Any], acks: Sequence[Ack]) -> Sequence[Ack]:
-    """Return the acknowledgements with those of queues that the key may not use put nowhere."""
+    """Return the acks, without the partition id if the API key may not use its queue."""
     if call.identity.pattern is None:
         return acks
     hidden = await find_hidden(call, [ack.partition_id for ack in acks])

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNotFound
-from laneway.domain.streams import ENCRYPTED, Swept
+from laneway.domain.streams import ENCRYPTED, WidenedLease
 from laneway.engine.deliveries import count_messages, list_receipts
 from laneway.server.access import filtered
 from laneway.server.claims import Claims
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from laneway.domain.settings import Start
     from laneway.engine import Broker
     from laneway.server.calls import Call
-    from laneway.server.queen.deliveries import Delivering
+    from laneway.server.queen.deliveries import PopWriter
     from laneway.server.queen.encryption import Vault
 
 logger = logging.getLogger(__name__)
@@ -194,80 +194,80 @@ class Popped(msgspec.Struct):
     ]
 
 
-class Taken(NamedTuple):
-    """What was claimed of which queue. waited: no message was ready at first."""
+class Claimed(NamedTuple):
+    """Messages that a pop claimed, and their queue. waited: no message was ready at first."""
 
     queue: str
     spans: Sequence[ClaimedSpan]
     waited: bool
 
 
-class Popping:
-    def __init__(self, delivering: Delivering, vault: Vault) -> None:
-        self._delivering = delivering
+class PopRoutes:
+    def __init__(self, writer: PopWriter, vault: Vault) -> None:
+        self._writer = writer
         self._vault = vault
 
     async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
         queue = call.parameters.queue
         partition = getattr(call.parameters, "partition", None)
         async with Claims(call) as claims:
-            work = self._take(call, claims, queue, partition)
+            work = self._claim_queue(call, claims, queue, partition)
             if call.parameters.wait:
-                taken = await claims.attend(work, otherwise=Taken(queue, (), waited=True))
+                claimed = await claims.attend(work, otherwise=Claimed(queue, (), waited=True))
             else:
-                taken = await work
-            return await self._answer(call, claims, taken, widen=partition is None)
+                claimed = await work
+            return await self._answer(call, claims, claimed, widen=partition is None)
 
     async def pop_any(self, call: Call[PopAny, None]) -> Answer:
         wanted = call.parameters
         if wanted.namespace is None and wanted.task is None:
             raise refuse("namespace", "name a queue in the path, or a namespace or task")
         async with Claims(call) as claims:
-            work = self._take_any(call, claims)
+            work = self._claim_any(call, claims)
             if wanted.wait:
-                taken = await claims.attend(work, otherwise=Taken("", (), waited=True))
+                claimed = await claims.attend(work, otherwise=Claimed("", (), waited=True))
             else:
-                taken = await work
-            return await self._answer(call, claims, taken, widen=True)
+                claimed = await work
+            return await self._answer(call, claims, claimed, widen=True)
 
     async def _answer(
-        self, call: Call[Any, None], claims: Claims, taken: Taken, *, widen: bool
+        self, call: Call[Any, None], claims: Claims, claimed: Claimed, *, widen: bool
     ) -> Answer:
         """Return the answer to a pop. widen: its lease may get messages of more partitions."""
         wanted: Pop = call.parameters
-        if not taken.spans:
+        if not claimed.spans:
             return NOTHING
-        spans = sorted(taken.spans, key=_find_place)
+        spans = sorted(claimed.spans, key=_find_place)
         broker = call.service.broker
         group = read_group(wanted.consumer_group)
         lease = str(spans[0].token)
         # A pop that left the sizes to us and had to wait got all the messages there were.
-        wide = wanted.partitions is not None or not taken.waited
+        wide = wanted.partitions is not None or not claimed.waited
         if widen and wide and wanted.lanes > 1 and count_messages(spans) < wanted.most:
             try:
-                more = await _widen(broker, claims, taken.queue, spans, wanted=wanted)
+                more = await _widen(broker, claims, claimed.queue, spans, wanted=wanted)
             except NotFound:
                 # The queue or group was deleted, and its leases with it, or it was renamed.
                 await claims.release()
                 return NOTHING
             if more.lease is not None:
-                spans += more.handouts
+                spans += more.spans
                 lease = str(more.lease)
         await claims.require_client()
         extra = ""
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
-        shown = self._delivering.show(
-            taken.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
+        shown = self._writer.show(
+            claimed.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
         )
         if wanted.auto_ack:
             await broker.ack(list_receipts(spans))
             claims.keep()
         return Answer(200, shown)
 
-    async def _take(
+    async def _claim_queue(
         self, call: Call[Any, None], claims: Claims, queue: str, partition: str | None
-    ) -> Taken:
+    ) -> Claimed:
         """Claim messages of one queue; a pop that waits also waits for the queue to be created."""
         wanted: Pop = call.parameters
         broker = call.service.broker
@@ -286,10 +286,10 @@ class Popping:
                 start=start,
                 partition=partition,
             )
-            return Taken(queue, spans, waited=loop.time() - began > AT_ONCE)
+            return Claimed(queue, spans, waited=loop.time() - began > AT_ONCE)
         except QueueNotFound:
             if not wanted.wait:
-                return Taken(queue, (), waited=False)
+                return Claimed(queue, (), waited=False)
         if start == "new":
             # From now on, although the queue does not exist yet.
             start = await broker.ping()
@@ -302,9 +302,9 @@ class Popping:
             spans = await _claim(
                 broker, claims, queue, wanted=wanted, wait=left, start=start, partition=partition
             )
-        return Taken(queue, spans, waited=True)
+        return Claimed(queue, spans, waited=True)
 
-    async def _take_any(self, call: Call[Any, None], claims: Claims) -> Taken:
+    async def _claim_any(self, call: Call[Any, None], claims: Claims) -> Claimed:
         """Claim messages of the first queue of a namespace or task that has some."""
         wanted: PopAny = call.parameters
         broker = call.service.broker
@@ -323,12 +323,12 @@ class Popping:
                 )
                 if spans:
                     changed.cancel()
-                    return Taken(name, spans, waited=False)
+                    return Claimed(name, spans, waited=False)
             left = deadline - asyncio.get_running_loop().time()
             if not wanted.wait or left <= 0:
                 changed.cancel()
-                return Taken("", (), waited=False)
-            taken = await _race(
+                return Claimed("", (), waited=False)
+            claimed = await _race(
                 broker,
                 claims,
                 names,
@@ -337,8 +337,8 @@ class Popping:
                 start=start,
                 changed=changed,
             )
-            if taken is not None:
-                return taken
+            if claimed is not None:
+                return claimed
 
     def _require_key(self, queue: Queue) -> None:
         """Refuse a pop, before it claims, whose messages could not be decrypted."""
@@ -458,7 +458,7 @@ async def _claim(
 
 async def _widen(
     broker: Broker, claims: Claims, queue: str, spans: Sequence[ClaimedSpan], *, wanted: Pop
-) -> Swept:
+) -> WidenedLease:
     """Add messages of more partitions to a lease; none if that fails, then the pop does without."""
     try:
         more = await broker.streams.widen_lease(
@@ -473,8 +473,8 @@ async def _widen(
         raise
     except LanewayError as error:
         logger.warning("cannot add partitions to a pop of queue %s: %s", queue, error)
-        return Swept(None, ())
-    claims.add(more.handouts)
+        return WidenedLease(None, ())
+    claims.add(more.spans)
     return more
 
 
@@ -497,8 +497,8 @@ async def _race(
     left: timedelta,
     start: Start,
     changed: asyncio.Future[None],
-) -> Taken | None:
-    """Wait in all queues at once; return None if queues were created or deleted, or the time is up.
+) -> Claimed | None:
+    """Wait for messages of all queues; return None if queues changed, or the time is up.
 
     The first queue with messages wins. What was claimed of the others is released.
     """
@@ -518,11 +518,11 @@ async def _race(
         for claim in waiting:
             claim.cancel()
         results = await asyncio.gather(*waiting, return_exceptions=True)
-    won: Taken | None = None
+    won: Claimed | None = None
     for name, result in zip(names, results, strict=True):
         if isinstance(result, list) and result:
             if won is None:
-                won = Taken(name, result, waited=True)
+                won = Claimed(name, result, waited=True)
             else:
                 await claims.release(result)
     return won

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Verdict
     from laneway.server.calls import Call
     from laneway.server.queen.leases import Leases
-    from laneway.server.queen.pushes import Pushing
+    from laneway.server.queen.pushes import PushRoutes
 
 
 class PushOperation(msgspec.Struct, kw_only=True, tag_field="type", tag="push"):
@@ -103,9 +103,9 @@ class Transacted(msgspec.Struct, kw_only=True):
     ] = None
 
 
-class Transacting:
-    def __init__(self, pushing: Pushing, leases: Leases) -> None:
-        self._pushing = pushing
+class TransactionRoutes:
+    def __init__(self, pushes: PushRoutes, leases: Leases) -> None:
+        self._pushes = pushes
         self._leases = leases
 
     async def transact(self, call: Call[None, Transaction]) -> Answer:
@@ -128,7 +128,7 @@ class Transacting:
         settlements = [read_settlement(ack, None) for ack in acks]
 
         async def transact() -> Done:
-            pushes, guards, new = await self._pushing.prepare(call, items)
+            pushes, guards, new = await self._pushes.prepare(call, items)
             return await call.broker.streams.transact(
                 settlements, pushes, required=required, guards=guards, new=new
             )

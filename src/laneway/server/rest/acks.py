@@ -1,4 +1,4 @@
-"""The routes that settle messages in hand: ack, nack, touch."""
+"""The routes that ack and nack messages and extend leases."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ async def _settle_usable(
     items: Sequence[Named],
     settle: Callable[[Call[Any, Any], Sequence[Named]], Awaitable[list[R]]],
 ) -> Sequence[R | Problem]:
-    """Settle the messages of queues that the key may use; the others are not found."""
+    """Settle messages of queues that the API key may use; the others are not found."""
     if call.identity.pattern is None:
         return await settle(call, items)
     usable = await find_usable(call, [item.id for item in items])
@@ -252,7 +252,7 @@ async def _settle_usable(
 
 
 async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
-    """Return what is wrong with each, None where it is settled."""
+    """Return the problem of each ack, None if it succeeded."""
     results: list[Problem | None] = [None] * len(acks)
     spans = read_spans(acks)
     if spans is None:
@@ -267,16 +267,16 @@ async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None
 
 
 async def _ack_spans(call: Call[Any, Any], spans: Spans) -> list[int]:
-    """Return the positions of those that were refused."""
+    """Ack spans; return the positions of the messages that were refused."""
     return spans.find_positions(await call.service.broker.ack_spans(spans))
 
 
 async def _ack_each(
     call: Call[Any, Any], acks: Sequence[Ack]
 ) -> tuple[list[Problem | None], list[int]]:
-    """Return what is wrong with each that cannot be settled, and the positions of those refused."""
+    """Ack messages that need a look-up; return their problems, and the positions of those refused."""
     receipts = await find_receipts(call.broker, acks)
-    # One that is named twice is settled once, and both are told the same.
+    # A message that is named twice is acked once, with the same result for both.
     good: dict[Receipt, int] = {}
     for receipt in receipts:
         if not isinstance(receipt, Problem):
@@ -295,7 +295,7 @@ async def _ack_each(
 
 
 async def _nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem | Outcome]:
-    """Return what became of each, or what is wrong with it."""
+    """Return the outcome or problem of each nack."""
     broker = call.service.broker
     receipts = await find_receipts(broker, nacks)
     good: dict[Receipt, tuple[int, Nack]] = {}
@@ -325,7 +325,7 @@ async def _explain_refusals(
 
 
 async def _find_lease(call: Call[Any, Any], item: Ack) -> timedelta | None:
-    """Return how long the message's lock lasts when nobody says otherwise."""
+    """Return the message's own lease duration, or its queue's."""
     found = await locate(call.broker, [item.id])
     message = found[0].message if found else None
     return None if message is None else message.lease
@@ -357,8 +357,8 @@ def _refuse_touch(problem: Problem) -> Answer:
     return _refuse(409, Problem.LOCK_LOST)
 
 
-# In the reference's examples.
-_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - of a message, and made up
+# For examples in the API reference.
+_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - an example
 
 OPERATIONS = (
     Operation(

@@ -12,14 +12,10 @@ from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
 from laneway.server.operations import Operation, Response, Role
-from laneway.server.queen.acks import (
-    LARGEST_BATCH,
-    Ack,
-    hide_others,
-    read_settlement,
-)
+from laneway.server.queen.acks import LARGEST_BATCH
 from laneway.server.queen.pushes import Item, show_pushed
 from laneway.server.queen.registry import retry_if_queues_changed
+from laneway.server.queen.settlements import Ack, hide_others, read_settlement
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,

@@ -165,7 +165,7 @@ async def _park(site: Site, queue: Queue, count: int) -> dict[str, float | str]:
     while parked < count:
         begun = time.monotonic()
         if await queue.claim([_TAKE]):
-            raise WrongCount("a delayed message was handed out")
+            raise WrongCount("a delayed message was claimed")
         slowest = max(slowest, time.monotonic() - begun)
         calls += 1
         before, parked = parked, await _find_place(queue)

@@ -50,7 +50,7 @@ class BenchQueue:
         return int(found)
 
     async def fill(self, level: int) -> None:
-        """Push straight into the database until so many messages wait."""
+        """Push straight into the database until this many messages are ready."""
         for _ in range(max(0, level - await self.count()) // _FILL + 1):
             await self.connection.fetch(
                 "select 1 from laneway.push_many(array[$1::int], $2, array['order'])",

@@ -38,7 +38,7 @@ class SqsQueue(BenchQueue):
         return cls(name, row["queue_id"], row["group_id"], connection)
 
     async def fill(self, level: int) -> None:
-        """Push until so many messages wait, to all groups in turn where there are groups."""
+        """Push until this many messages are ready, to all groups in turn where there are groups."""
         for _ in range(max(0, level - await self.count()) // GROUPS + 1):
             if not self.name.endswith(".fifo"):
                 await self.connection.fetch(

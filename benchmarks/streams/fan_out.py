@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from benchmarks.streams.scale import Scale
 
 _PARTITIONS = 16
-# Ten groups deliver so many times what one does.
+# Ten groups deliver at least this many times what one does.
 _FEWEST = 5.0
-# Whoever is further behind in the end, in messages of so many seconds, could not keep up.
+# A group that is further behind in the end, in seconds, could not keep up.
 _BEHIND = 1.0
 _FILL = "x" * 160  # makes bodies of 200 bytes
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BATCH = 100
 _FILL = 10  # batches a call
 
-# What a generator leaves with in its hands is soon free again, however often.
+# Messages that a stopped generator leaves in flight soon return, any number of times.
 OPTIONS = {"leaseTime": 1, "retryLimit": 10_000, "retryDelay": 0}
 
 
@@ -71,7 +71,7 @@ class BenchStream:
             await asyncio.sleep(0.05)
 
     async def fill(self, level: int) -> None:
-        """Push whole batches straight into the database until so many messages wait per group."""
+        """Push whole batches straight into the database until this many messages are ready per group."""
         missing = level - await self.count_left() // self.groups
         bodies = make_bodies(BATCH)
         for start in range(0, max(0, missing) // BATCH + self.partitions, _FILL):

@@ -49,9 +49,9 @@ LOADS = (
     Load("take-100-groups", 0, 1, lone=True, many_groups=True, beside="take-100-group"),
 )
 
-# At the widest, a message may cost so many times what it does in one partition.
+# With the most partitions, a message may cost at most this many times what it does in one.
 _DEAREST = 2.0
-# Ten groups deliver so many times what one does, with a consumer each.
+# Ten groups with a consumer each deliver at least this many times what one does.
 _FEWEST = 5.0
 
 

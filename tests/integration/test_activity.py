@@ -63,7 +63,7 @@ async def test_events_are_followed_in_order(broker: Broker) -> None:
 
 
 async def test_consumers_of_a_shared_claim_are_followed_as_one(broker: Broker) -> None:
-    # From then on no claim waits for the queue to be looked up, and all ride together.
+    # From then on no claim waits for the queue to be looked up, and one call carries all.
     await broker._core.notices.listening.wait()
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
     seen = await broker.activity.read_snapshot()

@@ -326,7 +326,7 @@ async def test_claim_without_wait_is_not_answered_empty_during_a_concurrent_read
             "select pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, reader_id)"
             " from laneway.reader"
         )
-        # They ride together; one gets what failed, and the other's is being read.
+        # One call carries both; one gets what failed, and the other's is being read.
         claims = [asyncio.ensure_future(broker.claim("jobs")) for _ in range(2)]
         assert [each.body for each in await claims[0]] == ["1"]
     assert [each.body for each in await claims[1]] == ["2"]

@@ -208,7 +208,7 @@ async def test_run_paused_and_resumed_in_a_step_is_driven_by_one(
         for _ in range(3):
             await run.pause()
             await run.resume()
-        # What was pushed before it is handed out before it.
+        # Messages that were pushed before it are delivered before it.
         other = await lane.start(name, "other", queue=queue)
         assert await other.result(LONG) == "other"
         assert log.count("first") == 1

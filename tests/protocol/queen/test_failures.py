@@ -134,7 +134,7 @@ async def test_a_lease_that_lost_one_partition_settles_nothing_of_the_others(
     assert len(messages) == 4
     path = f"/consumer-groups/__QUEUE_MODE__/queues/{name}/partitions/a/seek"
     await http.post(path, json={"timestamp": "2020-01-01T00:00:00Z"})
-    # Whether they come in the order they were handed out in or in another.
+    # Whether they come in delivery order or in another.
     answer = await queen.ack(messages[::order])
     assert {verdict["success"] for verdict in answer["results"]} == {False}
     assert all("lease" in verdict["error"] for verdict in answer["results"])

@@ -54,7 +54,7 @@ async def show(api: httpx.AsyncClient, path: str, **parameters: Any) -> dict[str
 async def find_anomalies(
     api: httpx.AsyncClient, queue: str, count: int = 1, **parameters: Any
 ) -> dict[str, Any]:
-    """Return the queue's anomalies once there are so many: they are found after the fact."""
+    """Return the queue's anomalies once there are enough: they are found with a delay."""
     while True:
         found = await show(api, "/anomalies", queue_name=queue, **parameters)
         if len(found["anomalies"]) >= count:

@@ -309,7 +309,7 @@ async def test_state_of_all_queues_is_cleared(api: httpx.AsyncClient, queue: str
     for each in (queue, other):
         await add(api, each)
     assert (await api.delete("/queue/main/clear")).status_code == 200
-    # What other tests left in hand may come back meanwhile.
+    # Messages that other tests left in flight may return meanwhile.
     assert [await show(api, each, "main") for each in (queue, other)] == [[], []]
 
 

@@ -31,7 +31,7 @@ METRICS = {
 
 
 async def fill(api: httpx.AsyncClient, queue: str) -> None:
-    """Leave two messages queued, one in hand, one acknowledged, one dead."""
+    """Leave two messages queued, one in flight, one acknowledged, one dead."""
     await add(api, queue, "x" * 98, type="big")
     for _ in range(4):
         await add(api, queue, "x" * 8, type="small")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.protocol.servers import RunningServer
 
-# Nothing ends up dead for having been in the hands of those who were killed.
+# No message becomes a dead letter because its consumers were killed.
 PATIENT = '{"max_attempts": 1000}'
 HASTE = ("--overdue-check-interval-ms", "100")
 
@@ -160,7 +160,7 @@ async def test_stopped_server_leaves_only_delivered_messages_in_flight(
             "/queue/processing/messages", params={"queueName": "load", "limit": 1000}
         )
         in_hand = {message["id"] for message in held.json()["messages"]}
-        # What was handed out without an acknowledgement that was surely answered, and no more.
+        # Only messages that were delivered and whose ack was not answered.
         assert load.held - load.perhaps_settled <= in_hand <= load.held
         waiting = await api.get("/queue/messages/batch", params={"queue": "load", "count": 100})
         assert {message["attempt_count"] for message in waiting.json()["messages"]} <= {1}

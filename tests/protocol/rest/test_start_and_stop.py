@@ -248,7 +248,7 @@ async def test_without_a_database_the_embedded_one_is_used() -> None:
 
 
 async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
-    """Return the worker processes once there are so many."""
+    """Return the worker processes once there are `count`."""
     async with asyncio.timeout(60):
         while True:
             assert server.process.returncode is None, server.log

@@ -129,11 +129,11 @@ class Streams:
         )
 
     async def extend_leases(
-        self, leases: Sequence[Token], *, lasts: timedelta
+        self, leases: Sequence[Token], *, duration: timedelta
     ) -> list[tuple[datetime | None, int]]:
         """Return each lease's new expiry time, None if it has ended, and its number of lanes."""
         async with self._core.pool.lend() as connection:
-            rows = await procedures.extend_leases(connection, leases, [lasts] * len(leases))
+            rows = await procedures.extend_leases(connection, leases, [duration] * len(leases))
         return [(until, renewed) for _, until, renewed in rows]
 
     async def push_within_limits(

@@ -121,7 +121,9 @@ class AckRoutes:
         lease_id = call.parameters.lease_id
         lease = read_lease(lease_id)
         duration = timedelta(seconds=call.body.seconds)
-        until, renewed = (await call.broker.streams.extend_leases([lease or ""], lasts=duration))[0]
+        until, renewed = (
+            await call.broker.streams.extend_leases([lease or ""], duration=duration)
+        )[0]
         return answer_json(
             200,
             [

@@ -209,7 +209,9 @@ async def seek(call: Call[Any, SeekTarget]) -> Answer:
     partition = getattr(wanted, "partition", None)
     moved = await call.broker.groups.seek(wanted.queue, target, group=name, partition=partition)
     if partition is not None and not moved:
-        raise NotFound(f'queue "{wanted.queue}" has no partition "{partition}"')
+        raise NotFound(
+            f'partition "{partition}" of queue "{wanted.queue}" not found: list the queue\'s partitions'
+        )
     return answer_json(
         200,
         Sought(

@@ -171,9 +171,9 @@ class Model:
             assert part.in_line == message.in_line
             if self.ordered:
                 self.holders[each.lane_id] = each.token
-            self.hold(message, part)
+            self.lease(message, part)
 
-    def hold(self, message: Message, part: Part) -> None:
+    def lease(self, message: Message, part: Part) -> None:
         message.state = "processing"
         message.parked = False
         message.attempt += 1
@@ -218,7 +218,7 @@ class Model:
             self.park(message, later=later)
         return "requeued"
 
-    def give_back(self, messages: Sequence[Message]) -> None:
+    def release(self, messages: Sequence[Message]) -> None:
         """Do what release does with messages of one token."""
         hold = messages[0].hold
         assert hold is not None
@@ -278,7 +278,7 @@ class Model:
                 self.park(message)
         elif target == "processing":
             assert token is not None
-            self.hold(message, Part(token, in_line=False))
+            self.lease(message, Part(token, in_line=False))
         else:
             self.settle(message, None if target == "deleted" else target)
 

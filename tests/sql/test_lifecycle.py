@@ -244,7 +244,7 @@ class Lifecycle(RuleBasedStateMachine):
             token = live[pick % len(live)].token
             chosen = choose([each for each in live if each.token == token], mask)
             assert self.run(calls.release(self.session, chosen)) == []
-            self.models[which].give_back([self._message(which, each) for each in chosen])
+            self.models[which].release([self._message(which, each) for each in chosen])
 
     @rule(which=WHICH, pick=PICK, whole=st.booleans())
     def extend(self, which: str, pick: int, *, whole: bool) -> None:

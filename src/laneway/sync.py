@@ -1,6 +1,6 @@
-"""The roles for code without an event loop; everything happens in a thread in the background.
+"""The library for code without an event loop. A background thread runs the asynchronous calls.
 
-Derived from the asynchronous ones by tools/derivation.py: change those, and run `make docs`.
+Generated from the asynchronous classes by tools/derivation.py: change those, and run `make docs`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # For how many seconds newcomers sleep without a call after one found nothing, unless woken.
 EXHAUSTED_FOR = 0.1
 # How many waiters one call carries.
-LARGEST_BATCH = 32
+MOST_WAITERS = 32
 
 
 class OrderedLine(Line):
@@ -65,7 +65,7 @@ class OrderedLine(Line):
         left = messages
         self._woken_since_call = False
         self.partitions = self._partitions
-        while (self._woken or self._newcomers) and len(batch) < LARGEST_BATCH:
+        while (self._woken or self._newcomers) and len(batch) < MOST_WAITERS:
             row = self._woken or self._newcomers
             if row is self._newcomers:
                 self.partitions = None

@@ -271,7 +271,7 @@ def _covers(anomaly: asyncpg.Record, row: asyncpg.Record) -> bool:
     if anomaly["seqs"] is None or seq is None:
         return True
     return anomaly["lane_id"] == row["lane_id"] and any(
-        run.lower <= seq < run.upper for run in anomaly["seqs"]
+        span.lower <= seq < span.upper for span in anomaly["seqs"]
     )
 
 

@@ -173,18 +173,18 @@ class _Bursts:
 
     def __init__(self, within: timedelta) -> None:
         self._within = within
-        self._takes: dict[str, deque[tuple[datetime, int]]] = {}
+        self._claims: dict[str, deque[tuple[datetime, int]]] = {}
 
     def add(self, consumer: str, at: datetime, messages: int) -> int:
-        takes = self._takes.pop(consumer, None) or deque()
+        claims = self._claims.pop(consumer, None) or deque()
         # Reinserted, so that the consumer active last is at the end.
-        self._takes[consumer] = takes
-        if len(self._takes) > _MOST_CONSUMERS:
-            del self._takes[next(iter(self._takes))]
-        takes.append((at, messages))
-        while takes[0][0] < at - self._within:
-            takes.popleft()
-        return sum(count for _, count in takes)
+        self._claims[consumer] = claims
+        if len(self._claims) > _MOST_CONSUMERS:
+            del self._claims[next(iter(self._claims))]
+        claims.append((at, messages))
+        while claims[0][0] < at - self._within:
+            claims.popleft()
+        return sum(count for _, count in claims)
 
 
 class _Allowance:

@@ -551,7 +551,7 @@ async def test_run_survives_killed_workers_whatever_the_queue_allows(
 
 
 async def test_start_without_a_queue_explains_how_to_create_it(lane: Connection) -> None:
-    with pytest.raises(QueueNotFound, match='worker that has workflow "flow" makes it, start one'):
+    with pytest.raises(QueueNotFound, match='Start a worker that has workflow "flow"'):
         await lane.start("flow", queue="nowhere at all")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from laneway.engine.columns import Spans, make_spans
-from laneway.engine.deliveries import deal, list_receipts
+from laneway.engine.deliveries import distribute, list_receipts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +93,6 @@ def count_messages(claims: Sequence[asyncpg.Record]) -> int:
 def name_spans(claims: Sequence[asyncpg.Record], wants: Sequence[int]) -> Spans:
     """Return the arguments of ack_many: token, lane, first and last seq of each waiter's spans."""
     spans = Spans([], [], [], [])
-    for deliveries in deal(claims, wants):
+    for deliveries in distribute(claims, wants):
         spans.join(make_spans(list_receipts(deliveries)))
     return spans

@@ -766,7 +766,7 @@ async def test_deletion_locks_lanes_in_the_order_of_pushes_whatever_the_collatio
         await gone
 
 
-# What takes messages from whoever holds them, or has them hold on: $1 the group, $2 to $5 tokens, segments, lanes and seqs.
+# Calls that end or extend leases: $1 the group, $2 to $5 tokens, segments, lanes and seqs.
 TAKING = {
     "seek": "laneway.seek($1, 'earliest')",
     "purge": "laneway.purge($1, 'processing')",

@@ -162,7 +162,10 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
-        raise AddressUnusable(f"cannot listen on {host} port {port}: {error}") from error
+        raise AddressUnusable(
+            f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another"
+            " address or port, or stop the program that uses it"
+        ) from error
     listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener
 

@@ -1,3 +1,3 @@
-"""What the broker costs, measured: `python -m benchmarks SCENARIO`."""
+"""Benchmarks of the broker: `python -m benchmarks SCENARIO`."""
 
 from __future__ import annotations

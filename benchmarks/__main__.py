@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks SCENARIO` measures, `python -m benchmarks report` writes it up."""
+"""The command line: `python -m benchmarks SCENARIO` runs benchmarks, `report` formats their results."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     arguments = _make_parser().parse_args()
-    # What a shell starts in the background ignores Ctrl-C; a long run must end by either, and clean up.
+    # A process that a shell starts in the background ignores SIGINT. Both signals must end a run cleanly.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         _run(arguments)
     except KeyboardInterrupt:
-        sys.exit("stopped: the rows that had ended are in the file of results")
+        sys.exit("stopped; the rows that finished are in the results file")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def _run_streams(arguments: argparse.Namespace) -> None:
     plan = streams.Plan(
         names=arguments.only, scale=scale, quick=arguments.quick, path=_choose_path(arguments)
     )
-    # The load generator shares the machine with what it measures: the lighter loop.
+    # The load generator shares the machine with the server, so it uses the cheaper event loop.
     _show(uvloop.run(streams.run_streams(plan, Progress())), plan.path)
 
 
@@ -169,42 +169,48 @@ def _make_parser() -> argparse.ArgumentParser:
     of_engine = commands.add_parser("engine", help="measure the SQL functions")
     _add_options(of_engine, engine.ROWS)
     of_engine.add_argument(
-        "--pin-seconds", type=_parse_count, help="how long the horizon is pinned"
+        "--pin-seconds", type=_parse_count, help="how long to pin the horizon, in seconds"
     )
-    of_engine.add_argument("--dsn", help="a server on this machine, instead of one of our own")
+    of_engine.add_argument(
+        "--dsn", help="PostgreSQL server on this machine to use instead of starting one"
+    )
     of_http = commands.add_parser("http", help="measure the server")
     _add_options(of_http, http.ROWS)
-    of_http.add_argument(
-        "--profile", action="store_true", help="also look where the server spends its time"
-    )
+    of_http.add_argument("--profile", action="store_true", help="also profile the server")
     of_sqs = commands.add_parser("sqs", help="measure the SQS endpoint")
     _add_options(of_sqs, sqs.ROWS)
-    of_sqs.add_argument(
-        "--profile", action="store_true", help="also look where the server spends its time"
+    of_sqs.add_argument("--profile", action="store_true", help="also profile the server")
+    of_library = commands.add_parser(
+        "library", help="measure workers, compared with other job queues"
     )
-    of_library = commands.add_parser("library", help="measure workers beside those of peers")
     _add_options(of_library, library.ROWS)
     _add_options(commands.add_parser("streams", help="measure streams"), streams.ROWS)
-    of_spark = commands.add_parser("spark", help="measure the source, the sink and the lake")
+    of_spark = commands.add_parser("spark", help="measure the Spark source, the sink and the lake")
     _add_options(of_spark, spark.ROWS)
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    report.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them there instead")
+    report.add_argument(
+        "--into", type=Path, metavar="DOCUMENT", help="write them into this document instead"
+    )
     return parser
 
 
 def _add_options(parser: argparse.ArgumentParser, rows: Iterable[str]) -> None:
     names = list(rows)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to check that everything works"
+    )
     parser.add_argument(
         "--only",
         type=_splitter(names),
         default=names,
         metavar="NAME,...",
-        help=f"some of: {', '.join(names)}",
+        help=f"rows to run, some of: {', '.join(names)}",
     )
-    parser.add_argument("--rounds", type=_parse_count, help="of every interleaved comparison")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
+    parser.add_argument(
+        "--rounds", type=_parse_count, help="rounds of every interleaved comparison"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results")
 
 
 def _splitter(rows: list[str]) -> Callable[[str], list[str]]:
@@ -212,7 +218,7 @@ def _splitter(rows: list[str]) -> Callable[[str], list[str]]:
         names = text.split(",")
         unknown = [name for name in names if name not in rows]
         if unknown:
-            raise argparse.ArgumentTypeError(f"no row is called {', '.join(unknown)}")
+            raise argparse.ArgumentTypeError(f"unknown row: {', '.join(unknown)}")
         return names
 
     return split
@@ -221,7 +227,7 @@ def _splitter(rows: list[str]) -> Callable[[str], list[str]]:
 def _parse_count(text: str) -> int:
     count = int(text)
     if count < 1:
-        raise argparse.ArgumentTypeError("at least 1")
+        raise argparse.ArgumentTypeError("must be at least 1")
     return count
 
 

@@ -1,4 +1,4 @@
-"""How much processor time processes have used, as the kernel counts it (Linux only)."""
+"""Processor time of processes, from /proc (Linux only)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATE, _PARENT, _REAPED_USER, _REAPED_SYSTEM = 0, 1, 13, 14
 
 
 class NotMeasurable(Exception):
-    """The processes cannot be seen from here, so there is nothing to measure."""
+    """The processes are not on this machine, or not on Linux."""
 
 
 class Clock(Protocol):
@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 
 class BackendClock:
-    """The time of some backends: exact to the nanosecond once they are idle."""
+    """The time of some PostgreSQL backends, exact to the nanosecond once they are idle."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = tuple(pids)
@@ -40,7 +40,7 @@ class BackendClock:
         return sum(_read_runtime(pid) for pid in self._pids)
 
     async def settle(self) -> None:
-        """Wait until the backends sleep: they answer a little before they are done."""
+        """Wait until the backends sleep. They send their response shortly before they are idle."""
         for pid in self._pids:
             for _ in range(50):
                 if _read_stat(pid)[_STATE] == "S":
@@ -49,7 +49,7 @@ class BackendClock:
 
 
 class ServerClock:
-    """The time of a whole server: every process there is, and those that have ended."""
+    """The time of a whole PostgreSQL server: all its processes, including those that ended."""
 
     def __init__(self, postmaster: int) -> None:
         self._postmaster = postmaster
@@ -62,12 +62,12 @@ class ServerClock:
             try:
                 total += _read_runtime(child.pid)
             except NotMeasurable:
-                continue  # it ended just now, and is counted with the postmaster's next time
+                continue  # it ended just now; the postmaster's next reading includes it
         return total
 
 
 class ProcessClock:
-    """The time of one process, all its threads together."""
+    """The time of all threads of one process."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -81,7 +81,7 @@ class ProcessClock:
 
 
 class MachineClock:
-    """The time of everything that runs, on all cores; what the hypervisor took is in it."""
+    """The time of all processes on all cores, and the time stolen by the hypervisor."""
 
     def read(self) -> int:
         times = psutil.cpu_times()
@@ -106,5 +106,5 @@ def _read(pid: int, name: str) -> str:
         return (_PROC / str(pid) / name).read_text()
     except (FileNotFoundError, ProcessLookupError):
         raise NotMeasurable(
-            f"process {pid} of PostgreSQL is not here: measure on the machine the server runs on, with Linux"
+            f"process {pid} not found in /proc: run the benchmarks on the PostgreSQL server's own machine, on Linux"
         ) from None

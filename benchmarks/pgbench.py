@@ -1,4 +1,4 @@
-"""The yardstick: the bundled pgbench running one statement, prepared, on some connections."""
+"""Runs one prepared statement on several connections with the bundled pgbench, for comparison."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _DONE = re.compile(r"transactions actually processed: (\d+)")
 
 
 class BenchFailed(Exception):
-    """pgbench ended without a figure."""
+    """pgbench failed or printed no result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Its one parameter is `:body`, sent as a bound value with every execution."""
+    """A statement with one parameter, `:body`, sent as a bound value with every execution."""
 
     text: str
     body: str
@@ -33,7 +33,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Rows a second, without the time it took to connect, and how many there were."""
+    """Rows per second, excluding the time to connect, and the number of rows."""
 
     per_second: float
     rows: int

@@ -1,4 +1,4 @@
-"""Tells on standard error what is being measured, so that long work is seen to move."""
+"""Prints on standard error what is being measured, and how far it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _REPEAT_SECONDS = 10.0
 
 
 class Progress:
-    """One line that changes on a terminal; elsewhere a line now and then."""
+    """One line, updated in place, on a terminal; elsewhere a new line every ten seconds at most."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""A run as a table: plain for a terminal, Markdown for the document."""
+"""Formats a run as a table: plain text for a terminal, Markdown for docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from benchmarks.results import Bound, Figure, Hot, Machine, Row, Run
 
 HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict")
-# After `ours`, where a run has them.
+# Columns after `ours`, in runs that measure latency or processor time.
 LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
 _TITLES = {
@@ -37,14 +37,16 @@ def format_markdown(runs: Iterable[Run]) -> str:
 
 
 def replace_results(document: str, runs: Iterable[Run]) -> str:
-    """Put the results where the document has its marks for those of their scenario."""
+    """Replace the results between the markers of each scenario in the document."""
     ordered = sorted(runs, key=lambda run: run.scenario)
     for scenario, members in groupby(ordered, key=lambda run: run.scenario):
         begin, end = f"<!-- {scenario}: begin -->", f"<!-- {scenario}: end -->"
         before, found, rest = document.partition(begin)
         _, closed, after = rest.partition(end)
         if not found or not closed:
-            raise ValueError(f"the document has no place for results: {begin} … {end}")
+            raise ValueError(
+                f"the document has no markers for these results: add {begin} and {end}"
+            )
         document = f"{before}{begin}\n{format_markdown(members)}\n{end}{after}"
     return document
 
@@ -68,12 +70,12 @@ def _format_section(run: Run) -> str:
 
 def _describe(machine: Machine) -> str:
     size = f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB"
-    python = [machine.python] if machine.python else []  # older files do not tell
+    python = [machine.python] if machine.python else []  # older results do not include it
     return ", ".join([size, machine.system, f"PostgreSQL {machine.postgres}", *python])
 
 
 def _tabulate(run: Run) -> list[tuple[str, ...]]:
-    """Return the headings, and a line for every row."""
+    """Return the headings, and one line for each row."""
     loaded = any(row.latency or row.cpu for row in run.rows)
     extra = LOAD_HEADINGS if loaded else ()
     headings = (*HEADINGS[:2], *extra, *HEADINGS[2:])

@@ -1,4 +1,4 @@
-"""What a run found out, as it is kept in a JSON file."""
+"""The results of a run, and the JSON file that stores them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What a row's ratio, or its own figure, must stay within."""
+    """A limit on a row's ratio, or on its own figure."""
 
     side: Literal["at most", "at least"]
     value: float
@@ -39,21 +39,21 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Milliseconds."""
+    """Percentiles in milliseconds."""
 
     p50: float
     p99: float
 
 
 class Cpu(msgspec.Struct, frozen=True):
-    """Microseconds a message: the server's processes, and all of PostgreSQL's."""
+    """Microseconds of processor time per message: of the server's process, and of all of PostgreSQL."""
 
     server: float
     postgres: float
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table; `low` and `high` are the quartiles of the rounds' ratios."""
+    """One line of the table. `low` and `high` are the quartiles of the rounds' ratios."""
 
     name: str
     ours: Figure
@@ -77,9 +77,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             return "short"
         if self.target is None:
             return "-"
-        return "met" if self.keeps(self.target) else "short"
+        return "met" if self.meets(self.target) else "short"
 
-    def keeps(self, bound: Bound) -> bool:
+    def meets(self, bound: Bound) -> bool:
         value = self.ours.value if bound.figure == "ours" else self.ratio
         if value is None:
             return False
@@ -87,7 +87,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hot(msgspec.Struct, frozen=True):
-    """Where a profile found the program: per cent of its time in the function itself."""
+    """A function in a profile, with the percentage of time spent in the function itself."""
 
     function: str
     place: str
@@ -124,7 +124,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def save(run: Run, path: Path) -> None:
-    """Write the whole file at once: an interrupted run leaves the rows that were done."""
+    """Write the whole file and replace the old one, so that an interrupted run keeps its finished rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".partial")
     scratch.write_bytes(msgspec.json.format(_encode(run), indent=2) + b"\n")
@@ -132,7 +132,7 @@ def save(run: Run, path: Path) -> None:
 
 
 def record(run: Run, rows: Iterable[Row], *, seconds: float, path: Path) -> Run:
-    """Return the run with rows that took so long, written down: what is measured is not lost."""
+    """Return the run with these rows and their duration added, after writing it to the file."""
     timed = (msgspec.structs.replace(row, seconds=seconds) for row in rows)
     run = msgspec.structs.replace(run, rows=(*run.rows, *timed))
     save(run, path)

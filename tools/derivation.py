@@ -16,9 +16,9 @@ RESULT = _PACKAGE / "sync.py"
 _SOURCES = ("producer", "consumer", "admin", "runs", "connection")
 _ROLES = ("Producer", "Consumer", "Admin", "Run", "Connection")
 
-_HEAD = '''"""The roles for code without an event loop; everything happens in a thread in the background.
+_HEAD = '''"""The library for code without an event loop. A background thread runs the asynchronous calls.
 
-Derived from the asynchronous ones by tools/derivation.py: change those, and run `make docs`.
+Generated from the asynchronous classes by tools/derivation.py: change those, and run `make docs`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CONNECTION = """
 
 
 class _Names:
-    """Where every name that the sources use comes from."""
+    """The modules that the sources import their names from."""
 
     def __init__(self) -> None:
         self._modules: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _write_class(item: ast.ClassDef, names: _Names) -> str:
 
 
 def _write_attributes(member: ast.FunctionDef) -> list[str]:
-    """Return properties for what the source keeps under a public name, each a text."""
+    """Return a property for each public attribute that the constructor sets, all of type str."""
     lines = []
     for node in ast.walk(member):
         if (
@@ -160,7 +160,7 @@ def _write_method(member: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names)
     if name == "__iter__":
         call = "self._portal.iterate(aiter(self._inner))"
     elif isinstance(member, ast.AsyncFunctionDef):
-        # On the caller's own connection it works in the caller's own thread: nobody else has to wait for it.
+        # A call on the caller's own connection runs in the caller's thread, and blocks no other call.
         own = any(item.arg == "connection" for item in member.args.args)
         call = f"self._portal.{'call_here' if own else 'call'}({call})"
     if answer in _ROLES:

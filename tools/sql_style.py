@@ -26,19 +26,22 @@ _UPPER_CASE = re.compile(r"\b\w*[A-Z]\w*\b")
 
 
 def check_file(kind: str, name: str, text: str) -> Iterator[str]:
-    """Yield what is wrong with a file: `name` is its stem, `kind` function, view or migration."""
+    """Yield what is wrong with a file: `name` is its stem, `kind` function, view, migration or query."""
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > LONGEST_LINE:
             yield f"line {number} has {len(line)} columns, {LONGEST_LINE} are allowed"
     if kind == "migration":
         return
-    yield from _check_create(kind, name, text)
-    yield from _check_header(kind, text)
+    if kind != "query":
+        yield from _check_create(kind, name, text)
+        yield from _check_header(kind, text)
     yield from _check_case(text)
 
 
 def check_tree(root: Path) -> Iterator[str]:
     """Yield what is wrong with the files under `root`, as `path: problem`."""
+    for path in sorted(root.glob("*.sql")):
+        yield from _check_path("query", path)
     for path in sorted(root.glob("functions/*/*.sql")):
         yield from _check_path("function", path)
     for path in sorted(root.glob("views/*.sql")):

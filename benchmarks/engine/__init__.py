@@ -1,3 +1,3 @@
-"""What the SQL functions cost, beside plain statements on the same server in the same minute."""
+"""The scenario "engine": the cost of the SQL functions, compared with plain statements."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches: pushed beside a plain insert, claimed and settled beside the push."""
+"""Batches: a push compared with a plain insert, a claim and ack compared with the push."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def measure_claim_of_waiters(site: Site) -> list[Row]:
 
 
 async def _claim_beside_push(site: Site, *, wants: Sequence[int], lanes: int = 1) -> Comparison:
-    """Compare taking messages with pushing as many to one lane, in calls of the same size."""
+    """Compare claiming and acking messages with pushing as many to one lane, in calls of the same size."""
     batch, calls = sum(wants), site.scale.calls
     partitions = [f"p{number % lanes}" for number in range(batch)]
     async with site.open_database() as database:
@@ -87,14 +87,16 @@ async def _claim_beside_push(site: Site, *, wants: Sequence[int], lanes: int = 1
                 clock, lambda: target.push(make_bodies(batch)), calls=calls, messages=batch
             )
 
-        async def take() -> Cost:
+        async def claim() -> Cost:
             if lanes > 1:
                 for _ in range(calls):
                     await queue.push(make_bodies(batch), partitions=partitions)
-            return await measure(clock, lambda: queue.take_all(wants), calls=calls, messages=batch)
+            return await measure(
+                clock, lambda: queue.claim_and_ack_all(wants), calls=calls, messages=batch
+            )
 
         return await interleave(
-            push, take, rounds=site.scale.rounds, progress=site.progress, swap=False
+            push, claim, rounds=site.scale.rounds, progress=site.progress, swap=False
         )
 
 

@@ -1,4 +1,4 @@
-"""The messages that are sent: JSON of 200 bytes, no two alike."""
+"""Message bodies: JSON of 200 bytes, all different."""
 
 from __future__ import annotations
 

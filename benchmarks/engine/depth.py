@@ -1,4 +1,4 @@
-"""What a claim of ten costs beside a mountain: of backlog, of exceptions, of partitions."""
+"""The cost of claiming ten messages with a large backlog, many exceptions, or many partitions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from benchmarks.engine.rounds import Comparison, Cost
     from benchmarks.engine.site import Connection, Site
 
-_TAKE = 10
-# Below a queue's greatest size of one body, which push_many holds against a whole batch first.
+_CLAIM = 10
+# Keeps a batch below the maximum size of one body, which push_many compares with the whole batch first.
 _FILL = 4_000
-_HELD_AT_ONCE = 1_000
+_LEASED_AT_ONCE = 1_000
 _LANES_AT_ONCE = 1_000
 
 
 async def measure_backlog(site: Site) -> list[Row]:
     scale = site.scale
 
-    async def make_short(connection: Connection) -> Popping:
-        return Popping(await _fill(site, connection, scale.short_backlog))
+    async def make_short(connection: Connection) -> RefilledQueue:
+        return RefilledQueue(await _fill(site, connection, scale.short_backlog))
 
-    async def make_long(connection: Connection) -> Popping:
-        return Popping(await _fill(site, connection, scale.long_backlog))
+    async def make_long(connection: Connection) -> RefilledQueue:
+        return RefilledQueue(await _fill(site, connection, scale.long_backlog))
 
     found = await _compare(site, make_short, make_long)
     return [
@@ -53,25 +53,25 @@ async def measure_exceptions(site: Site) -> list[Row]:
     scale = site.scale
     details: dict[str, float | str] = {}
 
-    async def make_clean(connection: Connection) -> Popping:
-        return Popping(await _fill(site, connection, scale.short_backlog))
+    async def make_clean(connection: Connection) -> RefilledQueue:
+        return RefilledQueue(await _fill(site, connection, scale.short_backlog))
 
-    async def make_laden(connection: Connection) -> Popping:
-        queue = await Queue.create(connection, "laden", lease="6 hours")
+    async def make_exceptional(connection: Connection) -> RefilledQueue:
+        queue = await Queue.create(connection, "exceptional", lease="6 hours")
         start = time.monotonic()
         await _push(site, queue, scale.delayed, delay=timedelta(hours=6))
         details["pushing the delayed, s"] = time.monotonic() - start
         details.update(await _park(site, queue, scale.delayed))
-        await _hold(site, queue, scale.in_flight)
+        await _leave_in_flight(site, queue, scale.in_flight)
         await _push(site, queue, scale.short_backlog)
-        return Popping(queue)
+        return RefilledQueue(queue)
 
-    found = await _compare(site, make_clean, make_laden)
+    found = await _compare(site, make_clean, make_exceptional)
     return [
         _make_row(
             "exceptions",
             found,
-            ours=f"beside {scale.delayed:,} delayed, {scale.in_flight:,} in flight",
+            ours=f"with {scale.delayed:,} delayed, {scale.in_flight:,} in flight",
             beside="clean",
             target=1.5,
             details=details,
@@ -82,11 +82,11 @@ async def measure_exceptions(site: Site) -> list[Row]:
 async def measure_partitions(site: Site) -> list[Row]:
     scale = site.scale
 
-    async def make_few(connection: Connection) -> Popping:
-        return await _spread(site, connection, scale.few_partitions)
+    async def make_few(connection: Connection) -> RefilledQueue:
+        return await _fill_partitions(site, connection, scale.few_partitions)
 
-    async def make_many(connection: Connection) -> Popping:
-        return await _spread(site, connection, scale.many_partitions)
+    async def make_many(connection: Connection) -> RefilledQueue:
+        return await _fill_partitions(site, connection, scale.many_partitions)
 
     found = await _compare(site, make_few, make_many)
     return [
@@ -101,42 +101,42 @@ async def measure_partitions(site: Site) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Popping:
-    """A queue that tens are taken from, and put back to random partitions of it."""
+class RefilledQueue:
+    """A queue from which ten messages are claimed at a time. New ones go to its partitions at random."""
 
     queue: Queue
     partitions: int = 1
 
     async def slice(self, clock: BackendClock, calls: int) -> Cost:
-        cost = await measure(clock, self._take, calls=calls, messages=_TAKE)
-        await self.put(calls * _TAKE)
+        cost = await measure(clock, self._claim, calls=calls, messages=_CLAIM)
+        await self.refill(calls * _CLAIM)
         return cost
 
-    async def put(self, count: int) -> None:
+    async def refill(self, count: int) -> None:
         names = [f"p{random.randrange(self.partitions)}" for _ in range(count)]
         partitions = names if self.partitions > 1 else None
         await self.queue.push(make_bodies(count), partitions=partitions)
 
-    async def _take(self) -> None:
-        await self.queue.take_all([_TAKE])
+    async def _claim(self) -> None:
+        await self.queue.claim_and_ack_all([_CLAIM])
 
 
 async def _compare(
     site: Site,
-    make_base: Callable[[Connection], Awaitable[Popping]],
-    make_ours: Callable[[Connection], Awaitable[Popping]],
+    make_base: Callable[[Connection], Awaitable[RefilledQueue]],
+    make_ours: Callable[[Connection], Awaitable[RefilledQueue]],
 ) -> Comparison:
-    """Compare two queues in databases of their own, so that neither lies in the other's tables."""
+    """Compare two queues, each in its own database, so that they share no tables or indexes."""
     calls = site.scale.calls
     async with AsyncExitStack() as stack:
         sides = []
         for make in (make_base, make_ours):
             database = await stack.enter_async_context(site.open_database())
             connection = await database.connect()
-            popping = await make(connection)
-            # What has stood for a while has been vacuumed and written to disk.
+            refilled = await make(connection)
+            # Old data would have been vacuumed and written to disk.
             await connection.execute("vacuum (analyze)")
-            sides.append((popping, BackendClock([connection.get_server_pid()])))
+            sides.append((refilled, BackendClock([connection.get_server_pid()])))
         await sides[0][0].queue.connection.execute("checkpoint")
         (base, base_clock), (ours, ours_clock) = sides
         return await interleave(
@@ -160,17 +160,17 @@ async def _push(site: Site, queue: Queue, count: int, *, delay: timedelta | None
 
 
 async def _park(site: Site, queue: Queue, count: int) -> dict[str, float | str]:
-    """Claim until everything delayed has been met and set aside."""
+    """Claim until all delayed messages are parked."""
     slowest, parked, calls, start = 0.0, 0, 0, time.monotonic()
     while parked < count:
         begun = time.monotonic()
-        if await queue.claim([_TAKE]):
-            raise WrongCount("a delayed message was handed out")
+        if await queue.claim([_CLAIM]):
+            raise WrongCount("a delayed message was delivered")
         slowest = max(slowest, time.monotonic() - begun)
         calls += 1
-        before, parked = parked, await _find_place(queue)
+        before, parked = parked, await _find_position(queue)
         if parked == before:
-            raise WrongCount(f"{parked} of {count} delayed messages were set aside, and no more")
+            raise WrongCount(f"only {parked} of {count} delayed messages were parked")
         site.progress.step("parked", parked, count)
     return {
         "parking them, s": time.monotonic() - start,
@@ -179,33 +179,33 @@ async def _park(site: Site, queue: Queue, count: int) -> dict[str, float | str]:
     }
 
 
-async def _find_place(queue: Queue) -> int:
+async def _find_position(queue: Queue) -> int:
     place: int = await queue.connection.fetchval("select max(seq) from laneway.progress")
     return place
 
 
-async def _hold(site: Site, queue: Queue, count: int) -> None:
+async def _leave_in_flight(site: Site, queue: Queue, count: int) -> None:
     """Leave messages in flight, each in a claim of its own."""
-    for done in range(0, count, _HELD_AT_ONCE):
-        site.progress.step("held", done, count)
-        size = min(_HELD_AT_ONCE, count - done)
+    for done in range(0, count, _LEASED_AT_ONCE):
+        site.progress.step("leased", done, count)
+        size = min(_LEASED_AT_ONCE, count - done)
         await queue.push(make_bodies(size))
         if count_messages(await queue.claim([1] * size)) != size:
-            raise WrongCount(f"{size} waiting consumers were not all served")
+            raise WrongCount(f"not all of {size} waiting consumers got a message")
 
 
-async def _spread(site: Site, connection: Connection, partitions: int) -> Popping:
-    """Put two messages for each partition, one of them where chance has it, at least 10,000."""
-    popping = Popping(await Queue.create(connection, "spread"), partitions)
+async def _fill_partitions(site: Site, connection: Connection, partitions: int) -> RefilledQueue:
+    """Push one message to each partition, then as many to random partitions, at least 10,000."""
+    refilled = RefilledQueue(await Queue.create(connection, "partitions"), partitions)
     for start in range(0, partitions, _LANES_AT_ONCE):
-        site.progress.step("made", start, partitions)
+        site.progress.step("created", start, partitions)
         names = [f"p{number}" for number in range(start, min(start + _LANES_AT_ONCE, partitions))]
-        await popping.queue.push(make_bodies(len(names)), partitions=names)
+        await refilled.queue.push(make_bodies(len(names)), partitions=names)
     more = max(partitions, site.scale.short_backlog)
     for done in range(0, more, _LANES_AT_ONCE):
-        site.progress.step("spread", done, more)
-        await popping.put(min(_LANES_AT_ONCE, more - done))
-    return popping
+        site.progress.step("pushed", done, more)
+        await refilled.refill(min(_LANES_AT_ONCE, more - done))
+    return refilled
 
 
 def _make_row(

@@ -1,4 +1,4 @@
-"""A steady load while somebody's forgotten transaction keeps dead rows from being removed."""
+"""A steady load while an old open transaction prevents vacuum from removing dead rows."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _MOST_BEHIND = RATE  # a second's worth
 
 
 class Load(Protocol):
-    """A queue under load; `pids` are the backends that carry it, by what they do."""
+    """A queue under load. `pids` are the backends that serve it, by what they do."""
 
     @property
     def pids(self) -> Mapping[str, int]: ...
 
     async def push(self, count: int) -> None: ...
 
-    async def take(self, waiters: int) -> int:
-        """Claim one message for each waiter, settle them, and return how many there were."""
+    async def consume(self, waiters: int) -> int:
+        """Claim one message for each waiter, ack them, and return their number."""
 
     async def maintain(self) -> None:
-        """Do what is due every second."""
+        """Run the maintenance that is due every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Sample:
 
     second: float
     pushed: int
-    taken: int
+    consumed: int
     backends: Mapping[str, int]  # nanoseconds
     server: int  # nanoseconds
     reference: int  # nanoseconds
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a stretch of the load cost, per message taken, in microseconds."""
+    """The cost of the load in a window of time, in microseconds per message consumed."""
 
     backends: Mapping[str, float]
     server: float
@@ -78,7 +78,7 @@ class Window:
             "server_us": self.server,
             "reference_us": self.reference,
             "rate": self.rate,
-            "backlog": end.pushed - end.taken,
+            "backlog": end.pushed - end.consumed,
         }
         return {name: round(figure, 1) for name, figure in figures.items()}
 
@@ -96,18 +96,18 @@ class Pinned:
 
     @property
     def drift(self) -> float:
-        """How much slower the machine itself was in the last window than in the first."""
+        """The reference's cost in the last window, relative to the first."""
         return self.last.reference / self.first.reference
 
     @property
     def backlog(self) -> int:
-        """The greatest there was."""
-        return max(sample.pushed - sample.taken for sample in self.samples)
+        """The maximum backlog, in messages."""
+        return max(sample.pushed - sample.consumed for sample in self.samples)
 
     @property
-    def dearest(self) -> float:
-        """The cost in the worst second: what a ratio of windows would hide if it came early."""
-        return max(_look(a, b).cost for a, b in pairwise(self.samples))
+    def most_expensive(self) -> float:
+        """The cost in the most expensive second. Early in the run, it would lower the ratio."""
+        return max(_measure_window(a, b).cost for a, b in pairwise(self.samples))
 
     @property
     def keeps_up(self) -> bool:
@@ -116,7 +116,7 @@ class Pinned:
     def tabulate(self) -> list[dict[str, float]]:
         """Return about twenty entries over the whole time."""
         chosen = self.samples[:: max(1, len(self.samples) // 20)]
-        return [_look(a, b).tabulate(b) for a, b in pairwise(chosen)]
+        return [_measure_window(a, b).tabulate(b) for a, b in pairwise(chosen)]
 
 
 async def measure_pinned(site: Site) -> list[Row]:
@@ -132,7 +132,7 @@ async def measure_pinned(site: Site) -> list[Row]:
             ratio=found.ratio,
             rounds=1,
             target=Bound("at most", 1.3),
-            failure=None if found.keeps_up else f"fell behind by {found.backlog:,} messages",
+            failure=None if found.keeps_up else f"up to {found.backlog:,} messages were ready",
             details=describe(found, pin_time),
             series=found.tabulate(),
         )
@@ -144,19 +144,19 @@ def describe(found: Pinned, pin_time: timedelta) -> dict[str, float | str]:
         "pinned, s": pin_time.total_seconds(),
         "messages/s": found.last.rate,
         "greatest backlog": float(found.backlog),
-        "dearest second, µs": found.dearest,
+        "most expensive second, µs": found.most_expensive,
         "reference, last to first": found.drift,
-        "ratio less that": found.ratio / found.drift,
+        "ratio divided by it": found.ratio / found.drift,
         "whole server, µs first": found.first.server,
         "last": found.last.server,
     }
 
 
 async def run_pinned(site: Site, database: Database, load: Load, pin_time: timedelta) -> Pinned:
-    """Offer RATE messages a second for the time, with the horizon pinned all along.
+    """Push RATE messages a second during `pin_time`, with the horizon pinned throughout.
 
-    After the first window everything is analysed at a moment when nothing is in flight. Autovacuum
-    does that sooner or later, and plans made on such statistics are part of what is measured.
+    After the first window, the database is analyzed at a moment when nothing is in flight.
+    Autovacuum does that sooner or later, and the measurement includes plans based on such statistics.
     """
     reference = await PlainTable.create(await database.connect())
     driver = _Driver(load, reference, ServerClock(site.postmaster), await database.connect())
@@ -181,8 +181,8 @@ async def run_pinned(site: Site, database: Database, load: Load, pin_time: timed
         for task in tasks:
             task.cancel()
     return Pinned(
-        first=_look(samples[0], samples[window]),
-        last=_look(samples[-1 - window], samples[-1]),
+        first=_measure_window(samples[0], samples[window]),
+        last=_measure_window(samples[-1 - window], samples[-1]),
         window=window,
         samples=samples,
     )
@@ -196,11 +196,11 @@ async def pin_horizon(connection: Connection) -> None:
 
 
 class QueueLoad:
-    """The broker's own queue, as its pumps and its maintenance use it."""
+    """A queue of the broker, used as its pumps and its maintenance use it."""
 
-    def __init__(self, queue: Queue, taker: Connection, maintainer: Connection) -> None:
+    def __init__(self, queue: Queue, consumer: Connection, maintainer: Connection) -> None:
         self._queue = queue
-        self._taker = queue.over(taker)
+        self._consumer = queue.over(consumer)
         self._maintainer = maintainer
         self._since: datetime | None = None
 
@@ -213,15 +213,15 @@ class QueueLoad:
     def pids(self) -> Mapping[str, int]:
         return {
             "push": self._queue.connection.get_server_pid(),
-            "take": self._taker.connection.get_server_pid(),
+            "consume": self._consumer.connection.get_server_pid(),
             "maintain": self._maintainer.get_server_pid(),
         }
 
     async def push(self, count: int) -> None:
         await self._queue.push(make_bodies(count))
 
-    async def take(self, waiters: int) -> int:
-        return await self._taker.take([1] * waiters)
+    async def consume(self, waiters: int) -> int:
+        return await self._consumer.claim_and_ack([1] * waiters)
 
     async def maintain(self) -> None:
         now = await self._maintainer.fetchval("select clock_timestamp()")
@@ -231,7 +231,7 @@ class QueueLoad:
 
 
 class _Driver:
-    """Pushes by the clock, whatever happens, and takes as quickly as it can."""
+    """Pushes by the clock, however far consumption is behind, and consumes as fast as it can."""
 
     def __init__(
         self, load: Load, reference: PlainTable, server: ServerClock, analyst: Connection
@@ -245,9 +245,9 @@ class _Driver:
         self._server = server
         self._begun = time.monotonic()
         self._pushed = 0
-        self._taken = 0
+        self._consumed = 0
         self._references = 0
-        self._news = asyncio.Event()
+        self._new_messages = asyncio.Event()
 
     def elapsed(self) -> float:
         return time.monotonic() - self._begun
@@ -256,7 +256,7 @@ class _Driver:
         return Sample(
             second=self.elapsed(),
             pushed=self._pushed,
-            taken=self._taken,
+            consumed=self._consumed,
             backends={name: clock.read() for name, clock in self._backends.items()},
             server=self._server.read(),
             reference=self._reference.read(),
@@ -274,21 +274,21 @@ class _Driver:
             if due > 0:
                 await self._load.push(due)
                 self._pushed += due
-                self._news.set()
+                self._new_messages.set()
             if number % _REFERENCE_TICKS == 0:
                 await self._table.insert_many(make_bodies(_WAITERS))
                 self._references += 1
 
     async def consume(self) -> None:
         while True:
-            self._news.clear()
-            taken = await self._load.take(_WAITERS)
-            self._taken += taken
-            if self._analyse and taken < _WAITERS:
+            self._new_messages.clear()
+            consumed = await self._load.consume(_WAITERS)
+            self._consumed += consumed
+            if self._analyse and consumed < _WAITERS:
                 self._analyse = False
                 await self._analyst.execute("analyze")
-            elif taken < _WAITERS:
-                await self._news.wait()
+            elif consumed < _WAITERS:
+                await self._new_messages.wait()
 
     async def maintain(self) -> None:
         while True:
@@ -296,13 +296,13 @@ class _Driver:
             await asyncio.sleep(1)
 
 
-def _look(a: Sample, b: Sample) -> Window:
-    taken = max(b.taken - a.taken, 1)
+def _measure_window(a: Sample, b: Sample) -> Window:
+    consumed = max(b.consumed - a.consumed, 1)
     return Window(
         backends={
-            name: (b.backends[name] - a.backends[name]) / taken / 1000 for name in b.backends
+            name: (b.backends[name] - a.backends[name]) / consumed / 1000 for name in b.backends
         },
-        server=(b.server - a.server) / taken / 1000,
+        server=(b.server - a.server) / consumed / 1000,
         reference=(b.reference - a.reference) / max(b.references - a.references, 1) / 1000,
-        rate=(b.taken - a.taken) / (b.second - a.second),
+        rate=(b.consumed - a.consumed) / (b.second - a.second),
     )

@@ -1,4 +1,4 @@
-"""The least that storing messages can cost: a table with one index."""
+"""The baseline for storing messages: a table with one index."""
 
 from __future__ import annotations
 

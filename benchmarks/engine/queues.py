@@ -1,4 +1,4 @@
-"""A queue of the broker, spoken to as the engine does: one function call, one transaction."""
+"""A queue of the broker, called as the engine calls it: one function per transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from laneway.engine.columns import Spans, make_spans
-from laneway.engine.deliveries import deal, list_receipts
+from laneway.engine.deliveries import distribute, list_receipts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WrongCount(Exception):
-    """A call did less or more than the figure would say."""
+    """A call processed fewer or more messages than the result would claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Queue:
         return cls(connection, queue_id, group_id)
 
     def over(self, connection: Connection) -> Queue:
-        """Return the same queue, spoken to on another connection."""
+        """Return the same queue on another connection."""
         return Queue(connection, self.queue_id, self.group_id)
 
     async def push(
@@ -58,7 +58,7 @@ class Queue:
         )
 
     async def claim(self, wants: Sequence[int], *, shared: bool = False) -> list[asyncpg.Record]:
-        """Return a row for every claim; shared: one may be of several waiters, as the pumps ask."""
+        """Return a row for each claimed span. With `shared`, waiters may share a claim, as in the pumps."""
         return await self.connection.fetch(
             "select * from laneway.claim_spans($1, $2, p_alone => true, p_shared => $3)",
             self.group_id,
@@ -66,24 +66,24 @@ class Queue:
             shared,
         )
 
-    async def ack(self, held: Spans) -> None:
-        shared = len(set(zip(held.tokens, held.lanes, strict=True))) < len(held.tokens)
+    async def ack(self, spans: Spans) -> None:
+        shared = len(set(zip(spans.tokens, spans.lanes, strict=True))) < len(spans.tokens)
         if await self.connection.fetch(
-            "select * from laneway.ack_many($1, $2, $3, $4, $5)", *held, shared
+            "select * from laneway.ack_many($1, $2, $3, $4, $5)", *spans, shared
         ):
-            raise WrongCount("a claim was not settled, although its time was not up")
+            raise WrongCount("a claim was not settled, although its lease has not expired")
 
-    async def take(self, wants: Sequence[int]) -> int:
-        """Claim and settle, each waiter its own spans; return how many messages there were."""
+    async def claim_and_ack(self, wants: Sequence[int]) -> int:
+        """Claim, ack each waiter's spans, and return the number of messages."""
         claims = await self.claim(wants, shared=True)
         if claims:
             await self.ack(name_spans(claims, wants))
         return count_messages(claims)
 
-    async def take_all(self, wants: Sequence[int]) -> None:
-        taken = await self.take(wants)
-        if taken != sum(wants):
-            raise WrongCount(f"{sum(wants)} messages were asked for and {taken} came")
+    async def claim_and_ack_all(self, wants: Sequence[int]) -> None:
+        count = await self.claim_and_ack(wants)
+        if count != sum(wants):
+            raise WrongCount(f"{sum(wants)} messages were requested and {count} claimed")
 
 
 def count_messages(claims: Sequence[asyncpg.Record]) -> int:
@@ -91,8 +91,8 @@ def count_messages(claims: Sequence[asyncpg.Record]) -> int:
 
 
 def name_spans(claims: Sequence[asyncpg.Record], wants: Sequence[int]) -> Spans:
-    """Return what ack_many takes: token, lane, first and last seq, of every waiter's every run."""
+    """Return the arguments of ack_many: token, lane, first and last seq of each waiter's spans."""
     spans = Spans([], [], [], [])
-    for handouts in deal(claims, wants):
-        spans.join(make_spans(list_receipts(handouts)))
+    for deliveries in distribute(claims, wants):
+        spans.join(make_spans(list_receipts(deliveries)))
     return spans

@@ -1,4 +1,4 @@
-"""Two costs measured in turns, so that a machine that slows down slows both."""
+"""Two costs measured in turns, so that a slower machine slows down both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Slice: TypeAlias = Callable[[], Awaitable[Cost]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Medians over the rounds; the ratio is ours to the base, round by round."""
+    """Medians of the rounds. Each round's ratio is our cost divided by the base."""
 
     base: float
     ours: float
@@ -42,7 +42,7 @@ class Comparison:
 async def measure(
     clock: BackendClock, call: Callable[[], Awaitable[object]], *, calls: int, messages: int
 ) -> Cost:
-    """Measure some calls of that many messages each."""
+    """Return the cost of `calls` calls with `messages` messages each."""
     await clock.settle()
     start = clock.read()
     for _ in range(calls):
@@ -56,8 +56,8 @@ async def interleave(
 ) -> Comparison:
     """Measure base and ours in turns, after one turn each that does not count.
 
-    `swap` lets every other round begin with ours, so that neither profits from its place; not
-    where ours takes what the base has just put there.
+    With `swap`, every other round begins with ours, so that neither has an advantage. Without it,
+    ours can claim the messages that the base has just pushed.
     """
     pairs = []
     for number in range(rounds + 1):

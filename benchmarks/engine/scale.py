@@ -1,4 +1,4 @@
-"""How much of everything a run does."""
+"""The sizes of the scenario "engine"."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The sizes the targets speak of; `quick` ones only show that everything works."""
+    """The defaults are the sizes that the targets apply to; QUICK only checks that everything works."""
 
     rounds: int = 40
     calls: int = 25  # per slice and round
     single_calls: int = 100  # the same, where a call carries one message
-    bench_rounds: int = 7  # of pgbench, which needs seconds to get going
+    bench_rounds: int = 7  # of pgbench, which needs seconds to start
     bench_time: timedelta = timedelta(seconds=5)
     pin_time: timedelta = timedelta(minutes=3)
     pin_beside_time: timedelta = timedelta(minutes=1)

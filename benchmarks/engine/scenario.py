@@ -1,4 +1,4 @@
-"""The rows of the scenario "engine", and the run over them."""
+"""The rows of the scenario "engine", and a run of them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ ROWS: dict[str, Measurement] = {
     "skip-locked": measure_skip_locked,
 }
 
-# A row that takes longer is stopped and counts as short.
+# A row that runs longer is stopped and counts as short.
 _LONGEST = timedelta(minutes=20)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, where, and where to write it down."""
+    """The rows to run, their sizes, the server, and the results file."""
 
     names: Sequence[str]
     scale: Scale

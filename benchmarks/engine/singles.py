@@ -1,4 +1,4 @@
-"""Single messages straight by SQL: what a call costs, and how many connections get along."""
+"""Single messages by SQL: the cost of a call, and the rate of many connections."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def measure_one_connection(site: Site) -> list[Row]:
 
 
 async def measure_connections(site: Site) -> list[Row]:
-    """Compare rates by pgbench, which costs next to nothing itself."""
+    """Compare rates with pgbench, whose own cost is negligible."""
     rounds = min(site.scale.rounds, site.scale.bench_rounds)
     clock = ServerClock(site.postmaster)
     async with site.open_database() as database:

@@ -1,4 +1,4 @@
-"""Where a run measures: one server, and a fresh database with the schema for everything compared."""
+"""The PostgreSQL server of a run, and a new database with the schema for each comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TEMPLATE = "laneway_benchmark"
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of one row's own; its connections close with it."""
+    """A database for one row. Its connections close with it."""
 
     dsn: str
     stack: AsyncExitStack
@@ -63,7 +63,7 @@ class Site:
 
 @asynccontextmanager
 async def open_site(dsn: str | None, scale: Scale, progress: Progress) -> AsyncIterator[Site]:
-    """Use the server at the DSN, or one of our own, as the product ships it, for the run."""
+    """Use the server at the DSN, or start the bundled PostgreSQL with its default settings."""
     async with AsyncExitStack() as stack:
         if dsn is None:
             dsn = await stack.enter_async_context(_run_server())

@@ -1,4 +1,4 @@
-"""The usual queue in a table, beside ours: a status that is updated, SKIP LOCKED, a delete."""
+"""Compares the usual queue table (status column, SKIP LOCKED, delete) with a queue of the broker."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ create index usual_queued on usual (id) where status = 'queued';
 
 _PUSH = "insert into usual (body) select e from json_array_elements($1::json) e"
 
-# Not `id in (select …)`: analysed at a moment when the table is drained, that is planned as a join which runs
-# the inner select again for every row, and what is compared would be that plan.
+# Not `id in (select …)`. Analyzed while the table is drained, PostgreSQL plans that as a join that runs the inner
+# select again for every row, and the comparison would measure that plan.
 _CLAIM = """
 update usual set status = 'claimed', claimed_at = now()
 where id = any (array(
@@ -51,10 +51,10 @@ async def measure_skip_locked(site: Site) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class UsualTable:
-    """Pushes on one connection and takes on another, which may be the same."""
+    """The usual queue table, with one connection that pushes and one that consumes."""
 
     pusher: Connection
-    taker: Connection
+    consumer: Connection
 
     @classmethod
     async def create(cls, database: Database) -> UsualTable:
@@ -64,19 +64,19 @@ class UsualTable:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        return {"push": self.pusher.get_server_pid(), "take": self.taker.get_server_pid()}
+        return {"push": self.pusher.get_server_pid(), "consume": self.consumer.get_server_pid()}
 
     async def push(self, count: int) -> None:
         await self.pusher.execute(_PUSH, f"[{','.join(make_bodies(count))}]")
 
-    async def take(self, waiters: int) -> int:
-        rows = await self.taker.fetch(_CLAIM, waiters)
+    async def consume(self, waiters: int) -> int:
+        rows = await self.consumer.fetch(_CLAIM, waiters)
         if rows:
-            await self.taker.execute(_ACK, [row["id"] for row in rows])
+            await self.consumer.execute(_ACK, [row["id"] for row in rows])
         return len(rows)
 
     async def maintain(self) -> None:
-        """Nothing is due but autovacuum, which looks after itself."""
+        """Do nothing: autovacuum runs by itself."""
 
 
 async def _measure_batches(site: Site) -> list[Row]:
@@ -85,7 +85,7 @@ async def _measure_batches(site: Site) -> list[Row]:
         usual = await UsualTable.create(database)
         queue = await Queue.create(await database.connect(), "beside")
         pushing = BackendClock([usual.pusher.get_server_pid()])
-        taking = BackendClock([usual.taker.get_server_pid()])
+        consuming = BackendClock([usual.consumer.get_server_pid()])
         ours = BackendClock([queue.connection.get_server_pid()])
 
         async def push_usual() -> Cost:
@@ -96,32 +96,34 @@ async def _measure_batches(site: Site) -> list[Row]:
                 ours, lambda: queue.push(make_bodies(_BATCH)), calls=calls, messages=_BATCH
             )
 
-        async def take_batch() -> None:
-            if await usual.take(_BATCH) != _BATCH:
-                raise WrongCount("the usual table did not have the messages it was given")
+        async def consume_batch() -> None:
+            if await usual.consume(_BATCH) != _BATCH:
+                raise WrongCount("the usual table did not return all messages that were pushed")
 
-        async def take_usual() -> Cost:
+        async def consume_usual() -> Cost:
             for _ in range(calls):
                 await usual.push(_BATCH)
-            return await measure(taking, take_batch, calls=calls, messages=_BATCH)
+            return await measure(consuming, consume_batch, calls=calls, messages=_BATCH)
 
-        async def take_ours() -> Cost:
+        async def consume_ours() -> Cost:
             for _ in range(calls):
                 await queue.push(make_bodies(_BATCH))
             return await measure(
-                ours, lambda: queue.take_all([_BATCH]), calls=calls, messages=_BATCH
+                ours, lambda: queue.claim_and_ack_all([_BATCH]), calls=calls, messages=_BATCH
             )
 
-        taken = await interleave(take_usual, take_ours, rounds=rounds, progress=site.progress)
+        consumed = await interleave(
+            consume_usual, consume_ours, rounds=rounds, progress=site.progress
+        )
         pushed = await interleave(push_usual, push_ours, rounds=rounds, progress=site.progress)
     return [
         _make_row("skip-locked-push-100", pushed),
-        _make_row("skip-locked-claim-ack-100", taken),
+        _make_row("skip-locked-claim-ack-100", consumed),
     ]
 
 
 async def _measure_pinned(site: Site) -> Row:
-    """Run one after the other: at its worst the usual table takes a whole processor."""
+    """Run both one after the other, because the usual table can use a whole processor."""
     pin_time = site.scale.pin_beside_time
     async with site.open_database() as database:
         ours = await run_pinned(site, database, await QueueLoad.create(database), pin_time)

@@ -1,3 +1,3 @@
-"""What the server costs and carries: requests over loopback beside plain statements, in turns."""
+"""The scenario "http": requests over loopback, compared in turns with plain statements."""
 
 from __future__ import annotations

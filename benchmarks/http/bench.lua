@@ -1,5 +1,5 @@
--- What the scripts share: requests as bytes, bodies of 200 bytes, and a last line that says what happened.
--- A thread counts in globals, because those are all that is left of it in the end.
+-- Shared by the scripts: requests as bytes, bodies of 200 bytes, and a last line with the results as JSON.
+-- Threads count in globals, the only values that done() can read.
 
 local bench = {}
 
@@ -28,7 +28,7 @@ function bench.get(path)
   return string.format("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, wrk.headers["Host"])
 end
 
--- Returns what stands before the length of a body, and what stands between it and the body.
+-- Returns the request's text before the content length, and the text between the length and the body.
 function bench.post(path)
   local head = "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "
   return string.format(head, path, wrk.headers["Host"]), "\r\n\r\n"

@@ -1,4 +1,4 @@
-"""One HTTP connection that stays open and asks one thing at a time: as little client as possible."""
+"""A minimal HTTP client: one connection that stays open, one request at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_CONTENT = 204
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int
     body: bytes
 
@@ -27,11 +27,11 @@ class HttpConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def get(self, path: str) -> Answer:
-        self.ask(path)
+    async def get(self, path: str) -> Response:
+        self.send_get(path)
         return await self.read()
 
-    async def post(self, path: str, body: str) -> Answer:
+    async def post(self, path: str, body: str) -> Response:
         content = body.encode()
         self.writer.write(
             f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -40,18 +40,18 @@ class HttpConnection:
         )
         return await self.read()
 
-    def ask(self, path: str) -> None:
-        """Send the request and leave its answer to be read."""
+    def send_get(self, path: str) -> None:
+        """Send a request without reading its response."""
         self.writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
-    async def read(self) -> Answer:
+    async def read(self) -> Response:
         head = await self.reader.readuntil(b"\r\n\r\n")
         status = int(head[9:12])
         if status == NO_CONTENT:
-            return Answer(status, b"")
+            return Response(status, b"")
         start = head.lower().index(_LENGTH) + len(_LENGTH)
         length = int(head[start : head.index(b"\r\n", start)])
-        return Answer(status, await self.reader.readexactly(length))
+        return Response(status, await self.reader.readexactly(length))
 
 
 @asynccontextmanager

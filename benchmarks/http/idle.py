@@ -1,4 +1,4 @@
-"""What it costs to let many wait for messages that do not come."""
+"""The cost of many long polls on an empty queue."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from benchmarks.http.statements import StatementLog
 
 _MOST = 3.0  # per cent of a core
-# Maintenance that comes round every few seconds may fall into one window and not into the other.
+# Maintenance that runs every few seconds may fall into one period and not into the other.
 _SPARE = 10
 _WAITERS = re.compile(r"^laneway_claim_pump_waiters(?:\{.*\})? ([\d.]+)", re.MULTILINE)
 
 
 class NotWaiting(Exception):
-    """Not all polls came to wait."""
+    """Not all polls are waiting."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class IdlePeriod:
     spent: Spent
     statements: Counter[str]
     length: timedelta
@@ -54,33 +54,33 @@ class Quiet:
 
 
 async def measure_idle_polls(stage: Stage) -> list[Row]:
-    """Compare a server on which many wait with the same server alone."""
+    """Compare a server with many long polls with the same server without any."""
     queue = await stage.make_queue("idle")
     count, length = stage.scale.idle_polls, stage.scale.idle_time
     async with log_statements(stage.connection) as log, AsyncExitStack() as stack:
         await asyncio.sleep(stage.scale.warm_up.total_seconds())
-        alone = await _watch(stage, log, length)
+        alone = await _measure_period(stage, log, length)
         for number in range(count):
             stage.progress.step("poll", number, count)
             poll = await stack.enter_async_context(open_connection(stage.server))
-            poll.ask(f"/api/queue/message?timeout=600&queue={queue.name}")
+            poll.send_get(f"/api/queue/message?timeout=600&queue={queue.name}")
         await _wait_for_waiters(stage.server, count)
         await asyncio.sleep(stage.scale.warm_up.total_seconds())
-        found = await _watch(stage, log, length)
+        found = await _measure_period(stage, log, length)
     return [_make_row(found, alone, count)]
 
 
-def _make_row(found: Quiet, alone: Quiet, count: int) -> Row:
+def _make_row(found: IdlePeriod, alone: IdlePeriod, count: int) -> Row:
     more = found.statements.total() - alone.statements.total()
     allowed = found.length.total_seconds() + _SPARE
     new = [text for text in found.statements if text not in alone.statements]
     return Row(
         name="idle-polls",
         ours=Figure(found.server, PER_CENT, f"of a core, {count:,} polls"),
-        beside=Figure(alone.server, PER_CENT, "of a core, nobody waits"),
+        beside=Figure(alone.server, PER_CENT, "of a core, without polls"),
         rounds=1,
         target=Bound("at most", _MOST, "ours"),
-        failure=None if more <= allowed else f"{more} statements more than without polls",
+        failure=None if more <= allowed else f"{more} more statements than without polls",
         details={
             "statements a second": found.rate,
             "without polls": alone.rate,
@@ -93,11 +93,11 @@ def _make_row(found: Quiet, alone: Quiet, count: int) -> Row:
     )
 
 
-async def _watch(stage: Stage, log: StatementLog, length: timedelta) -> Quiet:
+async def _measure_period(stage: Stage, log: StatementLog, length: timedelta) -> IdlePeriod:
     mark = log.mark()
     meter = Meter.begin(stage)
     await asyncio.sleep(length.total_seconds())
-    return Quiet(meter.end(), log.count(mark), length)
+    return IdlePeriod(meter.end(), log.count(mark), length)
 
 
 async def _wait_for_waiters(server: RunningServer, count: int) -> None:
@@ -108,4 +108,4 @@ async def _wait_for_waiters(server: RunningServer, count: int) -> None:
             if waiting is not None and float(waiting[1]) >= count:
                 return
             await asyncio.sleep(0.2)
-    raise NotWaiting(f"of {count} polls not all came to wait")
+    raise NotWaiting(f"not all of {count} polls are waiting after 20 s")

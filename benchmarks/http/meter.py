@@ -1,4 +1,4 @@
-"""What a stretch of load cost, by whom, and how busy others kept the machine meanwhile."""
+"""Processor time during a load: of the server, of PostgreSQL, and of other programs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from benchmarks.http.server import RunningServer
     from benchmarks.http.stage import Stage
 
-# The note that says whether the machine was calm.
+# The note that shows whether other programs disturbed the measurement.
 OTHERS = "cores busy with other programs"
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Nanoseconds; others: of whatever is neither server, PostgreSQL nor load generator."""
+    """Nanoseconds. `others` is the time of all but the server, PostgreSQL and the load generator."""
 
     server: int
     postgres: int
@@ -34,7 +34,7 @@ class Spent:
 
     @property
     def busy_cores(self) -> float:
-        """How many cores others had."""
+        """The number of cores that other programs used."""
         return max(0, self.others) / self.elapsed
 
 
@@ -68,6 +68,6 @@ def _read(stage: Stage, servers: Collection[RunningServer]) -> tuple[int, int, i
 
 
 def _read_ours() -> int:
-    """Return the time of this process and of load generators that have ended."""
+    """Return the time of this process and of its child processes that ended (load generators)."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return int(sum(one.ru_utime + one.ru_stime for one in used) * 1_000_000_000)

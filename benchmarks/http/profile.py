@@ -1,4 +1,4 @@
-"""Where the server spends its time while single messages are added: py-spy looks at it from outside."""
+"""Profiles the server with py-spy while single messages are enqueued."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from benchmarks.http.stage import Stage
 
 _PY_SPY = Path(sys.executable).with_name("py-spy")
-_RATE = 250  # looks a second
+_RATE = 250  # samples a second
 _TOP = 30
 _FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
 
 
 class ProfileFailed(Exception):
-    """py-spy could not look at the server."""
+    """py-spy could not sample the server."""
 
 
 async def profile_enqueue(stage: Stage) -> tuple[Hot, ...]:
@@ -33,9 +33,9 @@ async def profile_enqueue(stage: Stage) -> tuple[Hot, ...]:
 
 
 async def profile(stage: Stage, script: str, queue: str) -> tuple[Hot, ...]:
-    """Return the functions in which most of the time was spent, callees left out.
+    """Return the functions with the most time, excluding the functions that they call.
 
-    What C code does (uvloop, asyncpg's protocol, msgspec) counts for the function that called it.
+    C code (uvloop, asyncpg's protocol, msgspec) counts for the Python function that called it.
     """
     time = stage.scale.profile_time
     with tempfile.TemporaryDirectory(prefix="laneway-profile-") as folder:
@@ -67,12 +67,12 @@ async def _record(pid: int, path: Path, seconds: int) -> None:
 def _rank(stacks: Iterable[str]) -> tuple[Hot, ...]:
     own: Counter[tuple[str, str]] = Counter()
     for line in stacks:
-        frames, _, looks = line.rpartition(" ")
-        own[_name(frames.rpartition(";")[2])] += int(looks)
+        frames, _, samples = line.rpartition(" ")
+        own[_name(frames.rpartition(";")[2])] += int(samples)
     total = own.total() or 1
     return tuple(
-        Hot(function, place, round(looks / total * 100, 1))
-        for (function, place), looks in own.most_common(_TOP)
+        Hot(function, place, round(samples / total * 100, 1))
+        for (function, place), samples in own.most_common(_TOP)
     )
 
 
@@ -80,6 +80,6 @@ def _name(frame: str) -> tuple[str, str]:
     found = _FRAME.match(frame)
     if found is None:
         return frame, ""
-    # Files of packages are named from their package on, whatever the environment is called.
+    # Name files of packages from the package's directory on.
     place = re.sub(r"^.*(?:site-packages|/src|/lib/python3\.\d+)/", "", found["file"])
     return found["function"], place

@@ -1,4 +1,4 @@
--- Adds batches of 100 messages. Argument: the queue. The batches are made before the load, and sent in turns.
+-- Enqueues batches of 100 messages. Argument: the queue. The batches are made before the load and sent in turn.
 
 local bench = require("bench")
 local requests = {}

@@ -1,4 +1,4 @@
--- Adds single messages, no two alike. Argument: the queue.
+-- Enqueues single messages, all different. Argument: the queue.
 
 local bench = require("bench")
 local queue, head, gap

@@ -1,4 +1,4 @@
-"""Queues made over HTTP, as a client makes them, and looked at in the database, whatever was answered."""
+"""Queues created over HTTP and counted in the database, independently of the server's responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILL = 1_000  # messages a call
 
 
 class QueueRefused(Exception):
-    """The server did not make a queue."""
+    """The server did not create a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,16 @@ class BenchQueue:
         if answer.status != 201:
             raise QueueRefused(f"queue {name}: {answer.body.decode()}")
         row = await connection.fetchrow(
-            "select queue_id, group_id from laneway.consumer_group join laneway.queue using (queue_id) where queue.name = $1",
+            "select queue_id, group_id from laneway.consumer_group join laneway.queue using (queue_id)"
+            " where queue.name = $1",
             name,
         )
         if row is None:
-            raise QueueRefused(f"queue {name} was made and is not there")
+            raise QueueRefused(f"queue {name} not found in the database after its creation")
         return cls(name, row["queue_id"], row["group_id"], connection)
 
     async def count(self) -> int:
-        """Return how many messages are unsettled: pushing adds to them, only acks take from them."""
+        """Return the number of unsettled messages: pushes add to it, only acks subtract from it."""
         found = await self.connection.fetchval(
             "select queued + processing + dead from laneway.count_by_state(array[$1::int])",
             self.group_id,
@@ -50,7 +51,7 @@ class BenchQueue:
         return int(found)
 
     async def fill(self, level: int) -> None:
-        """Push straight into the database until so many messages wait."""
+        """Push into the database until at least `level` messages are unsettled."""
         for _ in range(max(0, level - await self.count()) // _FILL + 1):
             await self.connection.fetch(
                 "select 1 from laneway.push_many(array[$1::int], $2, array['order'])",

@@ -1,4 +1,4 @@
-"""How much of everything a run over HTTP does."""
+"""The sizes of the scenarios "http" and "sqs"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The sizes the targets speak of; `quick` ones only show that everything works."""
+    """The defaults are the sizes that the targets apply to; QUICK only checks that everything works."""
 
     rounds: int = 3
     turn: timedelta = timedelta(seconds=8)

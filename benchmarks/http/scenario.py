@@ -1,4 +1,4 @@
-"""The rows of the scenario "http", and the run over them."""
+"""The rows of the scenario "http", and a run of them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _WAITING: dict[str, Measurement] = {
 
 ROWS = (*(load.name for load in LOADS), *_WAITING)
 
-# What takes longer is stopped, and the run with it.
+# A measurement that runs longer stops the run.
 _LONGEST = timedelta(minutes=20)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, where, and where to write it down."""
+    """The rows to run, their sizes, and the results file."""
 
     names: Sequence[str]
     scale: Scale
@@ -78,7 +78,7 @@ async def run_http(plan: Plan, progress: Progress) -> Run:
 
 
 def _list_measurements(names: Sequence[str]) -> Iterable[tuple[str, Measurement]]:
-    """Return the loads as one measurement, because they are compared with each other."""
+    """Return the measurements, with all loads in one, because they are compared with each other."""
     loads = [load.name for load in LOADS if load.name in names]
     if loads:
         yield ", ".join(loads), partial(measure_throughput, names=loads)

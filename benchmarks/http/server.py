@@ -1,4 +1,4 @@
-"""The server as a person runs it: the `laneway serve` command in a process of its own."""
+"""Runs `laneway serve` in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LANEWAY = Path(sys.executable).with_name("laneway")
 _READY = re.compile(r"Laneway listens on (http://\S+)")
-_PATIENCE = timedelta(seconds=60)
+_START_TIMEOUT = timedelta(seconds=60)
 
 
 class ServerFailed(Exception):
@@ -29,7 +29,7 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """One process; `url` is where it listens."""
+    """A server process and the URL that it listens on."""
 
     pid: int
     url: str
@@ -46,7 +46,7 @@ class RunningServer:
 
 @asynccontextmanager
 async def run_server(dsn: str) -> AsyncIterator[RunningServer]:
-    """Start a server with the settings it ships with, on a free port."""
+    """Start a server with the default settings on a free port."""
     with tempfile.TemporaryDirectory(prefix="laneway-serve-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as file:
@@ -65,7 +65,7 @@ async def run_server(dsn: str) -> AsyncIterator[RunningServer]:
 
 
 async def _wait_until_ready(process: asyncio.subprocess.Process, log: Path) -> str:
-    async with asyncio.timeout(_PATIENCE.total_seconds()):
+    async with asyncio.timeout(_START_TIMEOUT.total_seconds()):
         while True:
             text = _read(log)
             ready = _READY.search(text)

@@ -1,4 +1,4 @@
-"""What the rows of a run share: PostgreSQL, one database, one server on it, and their clocks."""
+"""The PostgreSQL server, the database and the Laneway server that the rows of a run share."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Stage:
         return await BenchQueue.create(self.server, self.connection, name)
 
     async def settle(self) -> None:
-        """Do now what the turn before would have PostgreSQL do in the background of the next."""
+        """Vacuum and checkpoint now, so that the next turn does not pay for the previous one."""
         await self.connection.execute("vacuum (analyze)")
         await self.connection.execute("checkpoint")
 
 
 @asynccontextmanager
 async def open_stage(scale: Scale, progress: Progress) -> AsyncIterator[Stage]:
-    """Run PostgreSQL as the product ships it, in a temporary directory, and the server on it."""
+    """Start the bundled PostgreSQL in a temporary directory, and a Laneway server on it."""
     async with (
         open_site(None, ENGINE_SCALE, progress) as site,
         site.open_database() as database,

@@ -1,4 +1,4 @@
-"""Which statements PostgreSQL runs, by its own log."""
+"""Counts the statements that PostgreSQL runs, from its log."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StatementLog:
     path: Path
 
     def mark(self) -> int:
-        """Return a place to count from."""
+        """Return the log's current position, to count from."""
         return self.path.stat().st_size
 
     def count(self, since: int) -> Counter[str]:
-        """Return how often each statement was run, by its first line."""
+        """Return how often each statement ran since the position, by its first line."""
         with self.path.open() as file:
             file.seek(since)
             return Counter(found[1] for found in _EXECUTED.finditer(file.read()))
@@ -35,7 +35,7 @@ class StatementLog:
 
 @asynccontextmanager
 async def log_statements(connection: Connection) -> AsyncIterator[StatementLog]:
-    """Have the bundled PostgreSQL log every statement meanwhile."""
+    """Make the bundled PostgreSQL log every statement inside the context."""
     directory = Path(await connection.fetchval("show data_directory"))
     await connection.execute("alter system set log_min_duration_statement = 0")
     await _reload(connection)
@@ -48,4 +48,4 @@ async def log_statements(connection: Connection) -> AsyncIterator[StatementLog]:
 
 async def _reload(connection: Connection) -> None:
     await connection.execute("select pg_reload_conf()")
-    await asyncio.sleep(0.5)  # sessions take notice when they next have something to do
+    await asyncio.sleep(0.5)  # sessions read the new setting before their next statement

@@ -1,4 +1,4 @@
-"""How many messages go through, in turns: every round takes each load and its yardstick once."""
+"""Messages per second of each load, measured in turns with what it is compared with."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns, find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import BATCH, HttpTurns, PlainTurns, find_cpu, find_latency, run_rounds
 from benchmarks.results import PER_SECOND, Bound, Figure, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row: its load, and the one it is compared with."""
+    """A row: a load, and the one that it is compared with."""
 
     name: str
     beside: str
@@ -42,17 +42,17 @@ LOADS = (
 async def measure_throughput(stage: Stage, names: Sequence[str]) -> list[Row]:
     loads = [load for load in LOADS if load.name in names]
     turns = await _make_turns(stage, _list_needed(loads))
-    found = await take_rounds(stage, turns, stage.scale)
+    found = await run_rounds(stage, turns, stage.scale)
     return [_make_row(load, found) for load in loads]
 
 
 def _list_needed(loads: Sequence[Load]) -> list[str]:
-    """Return the loads and what they are compared with, each once."""
+    """Return the names of the loads and of what they are compared with, without duplicates."""
     return list(dict.fromkeys(name for load in loads for name in (load.beside, load.name)))
 
 
-async def _make_turns(stage: Stage, names: Sequence[str]) -> Mapping[str, TakeTurn]:
-    return {name: (await _make_turn(stage, name)).take for name in names}
+async def _make_turns(stage: Stage, names: Sequence[str]) -> Mapping[str, RunTurn]:
+    return {name: (await _make_turn(stage, name)).run for name in names}
 
 
 async def _make_turn(stage: Stage, name: str) -> PlainTurns | HttpTurns:
@@ -67,9 +67,11 @@ async def _make_turn(stage: Stage, name: str) -> PlainTurns | HttpTurns:
         case "batch-enqueue":
             return HttpTurns(stage, queue, "push_batch.lua", size=BATCH, connections=4)
         case "claim-ack-batch":
-            return HttpTurns(stage, queue, "take_batch.lua", size=BATCH, connections=4, drains=True)
+            return HttpTurns(
+                stage, queue, "claim_batch.lua", size=BATCH, connections=4, drains=True
+            )
         case _:
-            return HttpTurns(stage, queue, "take_one.lua", size=1, connections=64, drains=True)
+            return HttpTurns(stage, queue, "claim_one.lua", size=1, connections=64, drains=True)
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
@@ -88,7 +90,9 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
         latency=find_latency(ours),
         cpu=find_cpu(ours),
         details={
-            "PostgreSQL's µs a message of the other": median(turn.cpu.postgres for turn in beside),
+            "PostgreSQL's µs a message on the other side": median(
+                turn.cpu.postgres for turn in beside
+            ),
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
         },
     )

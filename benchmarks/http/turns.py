@@ -1,4 +1,4 @@
-"""One turn of load each: single and batched, pushing and taking, and the same rows by plain SQL."""
+"""Runs one turn of a load: through the server with wrk, or by plain SQL with pgbench."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 BATCH = 100
 
-# How quickly messages may go before the first turn has shown it: too many waiting do no harm.
+# Expected messages per second by request size, until the first turn has measured it. Too high is harmless.
 _GUESS = {1: 20_000.0, 10: 60_000.0, BATCH: 150_000.0}
 _MARGIN = 2.5
 
 
 class WrongCount(Exception):
-    """The database does not hold what the answers say."""
+    """The database's count of messages does not match the responses."""
 
 
-class RanDry(Exception):
-    """There was nothing left to take before the time was up."""
+class QueueEmpty(Exception):
+    """A queue became empty before the end of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn found; messages are those the database knows of."""
+    """The result of a turn. `messages` is counted in the database."""
 
     rate: float  # messages a second
     spent: Spent
@@ -54,19 +54,19 @@ class Turn:
         return self.spent.share(max(self.messages, 1))
 
 
-TakeTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
+RunTurn: TypeAlias = Callable[["timedelta"], Awaitable[Turn]]
 
 
-async def take_rounds(
-    stage: Stage, turns: Mapping[str, TakeTurn], scale: Scale
+async def run_rounds(
+    stage: Stage, turns: Mapping[str, RunTurn], scale: Scale
 ) -> dict[str, list[Turn]]:
-    """Let each load have its turn in every round, after a first one that does not count."""
-    for name, take in turns.items():
+    """Run each load once in every round, after a warm-up that does not count."""
+    for name, run in turns.items():
         stage.progress.step(f"{name}, warming up", 1, 1)
-        await take(scale.warm_up)
+        await run(scale.warm_up)
     found: dict[str, list[Turn]] = {name: [] for name in turns}
     for number in range(scale.rounds):
-        # Every other round goes backwards, so that none profits from its place.
+        # Every other round runs in reverse, so that no load has an advantage.
         for name in list(turns)[:: -1 if number % 2 else 1]:
             stage.progress.step(f"{name}, round", number + 1, scale.rounds)
             found[name].append(await turns[name](scale.turn))
@@ -86,7 +86,7 @@ def find_cpu(turns: Sequence[Turn]) -> Cpu:
 
 @dataclass(frozen=True, slots=True)
 class PlainTurns:
-    """Rows inserted straight into a table with one index."""
+    """Turns that insert rows into a table with one index."""
 
     stage: Stage
     statement: Statement
@@ -102,7 +102,7 @@ class PlainTurns:
         text = f"insert into {name} (body) select e from json_array_elements(:body) e;"
         return cls(stage, Statement(text, f"[{','.join(bodies)}]", rows), clients)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         await self.stage.settle()
         meter = Meter.begin(self.stage)
         found = await run_pgbench(self.stage.dsn, self.statement, clients=self.clients, time=time)
@@ -111,7 +111,7 @@ class PlainTurns:
 
 @dataclass(frozen=True, slots=True)
 class HttpTurns:
-    """Messages through the server; `size` of them in every request."""
+    """Turns that send messages through the server, `size` of them in each request."""
 
     stage: Stage
     queue: BenchQueue
@@ -121,7 +121,7 @@ class HttpTurns:
     drains: bool = False
     rates: list[float] = field(default_factory=list)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         if self.drains:
             expected = max(self.rates, default=_GUESS[self.size])
             await self.queue.fill(int(expected * time.total_seconds() * _MARGIN))
@@ -135,7 +135,9 @@ class HttpTurns:
             connections=self.connections,
             time=time,
         )
-        await asyncio.sleep(0.2)  # what was under way when wrk left is counted, so it also costs
+        await asyncio.sleep(
+            0.2
+        )  # requests in progress when wrk stopped are counted, so their time is too
         spent = meter.end()
         messages = self._check(load, before, await self.queue.count())
         self.rates.append(messages / load.seconds)
@@ -143,17 +145,17 @@ class HttpTurns:
         return Turn(self.rates[-1], spent, messages, latency)
 
     def _check(self, load: Load, before: int, after: int) -> int:
-        """Return how many messages were pushed or settled, by what the database holds."""
+        """Return how many messages were pushed or acked, as counted in the database."""
         messages = before - after if self.drains else after - before
         answered = load.settled if self.drains else load.requests * self.size
         if load.empty:
-            raise RanDry(
-                f"{load.empty} claims of {self.queue.name} found nothing; {before} messages waited "
-                f"before, {after} after"
+            raise QueueEmpty(
+                f"{load.empty} claims of {self.queue.name} found nothing; {before} messages were "
+                f"unsettled before, {after} after"
             )
-        # wrk leaves with up to one request under way on every connection.
+        # When wrk stops, up to one request is in progress on each connection.
         if not 0 < answered <= messages <= answered + self.connections * self.size:
             raise WrongCount(
-                f"{answered} messages of {self.queue.name} were answered for, the database has {messages}"
+                f"the responses confirm {answered} messages of {self.queue.name}, the database has {messages}"
             )
         return messages

@@ -1,4 +1,4 @@
-"""Long polls: how soon a message reaches one that waits."""
+"""Long polls: the time from a push to the arrival of its message."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _P50, _P99 = 5.0, 25.0  # milliseconds
 
 
 class LostMessages(Exception):
-    """Not everything that was pushed was delivered once."""
+    """Not every pushed message was delivered exactly once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     latency: Latency
     cpu: Cpu
-    busy_cores: float  # by others
+    busy_cores: float  # by other programs
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """From where messages are pushed to where they are waited for."""
+class Route:
+    """A queue, the server that messages are pushed to, and the one that consumers poll."""
 
     stage: Stage
     queue: str
@@ -51,7 +51,7 @@ class Course:
     delays: list[float] = field(default_factory=list)  # milliseconds
 
     async def run(self, length: timedelta) -> Delivery:
-        """Push by the clock and return what deliveries took, from before the push was sent."""
+        """Push by the clock and return the latency of deliveries, from just before each push is sent."""
         self.delays.clear()
         count = int(length.total_seconds() * RATE)
         meter = Meter.begin(self.stage, {self.source, self.target})
@@ -114,20 +114,20 @@ class Course:
 
 
 async def measure_long_polls(stage: Stage) -> list[Row]:
-    """Measure within one process, and from one process to another, in turns."""
+    """Measure deliveries within one server process and between two, in turns."""
     near, far = await stage.make_queue("near"), await stage.make_queue("far")
     async with run_server(stage.dsn) as other:
-        courses = {
-            "long-poll": Course(stage, near.name, stage.server, stage.server),
-            "long-poll-across": Course(stage, far.name, stage.server, other),
+        routes = {
+            "long-poll": Route(stage, near.name, stage.server, stage.server),
+            "long-poll-across": Route(stage, far.name, stage.server, other),
         }
-        for course in courses.values():
-            await course.run(stage.scale.warm_up)
-        found: dict[str, list[Delivery]] = {name: [] for name in courses}
+        for route in routes.values():
+            await route.run(stage.scale.warm_up)
+        found: dict[str, list[Delivery]] = {name: [] for name in routes}
         for number in range(stage.scale.rounds):
-            for name, course in courses.items():
+            for name, route in routes.items():
                 stage.progress.step(f"{name}, round", number + 1, stage.scale.rounds)
-                found[name].append(await course.run(stage.scale.delivery_turn))
+                found[name].append(await route.run(stage.scale.delivery_turn))
     return [_make_row(name, turns) for name, turns in found.items()]
 
 

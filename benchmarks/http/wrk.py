@@ -1,4 +1,4 @@
-"""The load generator: wrk, with one of the scripts beside this file."""
+"""Runs the load generator, wrk, with a script."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ _SCRIPTS = Path(__file__).parent
 _FOUND = re.compile(r"^found (\{.*\})$", re.MULTILINE)
 
 
-class NoGenerator(Exception):
-    """There is no wrk, and it cannot be installed from here."""
+class WrkMissing(Exception):
+    """wrk is not installed, and this process may not install it."""
 
 
 class LoadFailed(Exception):
-    """wrk ended without a figure, or requests failed."""
+    """wrk printed no result, or requests failed."""
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What wrk saw; p50 and p99 are of single requests, in microseconds.
+    """wrk's result. p50 and p99 are of single requests, in microseconds.
 
-    settled: messages whose ack was answered. empty: claims that found nothing.
+    settled: messages whose ack was confirmed. empty: claims that found nothing. refused: responses
+    with an error status. broken: requests without a complete response.
     """
 
     requests: int
@@ -47,18 +48,18 @@ class Load(msgspec.Struct, frozen=True):
 
 
 async def find_wrk() -> str:
-    """Return the program, installed by apt where that is possible."""
+    """Return the path of wrk, after installing it with apt if needed and allowed."""
     found = shutil.which("wrk")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         await _run("apt-get", "install", "--yes", "--no-install-recommends", "wrk")
         found = shutil.which("wrk")
     if found is None:
-        raise NoGenerator("the load comes from wrk: install Debian's package (apt install wrk)")
+        raise WrkMissing("wrk not found. Install it with: apt install wrk")
     return found
 
 
 async def run_wrk(url: str, script: str, queue: str, *, connections: int, time: timedelta) -> Load:
-    """Keep the connections busy for the time, from one thread; script: one of ours, or a path."""
+    """Load the server from one thread for `time`. `script` is a file of this directory, or a path."""
     output = await _run(
         await find_wrk(),
         *("--threads", "1", "--connections", str(connections)),
@@ -67,11 +68,11 @@ async def run_wrk(url: str, script: str, queue: str, *, connections: int, time: 
     )
     found = _FOUND.search(output)
     if found is None:
-        raise LoadFailed(f"wrk said nothing of use: {output}")
+        raise LoadFailed(f"wrk printed no result: {output}")
     load = msgspec.json.decode(found[1], type=Load)
     # A claim that finds nothing is answered with 404.
     if load.broken or load.refused > load.empty:
-        raise LoadFailed(f"{load.refused} requests were refused, {load.broken} broke off")
+        raise LoadFailed(f"{load.refused} requests failed, {load.broken} got no complete response")
     return load
 
 

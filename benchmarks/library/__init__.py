@@ -1,3 +1,3 @@
-"""The scenario "library": workers beside those of procrastinate and pgqueuer."""
+"""The scenario "library": workers, compared with those of procrastinate and pgqueuer."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Job queues that do the same: prefill, work off, and hand a lone job to a waiting worker.
+"""The job queues that are compared, each behind the same interface.
 
-Each worker is one program with a handler that only counts; it says on its standard output what
-happened: when it was ready, and at each job or at the end how far it is.
+Each worker is one program with a handler that only counts. It prints the number of jobs done and the
+time, in nanoseconds: after the first and the last job, or with `lone` after each job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Contestant(abc.ABC):
     """One job queue on the database at `dsn`."""
 
     name: str
-    # Tables to empty between turns, and which part of a backlog is worked off: a rate is compared.
+    # Tables to empty between turns, and the fraction of the jobs that a turn processes.
     tables: str | None = None
     part = 1.0
 
@@ -41,7 +41,7 @@ class Contestant(abc.ABC):
         self.dsn = dsn
 
     async def clear(self) -> None:
-        """Leave nothing behind for the next turn."""
+        """Remove what a turn left."""
         if self.tables is not None:
             connection = await asyncpg.connect(self.dsn)
             try:
@@ -54,21 +54,21 @@ class Contestant(abc.ABC):
 
     @abc.abstractmethod
     async def push(self, n: int) -> None:
-        """Push n jobs, in batches."""
+        """Push n jobs in batches."""
 
     @abc.abstractmethod
     async def push_one(self) -> None: ...
 
     @abc.abstractmethod
     async def open(self) -> None:
-        """Make ready for pushing."""
+        """Connect, to push."""
 
     @abc.abstractmethod
     async def close(self) -> None: ...
 
     @abc.abstractmethod
     async def work(self, count: Callable[[], bool]) -> None:
-        """Run a worker; call `count` at each job, and end when it says that it was the last."""
+        """Run a worker that calls `count` for each job and ends when that returns true."""
 
 
 class Laneway(Contestant):
@@ -200,7 +200,7 @@ class PgQueuer(Contestant):
                 if count():
                     manager.shutdown.set()
 
-            # Batches of a hundred are its quickest here; ten are its default.
+            # Batches of 100 are its fastest setting here. The default is 10.
             await manager.run(
                 batch_size=100,
                 dequeue_timeout=timedelta(seconds=30),
@@ -216,7 +216,7 @@ CONTESTANTS: dict[str, type[Contestant]] = {
 
 
 def main() -> None:
-    """Run a worker: NAME DSN JOBS, with `lone` after it one line for each job."""
+    """Run a worker. Arguments: NAME DSN JOBS, and `lone` to print a line for each job."""
     name, dsn, jobs = sys.argv[1], sys.argv[2], int(sys.argv[3])
     lone = "lone" in sys.argv[4:]
     done = 0

@@ -1,4 +1,4 @@
-"""How much a run measures."""
+"""The sizes of the scenario "library"."""
 
 from __future__ import annotations
 

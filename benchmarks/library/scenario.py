@@ -1,4 +1,4 @@
-"""The rows of the scenario "library", and the run over them."""
+"""The rows of the scenario "library", and a run of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 ROWS = ("prefilled", "flow", "lone-job")
 
-# A worker that takes longer is stopped, and the run with it.
-_PATIENCE = 300
+# A worker without output for longer stops the run, in seconds.
+_OUTPUT_TIMEOUT = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, and where to write it down."""
+    """The rows to run, their sizes, and the results file."""
 
     names: Sequence[str]
     scale: Scale
@@ -82,12 +82,12 @@ async def run_library(plan: Plan, progress: Progress) -> Run:
 
 
 async def _make_queue(dsn: str) -> None:
-    """Make ours on the schema that the site has installed."""
+    """Create the queue of Laneway. The site has installed the schema."""
     await CONTESTANTS["laneway"](dsn).install()
 
 
 async def _prefilled(contestant: Contestant, scale: Scale) -> list[float]:
-    """Return jobs a second, from the first to the last, of what lay there."""
+    """Return jobs per second, from the first to the last of those pushed before."""
     await contestant.open()
     await contestant.push(scale.jobs)
     await contestant.close()
@@ -99,7 +99,7 @@ async def _prefilled(contestant: Contestant, scale: Scale) -> list[float]:
 
 
 async def _flow(contestant: Contestant, scale: Scale) -> list[float]:
-    """Return jobs a second while they are pushed as fast as one producer can."""
+    """Return jobs per second while one producer pushes them as fast as it can."""
     jobs = int(scale.jobs * contestant.part)
     await contestant.open()
     try:
@@ -114,11 +114,11 @@ async def _flow(contestant: Contestant, scale: Scale) -> list[float]:
 
 
 async def _lone(contestant: Contestant, scale: Scale) -> list[float]:
-    """Return milliseconds from before the push to the handler, each job alone."""
+    """Return milliseconds from just before a push to its handler, one job at a time."""
     times = []
     await contestant.open()
     try:
-        # The first finds out whether the worker is there, and is not counted.
+        # The first job waits for the worker to start, and is not counted.
         async with _run_worker(contestant, scale.lone + 1, "lone") as worker:
             for number in range(scale.lone + 1):
                 began = time.time()
@@ -126,7 +126,7 @@ async def _lone(contestant: Contestant, scale: Scale) -> list[float]:
                 handled = await _read(worker)
                 if number:
                     times.append(1000 * (handled - began))
-                # Long enough for the worker to fall asleep again.
+                # Long enough for the worker to become idle again.
                 await asyncio.sleep(0.02)
     finally:
         await contestant.close()
@@ -158,13 +158,13 @@ async def _run_worker(
 
 
 async def _read(worker: asyncio.subprocess.Process) -> float:
-    """Return when the worker handled the next job it tells of, in seconds."""
+    """Return the time that the worker prints next, in seconds since the epoch."""
     if worker.stdout is None:
-        raise RuntimeError("the worker has no output")
-    async with asyncio.timeout(_PATIENCE):
+        raise RuntimeError("the worker has no standard output")
+    async with asyncio.timeout(_OUTPUT_TIMEOUT):
         line = await worker.stdout.readline()
     if not line:
-        raise RuntimeError("the worker ended before its jobs were done")
+        raise RuntimeError("the worker ended before it had processed its jobs")
     return int(line.split()[1]) / 1e9
 
 

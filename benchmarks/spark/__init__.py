@@ -1,1 +1,1 @@
-"""Spark beside PostgreSQL's own COPY, and beside the engine it reads from and writes to."""
+"""The scenario "spark": reads compared with COPY, writes compared with pushes, and runs of the lake."""

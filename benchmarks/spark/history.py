@@ -1,4 +1,4 @@
-"""A whole run of the lake, and how its time grows with the history."""
+"""A whole pass of the lake, and how its time grows with the history."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from benchmarks.engine.site import Connection
     from benchmarks.spark.stage import Stage
 
-# Every message was pushed, claimed and acknowledged by itself: three rows of the events' table.
+# Every message is pushed, claimed and acked by itself: three rows of the table event.
 _EVENTS_EACH = 3
 _AT_ONCE = 1000
 _LANES = 8
-# A week as the engine would have written it, had it had a week.
-_LIVES = """
+# Inserts a week of messages and events as the engine writes them.
+_HISTORY = """
 with lanes as (
   select array_agg(l.lane_id order by l.lane_id) as ids, min(g.group_id) as group_id, min(g.queue_id) as queue_id,
          laneway.current_segment(true) as segment
@@ -42,16 +42,16 @@ select l.segment, l.at + e.after, e.action, l.queue_id, case when e.place > 1 th
 
 
 async def measure_history(stage: Stage) -> list[Row]:
-    """Land, refine and judge histories of growing length; seconds per million events."""
+    """Run a whole pass of the lake over histories of growing length."""
     seconds: list[tuple[int, float]] = []
     for number, events in enumerate((stage.scale.history[0], *stage.scale.history)):
         async with stage.site.open_database() as database:
-            await _live(stage, await database.connect(), events // _EVENTS_EACH)
-            took = await stage.take_time(
+            await _write_history(stage, await database.connect(), events // _EVENTS_EACH)
+            took = await stage.measure_time(
                 functools.partial(_run, stage, database.dsn, f"lake-{number}", events)
             )
         stage.site.progress.say(f"{events:,} events: {took:.1f} s")
-        if number:  # the first is for getting warm
+        if number:  # the first is a warm-up
             seconds.append((events, took))
     (small, least), (large, most) = seconds[0], seconds[-1]
     growth = (most / least) / (large / small)
@@ -78,7 +78,7 @@ def _run(stage: Stage, dsn: str, name: str, events: int) -> None:
     )
 
 
-async def _live(stage: Stage, connection: Connection, messages: int) -> None:
+async def _write_history(stage: Stage, connection: Connection, messages: int) -> None:
     queue = await connection.fetchval("select laneway.create_queue('in')")
     for lane in range(_LANES):
         await connection.execute(
@@ -89,6 +89,6 @@ async def _live(stage: Stage, connection: Connection, messages: int) -> None:
         )
     for first in range(0, messages, _AT_ONCE):
         last = min(first + _AT_ONCE, messages) - 1
-        await connection.execute(_LIVES, first, last, messages, BODY)
-        stage.site.progress.step("lives written", last + 1, messages)
+        await connection.execute(_HISTORY, first, last, messages, BODY)
+        stage.site.progress.step("messages written", last + 1, messages)
     await connection.execute("vacuum analyze laneway.message, laneway.event")

@@ -1,4 +1,4 @@
-"""Counting and landing the log beside two connections that copy the same rows out."""
+"""Counting the log and landing it as Parquet, compared with COPY of the same rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COPY = (
 
 
 async def measure_reading(stage: Stage) -> list[Row]:
-    """In turns: PostgreSQL's own COPY to two connections, Spark's count, Spark's Parquet."""
+    """Measure in turns COPY by two connections, Spark's count(), and Spark's write of Parquet."""
     messages = stage.scale.messages
     rates: dict[str, list[float]] = {"copy": [], "count": [], "land": []}
     async with stage.site.open_database() as database:
@@ -30,10 +30,10 @@ async def measure_reading(stage: Stage) -> list[Row]:
         await fill(connection, messages)
         for number in range(stage.scale.rounds + 1):
             copied = await _copy(database.dsn)
-            counted = await stage.take_time(stage.read(database.dsn).count)
+            counted = await stage.measure_time(stage.read(database.dsn).count)
             landed = await _land(stage, database.dsn)
             if number == 0 and stage.scale.rounds > 1:
-                continue  # the first is for getting warm
+                continue  # the first is a warm-up
             for name, seconds in (("copy", copied), ("count", counted), ("land", landed)):
                 rates[name].append(messages / seconds)
     return [
@@ -43,7 +43,7 @@ async def measure_reading(stage: Stage) -> list[Row]:
 
 
 async def _copy(dsn: str) -> float:
-    """Return the seconds that two clients of PostgreSQL's own take, which throw away what they get."""
+    """Return the seconds that two psql processes need to copy all rows to /dev/null."""
     binaries = await asyncio.to_thread(find_bundled, None)
     began = time.monotonic()
     clients = [
@@ -62,7 +62,7 @@ async def _copy(dsn: str) -> float:
 
 async def _land(stage: Stage, dsn: str) -> float:
     target = stage.folder / "landed"
-    seconds = await stage.take_time(lambda: stage.read(dsn).write.parquet(str(target)))
+    seconds = await stage.measure_time(lambda: stage.read(dsn).write.parquet(str(target)))
     shutil.rmtree(target)
     return seconds
 

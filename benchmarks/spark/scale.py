@@ -1,4 +1,4 @@
-"""How much of everything a run does."""
+"""The sizes of the scenario "spark"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """messages: of 200 bytes. history: events of the lake's runs, fewest first."""
+    """messages: in the log, of 200 bytes. written: rows for the sink. history: events, fewest first."""
 
     messages: int = 2_000_000
     rounds: int = 3

@@ -1,4 +1,4 @@
-"""The rows of the scenario "spark", and the run over them."""
+"""The rows of the scenario "spark", and a run of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS: dict[str, Measurement] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, and where to write it down."""
+    """The rows to run, their sizes, and the results file."""
 
     names: Sequence[str]
     scale: Scale

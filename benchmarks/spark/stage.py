@@ -1,4 +1,4 @@
-"""What the rows of this scenario share: a log full of messages, and one Spark."""
+"""The Spark session that the rows of a run share, and a function that fills a log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """thread: the one that Spark was started in; only there does it find a sink by its name."""
+    """thread: the one that started Spark. Spark finds a sink by its name only in that thread."""
 
     site: Site
     spark: SparkSession
@@ -46,9 +46,9 @@ class Stage:
     folder: Path
     thread: ThreadPoolExecutor
 
-    async def take_time(self, work: Callable[[], object]) -> float:
-        """Return the seconds that some work with Spark takes, while this process goes on."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, _take_time, work)
+    async def measure_time(self, work: Callable[[], object]) -> float:
+        """Return the seconds that work with Spark takes, without blocking the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, _measure_time, work)
 
     def read(self, dsn: str, **options: str) -> DataFrame:
         return self.spark.read.format("laneway").options(dsn=dsn, **options).load()
@@ -64,14 +64,14 @@ async def open_stage(site: Site, scale: Scale) -> AsyncIterator[Stage]:
             spark.sparkContext.setLogLevel("ERROR")
             yield Stage(site, spark, scale, folder, thread)
         finally:
-            # A signal to the whole group may have ended Java already.
+            # A signal to the process group may have ended Java already.
             with suppress(OSError, Py4JError):
                 spark.stop()
             shutil.rmtree(folder)
 
 
 async def fill(connection: Connection, messages: int, queue: str = "in") -> None:
-    """Push messages of 200 bytes to some partitions."""
+    """Push messages of 200 bytes to eight partitions."""
     number = await connection.fetchval("select laneway.create_queue($1)", queue)
     for done in range(0, messages, _AT_ONCE):
         await connection.execute(
@@ -84,7 +84,7 @@ async def fill(connection: Connection, messages: int, queue: str = "in") -> None
     await connection.execute("vacuum analyze laneway.message")
 
 
-def _take_time(work: Callable[[], object]) -> float:
+def _measure_time(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began

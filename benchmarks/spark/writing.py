@@ -1,4 +1,4 @@
-"""The sink beside the engine's own pushes, and the broker's pace while Spark reads."""
+"""The sink compared with the engine's pushes, and the broker's rate while Spark reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = 100
 
 
 async def measure_writing(stage: Stage) -> list[Row]:
-    """In turns: pushes of 100 on two connections, and the sink by two tasks."""
+    """Measure in turns pushes of 100 on two connections, and the sink with two tasks."""
     count = stage.scale.written
     pushed, written = [], []
     async with stage.site.open_database() as database:
@@ -42,7 +42,7 @@ async def measure_writing(stage: Stage) -> list[Row]:
                 )
             )
             seconds = time.monotonic() - began
-            took = await stage.take_time(write)
+            took = await stage.measure_time(write)
             if number or stage.scale.rounds == 1:
                 pushed.append(count / seconds)
                 written.append(count / took)
@@ -64,7 +64,7 @@ async def measure_writing(stage: Stage) -> list[Row]:
 
 
 async def measure_beside(stage: Stage) -> list[Row]:
-    """Pushes, claims and acks of 100 on one connection, without and with a Spark that reads."""
+    """Measure pushes, claims and acks of 100 on one connection, without and with Spark reading."""
     alone, beside = [], []
     async with stage.site.open_database() as database:
         await fill(await database.connect(), stage.scale.messages)
@@ -73,7 +73,9 @@ async def measure_beside(stage: Stage) -> list[Row]:
         for _ in range(stage.scale.rounds):
             alone.append(await _work(connection, queue, stage.scale.reading_seconds))
             reading = asyncio.create_task(
-                stage.take_time(lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds))
+                stage.measure_time(
+                    lambda: _read_for(stage, database.dsn, stage.scale.reading_seconds)
+                )
             )
             beside.append(await _work(connection, queue, stage.scale.reading_seconds))
             await reading

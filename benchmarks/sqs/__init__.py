@@ -1,3 +1,3 @@
-"""The scenario "sqs": the SQS endpoint, beside REST on the same server and beside moto's server."""
+"""The scenario "sqs": the SQS endpoint, compared with REST on the same server and with moto_server."""
 
 from __future__ import annotations

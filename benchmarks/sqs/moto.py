@@ -1,4 +1,4 @@
-"""moto's SQS server, which keeps everything in memory: what people test against today."""
+"""Runs moto_server, an SQS server for tests that keeps messages in memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from benchmarks.http.stage import Stage
 
 _PROGRAM = Path(sys.executable).with_name("moto_server")
-_PATIENCE = timedelta(seconds=60)
-# By the credential's scope moto tells that SQS is meant; without one it answers for S3.
+_TIMEOUT = timedelta(seconds=60)
+# moto reads the service from the credential scope. Without one, it responds as S3.
 _SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/sqs/aws4_request, "
     "SignedHeaders=host, Signature=0"
@@ -41,9 +41,9 @@ _COUNTED = re.compile(rb"<Value>(\d+)</Value>")
 
 @dataclass(frozen=True, slots=True)
 class MotoTurns:
-    """The same requests, to moto; messages are those that its queue has.
+    """Turns that send the same requests to moto, counted by its queue's number of messages.
 
-    Every turn has a new queue, because moto gets slower with all that is in one.
+    Each turn has a new queue, because moto gets slower as a queue fills.
     """
 
     stage: Stage
@@ -52,7 +52,7 @@ class MotoTurns:
     connections: int
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         queue = f"moto-{next(self.numbers)}"
         await asyncio.to_thread(_ask, self.server, _CREATE, QueueName=queue)
         meter = Meter.begin(self.stage, [self.server])
@@ -61,17 +61,15 @@ class MotoTurns:
         )
         spent = meter.end()
         messages = await _count(self.server, queue)
-        # wrk leaves with up to one request under way on every connection.
+        # When wrk stops, up to one request is in progress on each connection.
         if not 0 < load.requests <= messages <= load.requests + self.connections:
-            raise WrongCount(
-                f"moto answered for {load.requests} messages, its queue has {messages}"
-            )
+            raise WrongCount(f"moto confirmed {load.requests} messages, its queue has {messages}")
         return Turn(messages / load.seconds, spent, messages)
 
 
 @asynccontextmanager
 async def run_moto() -> AsyncIterator[RunningServer]:
-    """Start it on a free port."""
+    """Start moto_server on a free port."""
     port = _find_port()
     process = await asyncio.create_subprocess_exec(
         *(_PROGRAM, "--host", "127.0.0.1", "--port", str(port)),
@@ -89,13 +87,13 @@ async def run_moto() -> AsyncIterator[RunningServer]:
 
 
 async def _wait_until_ready(server: RunningServer, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(_PATIENCE.total_seconds()):
+    async with asyncio.timeout(_TIMEOUT.total_seconds()):
         while process.returncode is None:
             with suppress(URLError):
                 answer = await asyncio.to_thread(_ask, server, _LIST)
                 if b"<ListQueuesResponse" in answer:
                     return
-                raise ServerFailed(f"moto does not answer for SQS: {answer.decode()}")
+                raise ServerFailed(f"moto does not respond as SQS: {answer.decode()}")
             await asyncio.sleep(0.1)
     raise ServerFailed("moto did not start")
 
@@ -112,7 +110,7 @@ async def _count(server: RunningServer, queue: str) -> int:
 def _ask(server: RunningServer, action: Mapping[str, str], **parameters: str) -> bytes:
     form = urlencode({**action, **parameters}).encode()
     request = Request(server.url, form, _SIGNED)  # noqa: S310 - on loopback
-    with urlopen(request, timeout=_PATIENCE.total_seconds()) as answer:  # noqa: S310 - on loopback
+    with urlopen(request, timeout=_TIMEOUT.total_seconds()) as answer:  # noqa: S310 - on loopback
         content: bytes = answer.read()
     return content
 

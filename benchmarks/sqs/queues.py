@@ -1,4 +1,4 @@
-"""Queues made by SQS's own action, and filled straight in the database."""
+"""Queues created by CreateQueue and filled in the database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class SqsQueue(BenchQueue):
         async with open_connection(server) as client:
             answer = await client.get(f"/?{urlencode(form)}")
         row = await connection.fetchrow(
-            "select queue_id, group_id from laneway.consumer_group join laneway.queue using (queue_id) where queue.name = $1",
+            "select queue_id, group_id from laneway.consumer_group join laneway.queue using (queue_id)"
+            " where queue.name = $1",
             name,
         )
         if row is None:
@@ -38,7 +39,7 @@ class SqsQueue(BenchQueue):
         return cls(name, row["queue_id"], row["group_id"], connection)
 
     async def fill(self, level: int) -> None:
-        """Push until so many messages wait, to all groups in turn where there are groups."""
+        """Push until at least `level` messages are unsettled, to all message groups of a FIFO queue in turn."""
         for _ in range(max(0, level - await self.count()) // GROUPS + 1):
             if not self.name.endswith(".fifo"):
                 await self.connection.fetch(

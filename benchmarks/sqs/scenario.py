@@ -1,4 +1,4 @@
-"""The rows of the scenario "sqs", and the run over them: every round takes each load once."""
+"""The rows of the scenario "sqs", and a run of them: every round runs each load once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
 from benchmarks.http.profile import profile
 from benchmarks.http.stage import open_stage
-from benchmarks.http.turns import HttpTurns, find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import HttpTurns, find_cpu, find_latency, run_rounds
 from benchmarks.http.wrk import find_wrk
 from benchmarks.results import (
     PER_SECOND,
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
     from benchmarks.http.scale import Scale
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
     from benchmarks.progress import Progress
 
 HERE = Path(__file__).parent
 CONNECTIONS = 64
 BATCH = 10
 
-# What takes longer is stopped, and the run with it.
+# A run that takes longer is stopped.
 _LONGEST = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row: the load that is measured, the one it is compared with, and what is asked of it."""
+    """A row: the load to measure, the one that it is compared with, and the least ratio to reach."""
 
     name: str
     load: str
@@ -73,17 +73,17 @@ LOADS = (
     Load("beside-moto", "send-message", MOTO, 50),
 )
 
-# Computed from what the rows above found: a message sent and received and deleted, one after the other.
+# Computed from the rows above: a message is sent, then received, then deleted.
 WHOLE_WAY = "fifo-whole-way"
-_WAY = ("send-batch", "receive-delete-batch")
-_FIFO_WAY = tuple(f"fifo-{name}" for name in _WAY)
+_STEPS = ("send-batch", "receive-delete-batch")
+_FIFO_STEPS = tuple(f"fifo-{name}" for name in _STEPS)
 
 ROWS = (*(load.name for load in LOADS), WHOLE_WAY)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, where, and where to write it down."""
+    """The rows to run, their sizes, and the results file."""
 
     names: Sequence[str]
     scale: Scale
@@ -122,31 +122,31 @@ async def _measure(stage: Stage, stack: AsyncExitStack, names: Sequence[str]) ->
     loads = [load for load in LOADS if load.name in names]
     needed = dict.fromkeys(name for load in loads for name in (load.beside, load.load))
     if WHOLE_WAY in names:
-        needed |= dict.fromkeys((*_WAY, *_FIFO_WAY))
+        needed |= dict.fromkeys((*_STEPS, *_FIFO_STEPS))
     turns = {name: await _make_turn(stage, stack, name) for name in needed}
-    found = await take_rounds(stage, turns, stage.scale)
+    found = await run_rounds(stage, turns, stage.scale)
     rows = [_make_row(load, found) for load in loads]
     if WHOLE_WAY in names:
-        rows.append(_join_ways(found))
+        rows.append(_make_whole_way_row(found))
     return rows
 
 
-async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> TakeTurn:
+async def _make_turn(stage: Stage, stack: AsyncExitStack, name: str) -> RunTurn:
     if name == REST:
         queue = await stage.make_queue("rest")
-        return HttpTurns(stage, queue, "push_one.lua", size=1, connections=CONNECTIONS).take
+        return HttpTurns(stage, queue, "push_one.lua", size=1, connections=CONNECTIONS).run
     send = str(HERE / "send_one.lua")
     if name == MOTO:
         moto = await stack.enter_async_context(run_moto())
-        return MotoTurns(stage, moto, send, connections=CONNECTIONS).take
+        return MotoTurns(stage, moto, send, connections=CONNECTIONS).run
     suffix = ".fifo" if name.startswith("fifo") else ""
     queue = await SqsQueue.create(stage.server, stage.connection, name + suffix)
     drains = "receive" in name
     batch = name.endswith("batch")
-    verb = "take" if drains else "send"
+    verb = "receive" if drains else "send"
     script = str(HERE / f"{verb}_{'batch' if batch else 'one'}.lua")
     size = BATCH if batch else 1
-    return HttpTurns(stage, queue, script, size=size, connections=CONNECTIONS, drains=drains).take
+    return HttpTurns(stage, queue, script, size=size, connections=CONNECTIONS, drains=drains).run
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
@@ -164,15 +164,15 @@ def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:
         latency=find_latency(ours),
         cpu=find_cpu(ours),
         details={
-            "server's µs a message of the other": median(turn.cpu.server for turn in beside),
+            "server's µs a message on the other side": median(turn.cpu.server for turn in beside),
             OTHERS: median(turn.spent.busy_cores for turn in (*ours, *beside)),
         },
     )
 
 
-def _join_ways(found: Mapping[str, Sequence[Turn]]) -> Row:
+def _make_whole_way_row(found: Mapping[str, Sequence[Turn]]) -> Row:
     ours, beside = (
-        list(zip(*(found[name] for name in way), strict=True)) for way in (_FIFO_WAY, _WAY)
+        list(zip(*(found[name] for name in way), strict=True)) for way in (_FIFO_STEPS, _STEPS)
     )
     rates = compare([(_find_rate(b), _find_rate(a)) for a, b in zip(ours, beside, strict=True)])
     return Row(
@@ -191,5 +191,5 @@ def _join_ways(found: Mapping[str, Sequence[Turn]]) -> Row:
 
 
 def _find_rate(way: Sequence[Turn]) -> float:
-    """Return how many messages a second go all of a way whose parts take turns."""
+    """Return the messages per second that pass all steps, if the steps run one after the other."""
     return 1 / sum(1 / turn.rate for turn in way)

@@ -1,4 +1,4 @@
--- SendMessageBatch of ten, no two alike. Argument: the queue.
+-- SendMessageBatch of ten, all different. Argument: the queue.
 
 local sqs = require("sqs")
 local send, queue, name

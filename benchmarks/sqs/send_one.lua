@@ -1,4 +1,4 @@
--- SendMessage, no two alike. Argument: the queue.
+-- SendMessage, all different. Argument: the queue.
 
 local sqs = require("sqs")
 local send, queue, name

@@ -1,3 +1,3 @@
-"""The scenario "streams": the streams protocol over HTTP, by batches, partitions and groups."""
+"""The scenario "streams": the streams protocol over HTTP, by batch size, partitions and groups."""
 
 from __future__ import annotations

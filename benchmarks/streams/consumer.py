@@ -1,4 +1,4 @@
-"""A consumer in a long poll: as little client as possible, because it shares the machine with what is measured."""
+"""A minimal consumer of a stream: it shares the machine with the server, so it does as little as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Payload(msgspec.Struct):
-    """sent: nanoseconds of the monotonic clock, when the push was about to be sent."""
+    """sent: nanoseconds of the monotonic clock, just before the push was sent."""
 
     sent: int
     fill: str = ""
@@ -45,14 +45,14 @@ _decoder = msgspec.json.Decoder(_Popped)
 
 
 class NotSettled(Exception):
-    """What was delivered could not be acknowledged."""
+    """The server refused an acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Takes up to 100 messages at a time and acknowledges them.
+    """Pops up to 100 messages at a time, in a long poll, and acknowledges them.
 
-    delays: milliseconds, one a message. partitions: of how many it takes at once.
+    delays: milliseconds from push to arrival, one per message. partitions: how many a pop may claim.
     """
 
     connection: HttpConnection
@@ -62,7 +62,7 @@ class Consumer:
     partitions: int = 1
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Pop and acknowledge until cancelled."""
         path = (
             f"/api/v1/pop/queue/{self.queue}?batch=100&wait=true&timeout=30000"
             f"&consumerGroup={self.group}&partitions={self.partitions}"

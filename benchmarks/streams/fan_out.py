@@ -1,4 +1,4 @@
-"""What ten groups deliver of a steady flow, beside what one does."""
+"""Deliveries of a steady flow to ten groups, compared with one group."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from benchmarks.streams.scale import Scale
 
 _PARTITIONS = 16
-# Ten groups deliver so many times what one does.
+# The least ratio of deliveries, ten groups to one.
 _FEWEST = 5.0
-# Whoever is further behind in the end, in messages of so many seconds, could not keep up.
+# A group that is further behind at the end could not keep up. In seconds of the flow.
 _BEHIND = 1.0
 _FILL = "x" * 160  # makes bodies of 200 bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Batches pushed by the clock, each to the next partition, and a consumer in a long poll for each group."""
+    """Batches pushed by the clock, each to the next partition, and one consumer per group."""
 
     stage: Stage
     stream: BenchStream
     rate: int
 
     async def run(self, length: timedelta) -> tuple[Turn, int]:
-        """Return what was delivered while it lasted, and how far the last group was behind in the end."""
+        """Return the deliveries during the flow, and how many messages the slowest group was behind at its end."""
         batches = int(length.total_seconds() * self.rate / BATCH)
         async with AsyncExitStack() as stack:
             producer = await stack.enter_async_context(open_connection(self.stage.server))
@@ -78,7 +78,7 @@ class Flow:
 
     async def _push(self, producer: HttpConnection, start: float, batches: int) -> None:
         for number in range(batches):
-            # The first comes after the first part of the time, so that all lie within it.
+            # The first batch is due after one interval, so that the flow includes all batches.
             due = start + (number + 1) * BATCH / self.rate
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             item = {
@@ -104,7 +104,7 @@ class Flow:
         await asyncio.sleep(0.1)  # the last acknowledgements
         found = [len(consumer.delays) for consumer in consumers]
         if found != [count] * len(consumers):
-            raise LostMessages(f"{count} messages were pushed, and {found} delivered to the groups")
+            raise LostMessages(f"{count} messages were pushed; the groups got {found}")
 
 
 async def measure_fan_out(stage: Stage, scale: Scale) -> list[Row]:
@@ -140,12 +140,12 @@ async def measure_fan_out(stage: Stage, scale: Scale) -> list[Row]:
             high=rates.high,
             rounds=rates.rounds,
             target=Bound("at least", _FEWEST),
-            failure=f"a group was {behind} messages behind in the end" if late else None,
+            failure=f"a group was {behind} messages behind at the end" if late else None,
             latency=find_latency(ten),
             cpu=find_cpu(ten),
             details={
                 OTHERS: median(turn.spent.busy_cores for turn in ten),
-                "messages that the last group was behind in the end, at the most": behind,
+                "most messages that a group was behind at the end": behind,
             },
         )
     ]

@@ -1,5 +1,5 @@
--- Pushes batches, each to the next partition, every message with a transaction id of its own.
--- Argument: queue,batch size,partitions,a word that no other run has.
+-- Pushes batches, each to the next partition. Every message has its own transaction id.
+-- Argument: queue,batch size,partitions,a word that differs between runs.
 
 local bench = require("bench")
 local head, gap, queue, size, partitions, word

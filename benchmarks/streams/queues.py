@@ -1,4 +1,4 @@
-"""Streams made over HTTP, as a client makes them, and looked at in the database."""
+"""Streams created over HTTP and counted in the database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BenchStream:
         return int(found)
 
     async def count_left(self) -> int:
-        """Return what the groups named have not settled, summed up."""
+        """Return the number of unsettled messages, summed over the groups g1, g2, …."""
         found = await self.connection.fetchval(
             "select coalesce(sum(c.queued + c.processing + c.dead), 0) from laneway.count_by_state(array("
             "select group_id from laneway.consumer_group where queue_id = $1 and name <> 'default')) c",
@@ -62,8 +62,8 @@ class BenchStream:
         return int(found)
 
     async def wait_until_free(self) -> None:
-        """Return once nobody holds a message any more, not even one who has gone."""
-        while await self.connection.fetchval(  # noqa: ASYNC110 - nothing tells us
+        """Wait until no message is leased, including leases of consumers that have gone."""
+        while await self.connection.fetchval(  # noqa: ASYNC110 - PostgreSQL sends no event for it
             "select exists (select from laneway.claim c join laneway.lane l using (lane_id)"
             " where l.queue_id = $1 and c.until > clock_timestamp())",
             self.queue_id,
@@ -71,7 +71,7 @@ class BenchStream:
             await asyncio.sleep(0.05)
 
     async def fill(self, level: int) -> None:
-        """Push whole batches straight into the database until so many messages wait per group."""
+        """Push whole batches into the database until at least `level` messages per group are unsettled."""
         missing = level - await self.count_left() // self.groups
         bodies = make_bodies(BATCH)
         for start in range(0, max(0, missing) // BATCH + self.partitions, _FILL):

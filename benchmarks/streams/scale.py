@@ -1,4 +1,4 @@
-"""How much of everything a run over streams does."""
+"""The sizes of the scenario "streams"."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from benchmarks.http.scale import Scale as HttpScale
 
 @dataclass(frozen=True, slots=True)
 class Scale(HttpScale):
-    """partitions: few, some, many; rate: messages a second of which deliveries are timed; flow: those that groups share."""
+    """partitions: one, some, many. rate: messages per second of `long-poll`. flow: those of `fan-out`."""
 
     partitions: tuple[int, int, int] = (1, 100, 10_000)
     groups: int = 10
     rate: int = 1_000
     flow: int = 2_000
-    # What a turn may take before the first one has shown it: too many waiting do no harm.
+    # Expected messages per second that a turn pops, until the first turn has measured it. Too high is harmless.
     guess: float = 60_000
 
 

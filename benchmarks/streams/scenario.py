@@ -1,4 +1,4 @@
-"""The rows of the scenario "streams", and the run over them."""
+"""The rows of the scenario "streams", and a run of them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FAN_OUT = "fan-out"
 LONG_POLL = "long-poll"
 ROWS = (*(load.name for load in LOADS), FAN_OUT, LONG_POLL)
 
-# What takes longer is stopped, and the run with it.
+# A measurement that runs longer stops the run.
 _LONGEST = timedelta(minutes=20)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, and where to write it down."""
+    """The rows to run, their sizes, and the results file."""
 
     names: Sequence[str]
     scale: Scale
@@ -68,7 +68,7 @@ async def run_streams(plan: Plan, progress: Progress) -> Run:
 
 
 def _list_measurements(plan: Plan) -> Iterable[tuple[str, Measurement]]:
-    """Return the loads as one measurement, because they are compared with each other."""
+    """Return the measurements, with all loads in one, because they are compared with each other."""
     loads = [name for name in plan.names if name not in {FAN_OUT, LONG_POLL}]
     if loads:
         yield ", ".join(loads), partial(measure_throughput, scale=plan.scale, names=loads)

@@ -1,4 +1,4 @@
-"""What pushing and taking cost, by the size of batches and the number of partitions and groups."""
+"""The cost of pushes and pops by batch size and by the number of partitions and groups."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 from benchmarks.engine.rounds import compare
 from benchmarks.http.meter import OTHERS
-from benchmarks.http.turns import find_cpu, find_latency, take_rounds
+from benchmarks.http.turns import find_cpu, find_latency, run_rounds
 from benchmarks.results import MICROSECONDS, PER_SECOND, Bound, Figure, Row
 from benchmarks.streams.queues import BenchStream
-from benchmarks.streams.turns import CONNECTIONS, PushTurns, TakeTurns
+from benchmarks.streams.turns import CONNECTIONS, PopTurns, PushTurns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.http.stage import Stage
-    from benchmarks.http.turns import TakeTurn, Turn
+    from benchmarks.http.turns import RunTurn, Turn
     from benchmarks.streams.scale import Scale
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A row. width: which of the scale's numbers of partitions; size 0: it takes messages.
+    """A row. width: index into the scale's numbers of partitions. size: messages per push, 0 for pops.
 
-    lone: each group has one connection; otherwise its only group has eight.
+    lone: each group has one connection. Otherwise the only group has eight.
     """
 
     name: str
@@ -49,9 +49,9 @@ LOADS = (
     Load("take-100-groups", 0, 1, lone=True, many_groups=True, beside="take-100-group"),
 )
 
-# At the widest, a message may cost so many times what it does in one partition.
+# The highest ratio of costs, many partitions to one.
 _DEAREST = 2.0
-# Ten groups deliver so many times what one does, with a consumer each.
+# The least ratio of deliveries, ten groups to one, with one consumer each.
 _FEWEST = 5.0
 
 
@@ -59,11 +59,11 @@ async def measure_throughput(stage: Stage, scale: Scale, names: Sequence[str]) -
     chosen = [load for load in LOADS if load.name in names]
     needed = [load for load in LOADS if load in chosen or load.name in {c.beside for c in chosen}]
     turns = {load.name: await _make_turn(stage, scale, load) for load in needed}
-    found = await take_rounds(stage, turns, scale)
+    found = await run_rounds(stage, turns, scale)
     return [_make_row(load, found) for load in chosen]
 
 
-async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
+async def _make_turn(stage: Stage, scale: Scale, load: Load) -> RunTurn:
     stream = await BenchStream.create(
         stage,
         load.name,
@@ -71,9 +71,9 @@ async def _make_turn(stage: Stage, scale: Scale, load: Load) -> TakeTurn:
         groups=scale.groups if load.many_groups else 1,
     )
     if load.size:
-        return PushTurns(stage, stream, load.size).take
+        return PushTurns(stage, stream, load.size).run
     connections = stream.groups if load.lone else CONNECTIONS
-    return TakeTurns(stage, scale, stream, connections).take
+    return PopTurns(stage, scale, stream, connections).run
 
 
 def _make_row(load: Load, found: Mapping[str, Sequence[Turn]]) -> Row:

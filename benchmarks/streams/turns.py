@@ -1,4 +1,4 @@
-"""One turn of load each: pushing batches, and taking and acknowledging them."""
+"""Runs one turn of a load: pushes of batches, or pops with acknowledgements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from benchmarks.http.meter import Meter
-from benchmarks.http.turns import RanDry, Turn, WrongCount
+from benchmarks.http.turns import QueueEmpty, Turn, WrongCount
 from benchmarks.http.wrk import run_wrk
 from benchmarks.results import Latency
 
@@ -30,7 +30,7 @@ class PushTurns:
     stream: BenchStream
     size: int
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         await self.stage.settle()
         before = await self.stream.count_pushed()
         connections = 64 if self.size == 1 else CONNECTIONS
@@ -44,25 +44,29 @@ class PushTurns:
             connections=connections,
             time=time,
         )
-        await asyncio.sleep(0.2)  # what was under way when wrk left is counted, so it also costs
+        await asyncio.sleep(
+            0.2
+        )  # requests in progress when wrk stopped are counted, so their time is too
         spent = meter.end()
         messages = await self.stream.count_pushed() - before
         answered = load.requests * self.size
         if load.empty or not 0 < answered <= messages <= answered + connections * self.size:
-            raise WrongCount(f"{answered} messages were answered for, the database has {messages}")
+            raise WrongCount(
+                f"the responses confirm {answered} messages, the database has {messages}"
+            )
         latency = Latency(load.p50 / 1000, load.p99 / 1000)
         return Turn(messages / load.seconds, spent, messages, latency)
 
 
 @dataclass(frozen=True, slots=True)
-class TakeTurns:
+class PopTurns:
     stage: Stage
     scale: Scale
     stream: BenchStream
     connections: int = CONNECTIONS
     rates: list[float] = field(default_factory=list)
 
-    async def take(self, time: timedelta) -> Turn:
+    async def run(self, time: timedelta) -> Turn:
         groups = self.stream.groups
         expected = self.rates[-1] if self.rates else self.scale.guess
         await self.stream.fill(int(expected / groups * time.total_seconds() * _MARGIN))
@@ -73,7 +77,7 @@ class TakeTurns:
         meter = Meter.begin(self.stage)
         load = await run_wrk(
             self.stage.server.url,
-            "../streams/take.lua",
+            "../streams/pop.lua",
             f"{self.stream.name},{groups}",
             connections=connections,
             time=time,
@@ -82,10 +86,10 @@ class TakeTurns:
         spent = meter.end()
         messages = before - await self.stream.count_left()
         if load.empty:
-            raise RanDry(f"{load.empty} claims found nothing, or acks were refused")
+            raise QueueEmpty(f"{load.empty} pops found nothing, or acknowledgements were refused")
         if not 0 < load.settled <= messages <= load.settled + connections * BATCH:
             raise WrongCount(
-                f"{load.settled} messages were answered for, the database has {messages}"
+                f"the responses confirm {load.settled} messages, the database has {messages}"
             )
         self.rates.append(messages / load.seconds)
         return Turn(self.rates[-1], spent, messages, Latency(load.p50 / 1000, load.p99 / 1000))

@@ -1,4 +1,4 @@
-"""How soon a message reaches a long poll, at a steady rate."""
+"""The time from a push to the arrival of its message in a long poll, at a steady rate."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 _PARTITIONS = 16
 _PRODUCERS = 16
 _POLLERS = 8
-# Of how many partitions a wide pop takes messages.
+# The number of partitions of a pop in long-poll-wide.
 _WIDE = 4
 _P99 = 50.0  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """Messages pushed one by one, by the clock, and taken by those who wait."""
+class Route:
+    """A queue that single messages are pushed to by the clock, and that consumers poll."""
 
     stage: Stage
     queue: str
@@ -42,7 +42,7 @@ class Course:
     delays: list[float] = field(default_factory=list)  # milliseconds
 
     async def run(self, length: timedelta) -> Delivery:
-        """Return what deliveries took, from before the push was sent."""
+        """Return the latency of deliveries, from just before each push is sent."""
         self.delays.clear()
         count = int(length.total_seconds() * self.rate)
         meter = Meter.begin(self.stage)
@@ -106,12 +106,12 @@ async def _measure(
     stage: Stage, scale: Scale, name: str, *, partitions: int, target: Bound | None = None
 ) -> Row:
     stream = await BenchStream.create(stage, name, partitions=_PARTITIONS)
-    course = Course(stage, stream.name, scale.rate, partitions)
-    await course.run(scale.warm_up)
+    route = Route(stage, stream.name, scale.rate, partitions)
+    await route.run(scale.warm_up)
     turns = []
     for number in range(scale.rounds):
         stage.progress.step(f"{name}, round", number + 1, scale.rounds)
-        turns.append(await course.run(scale.delivery_turn))
+        turns.append(await route.run(scale.delivery_turn))
     latency = Latency(
         median(turn.latency.p50 for turn in turns), median(turn.latency.p99 for turn in turns)
     )

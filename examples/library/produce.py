@@ -1,4 +1,4 @@
-"""Pushes orders: python produce.py postgresql://… (or http://…)."""
+"""Enqueues orders: python produce.py postgresql://… (or http://…)."""
 
 from __future__ import annotations
 

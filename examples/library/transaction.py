@@ -1,4 +1,4 @@
-"""Pushes inside a transaction, without an event loop: python transaction.py postgresql://…"""
+"""Enqueues a message inside a transaction, without an event loop: python transaction.py postgresql://…"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ app = laneway.App(sys.argv[1])
 
 @app.handler("orders", concurrency=5, retry=laneway.Retry(max_attempts=3))
 async def handle(message: laneway.Message) -> None:
-    # The id makes it safe to handle an order twice.
+    # With a run id, handling an order twice starts one run.
     await app.lane.start("checkout", message.payload, run_id=f"order-{message.payload['id']}")
 
 

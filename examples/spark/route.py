@@ -1,4 +1,4 @@
-"""Copies urgent messages from one queue to another, once: `python route.py DSN FROM TO RUN`."""
+"""Copies urgent messages from one queue to another, once: `python route.py DSN FROM TO RUN_ID`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a queue, writes another exactly once, and streams: `python tour.py "$(laneway url)"`."""
+"""Counts messages and events, and streams all queues into Parquet: `python tour.py "$(laneway url)"`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as folder:
     )
     query.awaitTermination()
     if query.lastProgress is not None:
-        print("left to read:", measure_lag(query.lastProgress))
+        print("unread messages:", measure_lag(query.lastProgress))
     print("landed:", spark.read.parquet(f"{folder}/data").count())
 
 spark.stop()

@@ -20,7 +20,7 @@ app.conf.update(
         "wait_time_seconds": 20,
         "visibility_timeout": 60,
     },
-    # Results go elsewhere; the queue carries the work.
+    # SQS transports tasks, not results.
     task_ignore_result=True,
     worker_enable_remote_control=False,
     worker_redirect_stdouts=False,

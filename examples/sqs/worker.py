@@ -1,9 +1,9 @@
-"""A worker on SQS with boto3: long polls of 20 s, ten messages at a time, 60 s for each, three tries.
+"""A worker on SQS with boto3: long polls of 20 s, ten messages at a time, 60 s for each, three attempts.
 
-    AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py               works
+    AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py               processes messages
     AWS_ENDPOINT_URL=http://127.0.0.1:3001 python worker.py one two       sends messages
 
-boto3 finds the endpoint, the region and the keys in the environment, as it would find AWS.
+boto3 reads the endpoint, the region and the keys from the environment, as for AWS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 NAME = os.environ.get("QUEUE", "jobs")
-# What a handler cannot work with; set, so that the example shows what becomes of it.
+# The handler fails on bodies that contain this text, to show dead-lettering.
 POISON = os.environ.get("POISON", "")
 
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def make_queues(sqs: Any) -> str:
-    """Make the queue and the one for what failed three times; those that are there stay."""
+    """Create the queue and its dead-letter queue, unless they exist."""
     dead = sqs.create_queue(QueueName=f"{NAME}-dead")["QueueUrl"]
     found = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": found["Attributes"]["QueueArn"], "maxReceiveCount": 3}
@@ -61,7 +61,7 @@ def work(sqs: Any, url: str, messages: list[dict[str, Any]]) -> None:
         try:
             handle(message["Body"])
         except ValueError as error:
-            # The next try need not wait until its time is up.
+            # Make the message visible at once instead of after its visibility timeout.
             sqs.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
             )

@@ -1,6 +1,6 @@
-"""The roles for code without an event loop; everything happens in a thread in the background.
+"""The library for code without an event loop. A background thread runs the asynchronous calls.
 
-Derived from the asynchronous ones by tools/derivation.py: change those, and run `make docs`.
+Generated from the asynchronous classes by tools/derivation.py: change those, and run `make docs`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
     from laneway.domain.settings import EngineSettings, QueueChanges, QueueSettings
-    from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
+    from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo, WorkerState, WorkerStats
     from laneway.library.admin import Admin as _Admin
     from laneway.library.connection import Connection as _Connection
@@ -317,7 +317,7 @@ class Admin:
     def all_queues_metrics(self) -> list[QueueMetrics]:
         return self._portal.call(self._inner.all_queues_metrics())
 
-    def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
+    def follow(self, queue: str, seen: Snapshot | None = None) -> QueueEvents:
         """Return the queue's activity since `seen`. Without `seen`, return only the current position."""
         return self._portal.call(self._inner.follow(queue, seen))
 

@@ -44,7 +44,7 @@ async def test_every_message_is_acked_once_or_dead_with_a_reason(
             else:
                 assert address in log.acked or address in log.perhaps_acked
     for address, attempt in log.acked.items():
-        assert log.attempts[address] == attempt, "handed out again after it was acked"
+        assert log.attempts[address] == attempt, "delivered again after it was acked"
 
     counts = await calls.count(session, queue)
     assert (counts.queued, counts.processing, counts.dead) == (0, 0, len(dead))

@@ -38,7 +38,7 @@ CASES = {
 async def test_claim_survives_a_postgresql_crash(name: str) -> None:
     before, after, again = await claim_and_crash(CASES[name])
     assert before == 1
-    assert after == 0, "handed out a second time, while the first consumer holds its lease"
+    assert after == 0, "claimed a second time while the first consumer has its lease"
     assert again == 2, "the attempt before the crash counts"
 
 
@@ -50,9 +50,9 @@ async def test_claims_without_durability_may_be_lost_in_a_crash() -> None:
 
 
 async def claim_and_crash(settings: QueueSettings) -> tuple[int, int, int]:
-    """Return one message's attempts: before the crash, after it (0: not handed out), after a nack.
+    """Return one message's attempts: before the crash, after it (0: not claimed), after a nack.
 
-    The nack is by whoever claimed it last.
+    The consumer that claimed it last nacks it.
     """
     with open_directory() as folder:
         async with (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from laneway.activity.feed import Subscription
     from laneway.activity.updates import Update
-    from laneway.domain.activity import Event, Look, Snapshot
+    from laneway.domain.activity import Event, EventBatch, Snapshot
     from tests.postgres import Connect
 
 MOMENT = timedelta(milliseconds=10)
@@ -33,7 +33,7 @@ LARGE = OutgoingMessage(f'"{"x" * 6000}"')
 EVERYTHING = ActivityFilter()
 
 
-async def look(broker: Broker, seen: Snapshot, limit: int = 1000) -> Look:
+async def look(broker: Broker, seen: Snapshot, limit: int = 1000) -> EventBatch:
     return await broker.activity.follow(seen, limit=limit, large=5000)
 
 
@@ -63,7 +63,7 @@ async def test_events_are_followed_in_order(broker: Broker) -> None:
 
 
 async def test_consumers_of_a_shared_claim_are_followed_as_one(broker: Broker) -> None:
-    # From then on no claim waits for the queue to be looked up, and all ride together.
+    # From then on no claim waits for the queue to be looked up, and one call carries all.
     await broker._core.notices.listening.wait()
     await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
     seen = await broker.activity.read_snapshot()
@@ -149,7 +149,7 @@ async def test_two_maintenance_leaders_store_each_anomaly_once(database: str) ->
         for n in range(40):
             await brokers[n % 2].push("jobs", [LARGE])
         await brokers[0].push("jobs", [OutgoingMessage("1")] * 10)
-        # The last one is remarkable for another reason: everything before it has been seen.
+        # The last one is an anomaly of another kind: everything before it has been read.
         while ("bulk_enqueue", "info", 1) not in await brokers[0].activity.count_anomalies(
             AnomalyFilter()
         ):
@@ -204,7 +204,7 @@ async def test_lease_that_expired_long_ago_is_a_zombie_anomaly(
     await looker.execute("select * from laneway.expire_claims()")
     await Recorder(broker, EAGER, make_registry()).look(place)
     found = await broker.activity.list_anomalies(AnomalyFilter(severity="critical"))
-    assert [(each.remark.type, each.kind) for each in found] == [("zombie_message", "expired")]
+    assert [(each.anomaly.type, each.kind) for each in found] == [("zombie_message", "expired")]
 
 
 async def test_history_keeps_the_order_of_sessions_that_draw_ids_in_blocks(
@@ -245,9 +245,9 @@ async def test_anomalous_activity_is_listed_apart(broker: Broker) -> None:
     await broker.push("jobs", [OutgoingMessage("1"), LARGE])
     await Recorder(broker, EAGER, make_registry()).look(place)
     wanted = replace(EVERYTHING, kinds=["pushed"])
-    remarkable = await broker.activity.list_entries(replace(wanted, anomalous=True))
-    assert [entry.message and entry.message.seq for entry in remarkable.entries] == [2]
-    assert remarkable.entries[0].remarks[0].type == "large_payload"
+    anomalous_entries = await broker.activity.list_entries(replace(wanted, anomalous=True))
+    assert [entry.message and entry.message.seq for entry in anomalous_entries.entries] == [2]
+    assert anomalous_entries.entries[0].anomalies[0].type == "large_payload"
     ordinary = await broker.activity.list_entries(replace(wanted, anomalous=False))
     assert [entry.message and entry.message.seq for entry in ordinary.entries] == [1]
     typed = await broker.activity.list_entries(replace(wanted, anomaly_type="bulk_move"))
@@ -261,9 +261,9 @@ async def test_anomaly_is_limited_to_its_own_lane_of_a_push(broker: Broker) -> N
     assert [each.seq for each in pushed] == [1, 1]
     wanted = replace(EVERYTHING, kinds=["pushed"])
     everything = await broker.activity.list_entries(wanted)
-    assert [len(entry.remarks) for entry in everything.entries] == [0, 1]
-    remarkable = await broker.activity.list_entries(replace(wanted, anomalous=True))
-    assert [entry.message for entry in remarkable.entries] == [pushed[1].id]
+    assert [len(entry.anomalies) for entry in everything.entries] == [0, 1]
+    anomalous_entries = await broker.activity.list_entries(replace(wanted, anomalous=True))
+    assert [entry.message for entry in anomalous_entries.entries] == [pushed[1].id]
     ordinary = await broker.activity.list_entries(replace(wanted, anomalous=False))
     assert [entry.message for entry in ordinary.entries] == [pushed[0].id]
 
@@ -318,7 +318,7 @@ async def test_consumers_with_names_too_long_to_index_are_counted(broker: Broker
         await broker.claim("jobs", consumer=NOISE + end)
     await Recorder(broker, EAGER, make_registry()).look(place)
     [both] = await broker.activity.list_consumers()
-    assert (both.consumer, both.taken) == (NOISE[:500], 2)
+    assert (both.consumer, both.claimed) == (NOISE[:500], 2)
 
 
 async def test_refused_acknowledgement_is_on_record(broker: Broker) -> None:

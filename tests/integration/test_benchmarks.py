@@ -58,7 +58,7 @@ def test_quick_run_writes_a_table_and_a_file(tmp_path: Path) -> None:
     ("scenario", "names"),
     [("http", ["single-enqueue", "claim-ack-single"]), ("streams", ["push-10", "take-100"])],
 )
-def test_quick_run_over_http_counts_what_the_database_holds(
+def test_quick_run_over_http_counts_messages_in_the_database(
     tmp_path: Path, scenario: str, names: list[str]
 ) -> None:
     results = tmp_path / "found.json"
@@ -78,7 +78,7 @@ def test_quick_run_over_http_counts_what_the_database_holds(
     assert "p99, ms" in done.stdout
 
 
-def test_quick_run_of_workers_beside_their_peers(tmp_path: Path) -> None:
+def test_quick_run_compares_workers_with_other_job_queues(tmp_path: Path) -> None:
     results = tmp_path / "found.json"
     done = benchmarks("library", "--quick", "--only", "lone-job", "--json", str(results))
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def test_quick_run_of_workers_beside_their_peers(tmp_path: Path) -> None:
 def test_unknown_row_is_refused_by_name() -> None:
     done = benchmarks("engine", "--only", "push-101")
     assert done.returncode == 2
-    assert "no row is called push-101" in done.stderr
+    assert "unknown row: push-101" in done.stderr
 
 
 @pytest.mark.parametrize(

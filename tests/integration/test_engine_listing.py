@@ -169,7 +169,7 @@ async def test_deleting_a_range_of_time_takes_every_state_and_leaves_the_rest(
     times = await find_times(broker, [item.id for item in middle])
     late = [item.id for item in await push(broker, 2)]
     taken = await broker.claim("jobs", 9)
-    # Of the nine, six are in hand with the early three: one acked, one dead, one given back, one
+    # Of the nine, six are in flight with the early three: one acked, one dead, one released, one
     # archived, two still held; three wait.
     await broker.ack([taken[3].receipt])
     await broker.nack([Nack(*taken[4].receipt, dead=True), Nack(*taken[5].receipt, delay=HOUR)])

@@ -136,7 +136,7 @@ async def test_broker_that_cannot_listen_notifies_of_every_push(database: str) -
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await first == ["1"]
         async with sleeper(database) as second:
-            pusher._core.notices.note_told()
+            pusher._core.notices.note_notified()
             await pusher.push("jobs", [OutgoingMessage("2")])
             assert await second == ["2"]
 
@@ -196,7 +196,7 @@ async def test_broker_notifies_where_it_cannot_see_other_listeners(
     monkeypatch.setattr(notices_module, "CENSUS", 0.0)
     async with sleeper(database) as waiting, Broker(database, DEAF) as pusher:
         await pusher._core.notices.listening.wait()
-        pusher._core.notices.note_told()
+        pusher._core.notices.note_notified()
         await pusher.push("jobs", [OutgoingMessage("1")])
         assert await waiting == ["1"]
         assert pusher._core.notices.listening.is_set()
@@ -327,7 +327,7 @@ async def sleeper(
             return [delivery.body for delivery in await broker.claim("jobs", wait=MINUTE)]
 
         waiting = asyncio.ensure_future(take())
-        while not broker._claims or any(pump._flights for pump in broker._claims.values()):
+        while not broker._claims or any(pump._running_calls for pump in broker._claims.values()):
             await asyncio.sleep(0.001)
         yield waiting
 

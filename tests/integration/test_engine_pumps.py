@@ -248,7 +248,7 @@ async def test_pump_full_by_bytes_refuses(database: str, connect: Connect) -> No
             )
             waiting = asyncio.ensure_future(broker.push("jobs", [message(1)]))
             await asyncio.sleep(0)
-            with pytest.raises(Overloaded, match="1 messages"):
+            with pytest.raises(Overloaded, match="messages wait for a push: 1 "):
                 await broker.push("jobs", [OutgoingMessage(f'"{"x" * 1000}"')])
         await waiting
 
@@ -326,7 +326,7 @@ async def test_claim_without_wait_is_not_answered_empty_during_a_concurrent_read
             "select pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, reader_id)"
             " from laneway.reader"
         )
-        # They ride together; one gets what failed, and the other's is being read.
+        # One call carries both; one gets what failed, and the other's is being read.
         claims = [asyncio.ensure_future(broker.claim("jobs")) for _ in range(2)]
         assert [each.body for each in await claims[0]] == ["1"]
     assert [each.body for each in await claims[1]] == ["2"]

@@ -14,7 +14,7 @@ from laneway.domain.messages import Nack, Outcome, OutgoingMessage
 from laneway.domain.settings import PumpSettings, QueueSettings, WakeupSettings
 from laneway.engine import Broker
 from laneway.engine.procedures.delivery import claim_spans
-from laneway.engine.pumps.line import FIRST_REACH
+from laneway.engine.pumps.line import FIRST_BATCH
 from tests.integration.conftest import QUIET
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ async def test_one_message_does_not_wake_every_waiter(
         assert asked == [1]
         await broker.push("jobs", [OutgoingMessage("1")])
         assert await bodies(sleepers[0]) == ["1"]
-        assert asked[1:] == [FIRST_REACH]
+        assert asked[1:] == [FIRST_BATCH]
         # As many as there are are found all the same, first come, first served.
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(99)])
         assert [await bodies(sleeper) for sleeper in sleepers[1:]] == [[str(n)] for n in range(99)]
@@ -219,14 +219,14 @@ async def test_waiter_cancelled_after_the_claim_releases_its_messages(
         await broker.queues.create("jobs")
         waiting = await start_waiting(broker)
         pump = only_pump(broker)
-        deal = pump._deal
+        deal = pump._answer_waiters
 
-        def deal_and_cancel(riders: Sequence[Waiter], rows: Sequence[Record]) -> list[Waiter]:
-            left = deal(riders, rows)
+        def deal_and_cancel(batch: Sequence[Waiter], rows: Sequence[Record]) -> list[Waiter]:
+            left = deal(batch, rows)
             waiting.cancel()
             return left
 
-        monkeypatch.setattr(pump, "_deal", deal_and_cancel)
+        monkeypatch.setattr(pump, "_answer_waiters", deal_and_cancel)
         await broker.push("jobs", [OutgoingMessage("1")])
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -299,28 +299,28 @@ async def test_consumers_of_a_batched_claim_settle_separately(database: str) -> 
 async def test_claim_with_its_own_token_shares_it_with_no_other(database: str) -> None:
     async with Broker(database, DEAF) as broker:
         await broker.queues.create("jobs")
-        waiting = [await start_waiting(broker, apart=place == 1) for place in range(3)]
+        waiting = [await start_waiting(broker, own_token=place == 1) for place in range(3)]
         await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(3)])
         dealt = await asyncio.gather(*waiting)
         assert len({each.token for (each,) in dealt}) == 3
 
 
 async def start_waiting(
-    broker: Broker, *, partition: str | None = None, apart: bool = False
+    broker: Broker, *, partition: str | None = None, own_token: bool = False
 ) -> asyncio.Task[list[Delivery]]:
     """Return a claim that has found nothing and waits, and that hears of others' pushes."""
     broker._core.notices.await_wakes()
     await broker._core.notices.listening.wait()
     before = {group_id: pump.waiting for group_id, pump in broker._claims.items()}
     task = asyncio.ensure_future(
-        broker.claim("jobs", wait=MINUTE, partition=partition, apart=apart)
+        broker.claim("jobs", wait=MINUTE, partition=partition, own_token=own_token)
     )
 
     def asleep(pump: ClaimPump) -> bool:
         return (
             pump.waiting > before.get(pump.group_id, 0)
-            and not pump._flights
-            and not any(line.has_askers for line in pump._lines.values())
+            and not pump._running_calls
+            and not any(line.has_eligible for line in pump._lines.values())
         )
 
     while not any(map(asleep, broker._claims.values())):

@@ -167,7 +167,7 @@ async def test_argument_of_the_wrong_kind_is_named(
 
 
 async def test_unknown_result_is_reported(lane: Connection) -> None:
-    with pytest.raises(ResultNotFound, match="no result of message 2-1-999 is kept"):
+    with pytest.raises(ResultNotFound, match="result of message 2-1-999 not found"):
         await lane.job_result("2-1-999")
 
 

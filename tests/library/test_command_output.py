@@ -45,7 +45,7 @@ def test_messages_are_settled_once_they_are_printed(local: Shell, queue: str, cl
         assert (lost.returncode, lost.stderr) == (1, words)
         gone = local.run(*take, "--format", form, output=closed)
         assert (gone.returncode, gone.stderr) == (141, "")
-    # They were given back as if nobody had taken them.
+    # They were released, and no attempt counts.
     taken = local.json(*take)
     assert [item["attempt"] for item in taken] == [1, 1, 1]
     assert local.json("queue", "metrics", queue)["acknowledged"] == 3

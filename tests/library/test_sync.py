@@ -108,7 +108,11 @@ def test_every_public_name_is_importable_and_listed() -> None:
 def test_modules_can_be_imported_from_and_have_all() -> None:
     asked = "from laneway.errors import LeaseLost; from laneway.middlewares import Metrics, trace"
     subprocess.run([sys.executable, "-c", asked], check=True)
-    every = {name for name, item in vars(errors).items() if isinstance(item, type)}
+    every = {
+        name
+        for name, item in vars(errors).items()
+        if isinstance(item, type) and issubclass(item, errors.LanewayError)
+    }
     assert set(laneway.errors.__all__) == every
     assert laneway.errors.LeaseLost is errors.LeaseLost
 

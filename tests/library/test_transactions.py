@@ -218,7 +218,7 @@ async def test_batch_is_all_or_none_where_each_statement_commits(
         # Nothing was sent, so all of it may be.
         await producer.batch_enqueue_in(connection, [1, 2, 3])
         assert await producer.batch_enqueue_in(connection, []) == []
-    assert [message.payload for message in await take(lane, queue, 3)] == [1, 2, 3]
+    assert [message.payload for message in await dequeue(lane, queue, 3)] == [1, 2, 3]
     assert (await lane.admin.queue_metrics(queue)).pending == 0
 
 
@@ -245,7 +245,7 @@ async def test_unsupported_connection_is_refused(lane: Connection, queue: str) -
         await lane.producer(queue).enqueue_in("postgresql://", 1)
 
 
-async def take(lane: Connection, queue: str, n: int) -> list[Message]:
+async def dequeue(lane: Connection, queue: str, n: int) -> list[Message]:
     taken: list[Message] = []
     while len(taken) < n:
         taken += await lane.consumer(queue).dequeue_many(n, wait=LONG)
@@ -262,7 +262,7 @@ async def test_connection_that_encodes_json_by_itself_changes_nothing(
             )
         await lane.producer(queue).enqueue_in(connection, {"n": [1, "é"]}, headers={"h": 1})
         await transaction.commit()
-    (message,) = await take(lane, queue, 1)
+    (message,) = await dequeue(lane, queue, 1)
     assert (message.payload, message.headers) == ({"n": [1, "é"]}, {"h": 1})
 
 
@@ -279,7 +279,7 @@ async def test_connection_answers_in_rows_of_any_kind(
         second = await producer.enqueue_in(other, 2)
     assert isinstance(first, int)
     assert second > first
-    assert sorted(message.payload for message in await take(lane, queue, 2)) == [1, 2]
+    assert sorted(message.payload for message in await dequeue(lane, queue, 2)) == [1, 2]
 
 
 async def test_pool_or_engine_is_refused(place: Place, lane: Connection, queue: str) -> None:
@@ -293,7 +293,7 @@ async def test_pool_or_engine_is_refused(place: Place, lane: Connection, queue: 
                     await producer.enqueue_in(wrong, 1)
         async with pool.acquire() as lent, lent.transaction():
             await producer.enqueue_in(lent, "lent")
-    assert [message.payload for message in await take(lane, queue, 1)] == ["lent"]
+    assert [message.payload for message in await dequeue(lane, queue, 1)] == ["lent"]
     elsewhere = sqlalchemy.create_engine("sqlite://")
     with elsewhere.connect() as light, pytest.raises(InvalidRequest, match="to sqlite"):
         await producer.enqueue_in(light, 1)

@@ -208,7 +208,7 @@ async def test_run_paused_and_resumed_in_a_step_is_driven_by_one(
         for _ in range(3):
             await run.pause()
             await run.resume()
-        # What was pushed before it is handed out before it.
+        # Messages that were pushed before it are delivered before it.
         other = await lane.start(name, "other", queue=queue)
         assert await other.result(LONG) == "other"
         assert log.count("first") == 1
@@ -551,7 +551,7 @@ async def test_run_survives_killed_workers_whatever_the_queue_allows(
 
 
 async def test_start_without_a_queue_explains_how_to_create_it(lane: Connection) -> None:
-    with pytest.raises(QueueNotFound, match='worker that has workflow "flow" makes it, start one'):
+    with pytest.raises(QueueNotFound, match='Start a worker that has workflow "flow"'):
         await lane.start("flow", queue="nowhere at all")
 
 

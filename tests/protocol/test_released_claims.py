@@ -13,7 +13,7 @@ from laneway.domain.messages import Nack, OutgoingMessage
 from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from laneway.engine import Broker
 from tests.protocol.blocking import wait_for_gauge
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import connect
 
@@ -68,7 +68,7 @@ async def test_rest_dequeue_answers_the_message_of_a_queue_renamed_during_the_po
     own: RunningServer, rest: httpx.AsyncClient, broker: Broker
 ) -> None:
     assert (await broker.queues.get("jobs")).name == "jobs"
-    waiting = await rename_during(own, rest, take(rest, "jobs", timeout=25))
+    waiting = await rename_during(own, rest, dequeue(rest, "jobs", timeout=25))
     message_id = await add(rest, "renamed")
     message = await waiting
     assert (message["id"], message["attempt_count"]) == (message_id, 1)

@@ -15,7 +15,7 @@ from laneway.client.backend import HttpBackend
 from laneway.domain.messages import Nack, OutgoingMessage
 from laneway.domain.settings import ConnectionSettings
 from tests.postgres import make_database
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.servers import make_queue, run_laneway
 from tests.protocol.sqs.clients import ACCOUNT, connect
 
@@ -45,7 +45,7 @@ class Rest:
         await add(self._client, queue)
 
     async def claim(self, queue: str) -> Any:
-        return await take(self._client, queue)
+        return await dequeue(self._client, queue)
 
     async def ack(self, queue: str, message: Any) -> None:  # noqa: ARG002 - the id names it
         body = {"id": message["id"], "lock_token": message["lock_token"]}

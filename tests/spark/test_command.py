@@ -177,7 +177,7 @@ def test_invalid_master_is_reported(spark: SparkSession, monkeypatch: pytest.Mon
         SparkSession.Builder, "getOrCreate", lambda _: java.java.util.ArrayList().get(7)
     )
     with pytest.raises(
-        SparkUnavailable, match=r"^Spark failed to start on local: java\.lang\.[^\n]*$"
+        SparkUnavailable, match=r"^Spark failed to start on local: java\.lang\.[^\n]*\n?"
     ):
         open_session("local")
     with pytest.raises(SparkUnavailable, match="invalid Spark master 'bogus': use yarn"):

@@ -162,7 +162,7 @@ class Model:
     def deliver(
         self, deliveries: Sequence[Delivery], numbers: Mapping[tuple[int, int], int]
     ) -> None:
-        """Hold what was handed out; numbers: of the claim's part that each message is in."""
+        """Record claimed messages as leased; numbers: the claim's part of each message."""
         parts: dict[tuple[UUID, int], Part] = {}
         for each in deliveries:
             message = self.messages[each.lane_id, each.seq]
@@ -171,9 +171,9 @@ class Model:
             assert part.in_line == message.in_line
             if self.ordered:
                 self.holders[each.lane_id] = each.token
-            self.hold(message, part)
+            self.lease(message, part)
 
-    def hold(self, message: Message, part: Part) -> None:
+    def lease(self, message: Message, part: Part) -> None:
         message.state = "processing"
         message.parked = False
         message.attempt += 1
@@ -218,7 +218,7 @@ class Model:
             self.park(message, later=later)
         return "requeued"
 
-    def give_back(self, messages: Sequence[Message]) -> None:
+    def release(self, messages: Sequence[Message]) -> None:
         """Do what release does with messages of one token."""
         hold = messages[0].hold
         assert hold is not None
@@ -242,7 +242,7 @@ class Model:
                     self.waiting.add(lane)
 
     def expire(self, part: Part) -> int:
-        """Do what expire does with one part, and return how many messages that gives back."""
+        """Expire one part as expire_claims does; return how many messages are released."""
         mine = self.held(part.token)
         if self.ordered and part.in_line:
             if any(each.hold is not None and each.hold.live for each in mine):
@@ -278,7 +278,7 @@ class Model:
                 self.park(message)
         elif target == "processing":
             assert token is not None
-            self.hold(message, Part(token, in_line=False))
+            self.lease(message, Part(token, in_line=False))
         else:
             self.settle(message, None if target == "deleted" else target)
 
@@ -321,7 +321,7 @@ class Model:
             for each in self.find(lambda m, at=segment: m.place.segment == at):  # type: ignore[misc]
                 each.in_log = False
                 assert not each.in_line, f"{each} was dropped before it was delivered"
-                assert each.state != "processing", f"{each} was dropped while it was in hand"
+                assert each.state != "processing", f"{each} was dropped while it was in flight"
                 if each.state == "acknowledged":
                     each.state = None
 

@@ -194,7 +194,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.deliveries[which] += got
 
     def _live(self, which: str) -> list[Delivery]:
-        """Return what is in hand, having pushed and claimed something if nothing was."""
+        """Return the messages in flight; push and claim some if there are none."""
         if not self._in_time(which):
             self._claim_some(which)
         if not self._in_time(which):
@@ -244,7 +244,7 @@ class Lifecycle(RuleBasedStateMachine):
             token = live[pick % len(live)].token
             chosen = choose([each for each in live if each.token == token], mask)
             assert self.run(calls.release(self.session, chosen)) == []
-            self.models[which].give_back([self._message(which, each) for each in chosen])
+            self.models[which].release([self._message(which, each) for each in chosen])
 
     @rule(which=WHICH, pick=PICK, whole=st.booleans())
     def extend(self, which: str, pick: int, *, whole: bool) -> None:
@@ -393,7 +393,7 @@ class Lifecycle(RuleBasedStateMachine):
         assert self.run(calls.expire(self.session)) == given_back
 
     def _list_held(self) -> list[tuple[tuple[int, int], int]]:
-        """Return the lane and seq of all that is in hand, and its part, in the order it ends."""
+        """Return lane, seq and part of all messages in flight, by expiry time."""
         rows = self.run(
             self.session.fetch(
                 "select c.lane_id, s.seq, c.part from laneway.claim c cross join unnest(c.pending) r "

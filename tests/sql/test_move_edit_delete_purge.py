@@ -266,7 +266,7 @@ async def test_lane_of_an_ordered_message_cannot_be_edited(session: Session) -> 
 
 
 async def fill(session: Session, queue: Queue) -> dict[str, Place]:
-    """Have one message in each state, in hand the last."""
+    """Create one message in each state; the last one is in flight."""
     places = {
         state: await bring_to(session, queue, state)
         for state in ("acknowledged", "dead", "archived", "processing")

@@ -410,7 +410,7 @@ async def test_queue_may_record_no_events(session: Session) -> None:
 
 
 async def test_messages_of_one_push_have_increasing_times(session: Session, queue: Queue) -> None:
-    """So that a group which goes by age hands them out in that order, whatever lanes they are in."""
+    """So that a group that delivers by age delivers them in that order, whatever lanes they are in."""
     bodies = [str(n) for n in range(500)]
     await push(session, queue, bodies, partitions=[f"p{n % 7}" for n in range(500)])
     rows = await session.fetch("select body, created_at from laneway.message order by created_at")

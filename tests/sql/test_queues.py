@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
+from laneway.domain.settings import QueueChanges, QueueSettings
 from tests.sql.calls import (
     HOUR,
     NOISE,
@@ -32,16 +33,23 @@ if TYPE_CHECKING:
     from tests.postgres import Connect
     from tests.sql.calls import Session
 
-INTERVALS = (
-    "lease",
-    "backoff",
-    "backoff_limit",
-    "delay",
-    "dedup_window",
-    "retention",
-    "retention_step",
-    "message_ttl",
-)
+# A value of every setting that is not its default, by the setting or by its type.
+CHANGED = {
+    "kind": "unlogged",
+    "dedup_scope": "partition",
+    "options": {"sqs": {}},
+    "bool": True,
+    "float": 3,
+    "int": 7,
+    "str": "other",
+    "timedelta": "2 hours",
+}
+# The settings by type, as annotated.
+TYPES = {
+    name: str(each.type).removesuffix(" | None")
+    for name, each in QueueSettings.__dataclass_fields__.items()
+}
+INTERVALS = sorted(name for name, kind in TYPES.items() if kind == "timedelta")
 
 
 async def update(session: Session, name: str, **settings: Any) -> None:
@@ -57,6 +65,26 @@ async def test_queue_is_created_with_defaults_and_its_own_group(session: Session
     assert (row["queued"], row["dead"]) == (0, 0)
     group = await session.fetchrow("select name, ordered from laneway.consumer_group")
     assert tuple(group or ()) == ("default", False)
+
+
+async def test_every_setting_is_stored_and_listed(session: Session) -> None:
+    not_settings = {"queue_id", "name", "created_at", "updated_at", "guards"}
+    changes = {
+        name: not getattr(QueueSettings(), name)
+        if kind == "bool"
+        else CHANGED.get(name, CHANGED.get(kind))
+        for name, kind in TYPES.items()
+    }
+    await create_queue(session, "default")
+    await create_queue(session, "changed", **changes)
+    stored = {row["name"]: row for row in await session.fetch("select * from laneway.queue")}
+    assert set(stored["default"].keys()) - not_settings == set(TYPES)
+    assert set(QueueChanges.__annotations__) == set(TYPES) - {"kind", "ordered"}
+    assert [name for name in TYPES if stored["changed"][name] == stored["default"][name]] == []
+    for source in ("laneway.list_queues()", "laneway.queues"):
+        rows = await session.fetch(f"select * from {source} order by name")
+        for name in TYPES:
+            assert [row[name] for row in rows] == [stored[each][name] for each in sorted(stored)]
 
 
 async def test_own_group_of_an_ordered_queue_is_ordered(session: Session) -> None:

@@ -766,7 +766,7 @@ async def test_deletion_locks_lanes_in_the_order_of_pushes_whatever_the_collatio
         await gone
 
 
-# What takes messages from whoever holds them, or has them hold on: $1 the group, $2 to $5 tokens, segments, lanes and seqs.
+# Calls that end or extend leases: $1 the group, $2 to $5 tokens, segments, lanes and seqs.
 TAKING = {
     "seek": "laneway.seek($1, 'earliest')",
     "purge": "laneway.purge($1, 'processing')",
@@ -822,3 +822,64 @@ async def test_reclaim_and_settle_lock_in_the_same_order(
     await asyncio.gather(taken, settled)
     kept = taking in {"renew", "require"}
     assert await settled in (([], ["requeued"] * 2) if kept else ([0, 1], ["lost"] * 2))
+
+
+# Functions that lock several readers: $1 the queue, $2 the lanes.
+LOCKING_READERS = {
+    "redrive": "laneway.redrive_by_policy($1)",
+    "rest": "laneway.start_rest_windows($2)",
+    "settle": "laneway.settle_stream($2, array['1', '2'], null, null, array['default', 'default'], null,"
+    " array['ack', 'ack'], null)",
+    "transact": "laneway.transact_stream(null, $2, array['1', '2'], null, null, array['default', 'default'],"
+    " null, array['ack', 'ack'], null, null, null)",
+    "move": "laneway.move_messages((select group_id from laneway.consumer_group where queue_id = $1),"
+    " array[2, 2], $2, array[1, 1]::bigint[], 'dead', 'queued')",
+}
+
+
+@pytest.mark.invariant(13)
+@pytest.mark.parametrize("locking", LOCKING_READERS)
+async def test_readers_are_locked_in_order_of_lane(
+    session: Session, other: Session, connect: Connect, locking: str
+) -> None:
+    target = await create_queue(session, "letters", ordered=True)
+    queue = await create_queue(
+        session, ordered=True, rest_window="1 microsecond", dead_letter_queue="letters"
+    )
+    lanes = []
+    # As when two transactions create a lane each at the same time: the reader ids are the other way round.
+    for partition, last_reader in (("a", 1000), ("b", 500)):
+        await session.execute(
+            "select setval(pg_get_serial_sequence('laneway.reader', 'reader_id'), $1)", last_reader
+        )
+        await push(session, queue, ["1"], partitions=[partition])
+        lanes.append(
+            await session.fetchval(
+                "select lane_id from laneway.lane where partition = $1", partition
+            )
+        )
+    assert lanes == sorted(lanes)
+    await nack(session, [(await claim(session, queue, 1))[0] for _ in lanes], dead=True)
+    third = await connect()
+    async with other.transaction():
+        await other.execute(
+            "select pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, reader_id)"
+            " from laneway.reader where lane_id = $1",
+            lanes[0],
+        )
+        work = third.execute(
+            f"with given as (select $1::int, $2::int[]) select from given, {LOCKING_READERS[locking]}",
+            queue.queue_id,
+            lanes,
+        )
+        waiting = await start_and_block(session, third, work)
+        locked = await session.fetchval(
+            "select count(*) from pg_locks where pid = $1 and locktype = 'advisory' and granted"
+            " and classid = 'laneway.reader'::regclass",
+            third.get_server_pid(),
+        )
+    (error,) = await asyncio.gather(waiting, return_exceptions=True)
+    # The transaction is refused, because its messages are not leased.
+    assert isinstance(error, str) or (locking == "transact" and sqlstate(error) == "LW410")
+    assert locked == 0
+    assert (await count(session, target)).queued == (len(lanes) if locking == "redrive" else 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.engine.deliveries import deal, list_deliveries
+from laneway.engine.deliveries import distribute, list_deliveries
 from tests.sql.calls import (
     HOUR,
     Counts,
@@ -55,7 +55,7 @@ async def share(
     )
     return [
         [Delivery(waiter, *each) for each in list_deliveries(part)]  # type: ignore[arg-type]
-        for waiter, part in enumerate(deal(rows, wants))
+        for waiter, part in enumerate(distribute(rows, wants))
     ]
 
 

@@ -122,7 +122,7 @@ async def test_racing_workers_fire_a_schedule_once(connect: Connect) -> None:
 
 
 async def test_job_is_not_fired_before_its_time(connect: Connect) -> None:
-    """It would not fire until then: whoever may push could silence it for good."""
+    """It would not fire until then: anyone who may push could silence it for good."""
     sql = await connect()
     await sql.execute("select laneway.create_queue('jobs')")
     fire = (

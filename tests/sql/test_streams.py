@@ -344,7 +344,7 @@ async def test_a_transaction_is_all_or_nothing(connect: Connect) -> None:
 async def transact_in(
     session: asyncpg.Connection, queue: int, held: Any, key: str, pushed: str
 ) -> list[Any]:
-    """Ack the message `key` in hand and push another to partition a, by `pushed` as its key."""
+    """Ack the leased message `key` and push another to partition a with dedup key `pushed`."""
     rows: list[Any] = await session.fetch(
         "select * from laneway.transact_stream(array[$1::uuid], array[$2::int], array[$3], null, null,"
         " array['default'], array[$1::uuid], array['ack'], null, array[$4::int], array['1'::json],"
@@ -362,7 +362,7 @@ async def transact_in(
 async def test_transaction_locks_no_claim_while_it_waits_for_a_lane(
     connect: Connect, other: str
 ) -> None:
-    """Else it and whoever has the lane and wants its readers would wait for each other."""
+    """Otherwise it would deadlock with a session that has the lane and waits for its readers."""
     session, pushing, looker = await connect(), await connect(), await connect()
     queue = await make_stream(session, rest_window="1 hour")
     group = await find_group(session, queue)

@@ -223,8 +223,8 @@ def test_consumers_of_a_claim_are_added_up() -> None:
         event(Kind.CLAIMED, queue_id=2),
         event(Kind.CLAIMED, consumer=None),
     ]
-    takers = Examiner(make_registry(), SETTINGS).examine(takes)[1]
-    assert [tuple(taker) for taker in takers] == [
+    consumers = Examiner(make_registry(), SETTINGS).examine(takes)[1]
+    assert [tuple(count) for count in consumers] == [
         (1, "worker", 4, NOW + SECOND),
         (2, "worker", 1, NOW),
     ]

@@ -17,7 +17,7 @@ from laneway.domain.settings import QueueSettings
 from laneway.engine.deliveries import list_deliveries, list_receipts
 from laneway.server.responses import encode
 from laneway.server.rest.acks import Ack
-from laneway.server.rest.deliveries import HandoutWriter, Taker
+from laneway.server.rest.deliveries import DeliveryWriter, DequeueContext
 from laneway.server.rest.leases import read_spans
 from laneway.server.rest.times import UnixWriter, to_unix
 from laneway.server.rest.wire import MessageObject
@@ -33,7 +33,7 @@ QUEUE = Queue(
     updated_at=NOON,
 )
 # One for all, so that it meets locks that are nearly the one before.
-WRITER = HandoutWriter()
+WRITER = DeliveryWriter()
 
 bodies = st.sampled_from(['{"a": 1}', '"\u00e4\u20ac"', '"\\u0000"', "[]"])
 moments = st.datetimes(datetime(1960, 1, 1), datetime(2100, 1, 1)).map(  # noqa: DTZ001 - zone below
@@ -71,11 +71,11 @@ def columns_of(count: int) -> st.SearchStrategy[ClaimedSpan]:
 
 @given(st.integers(1, 4).flatmap(columns_of), leases, st.sampled_from([None, "c\u00e4"]))
 def test_batch_is_encoded_like_single_messages(
-    handout: ClaimedSpan, lease: timedelta | None, consumer: str | None
+    span: ClaimedSpan, lease: timedelta | None, consumer: str | None
 ) -> None:
-    written = WRITER.write([handout], Taker(QUEUE, consumer, lease))
+    written = WRITER.write([span], DequeueContext(QUEUE, consumer, lease))
     apart = []
-    for delivery in list_deliveries([handout]):
+    for delivery in list_deliveries([span]):
         lasts = lease or delivery.lease or QUEUE.settings.lease
         taken = to_unix(delivery.until - lasts)
         seconds = lasts.total_seconds()
@@ -114,12 +114,12 @@ def test_times_are_unix_seconds_to_the_millisecond(times: list[datetime]) -> Non
 
 
 def test_deliveries_of_several_lanes_are_in_order() -> None:
-    handouts = [
-        make_handout(lane=1, positions=[0, 3]),
-        make_handout(lane=2, positions=[1, 2]),
-        make_handout(lane=3, positions=None),
+    spans = [
+        make_span(lane=1, positions=[0, 3]),
+        make_span(lane=2, positions=[1, 2]),
+        make_span(lane=3, positions=None),
     ]
-    assert [(each.lane, each.seq) for each in list_deliveries(handouts)] == [
+    assert [(each.lane, each.seq) for each in list_deliveries(spans)] == [
         (3, 5),
         (3, 6),
         (1, 5),
@@ -127,8 +127,8 @@ def test_deliveries_of_several_lanes_are_in_order() -> None:
         (2, 6),
         (1, 6),
     ]
-    assert sorted(list_receipts(handouts)) == sorted(
-        delivery.receipt for delivery in list_deliveries(handouts)
+    assert sorted(list_receipts(spans)) == sorted(
+        delivery.receipt for delivery in list_deliveries(spans)
     )
 
 
@@ -156,7 +156,7 @@ def test_other_acks_are_encoded_one_by_one(acks: list[Ack]) -> None:
     assert read_spans(acks) is None
 
 
-def make_handout(*, lane: int, positions: list[int] | None) -> ClaimedSpan:
+def make_span(*, lane: int, positions: list[int] | None) -> ClaimedSpan:
     return ClaimedSpan(
         token=TOKEN,
         segment=2,

@@ -49,6 +49,11 @@ def test_views_need_no_locks_and_migrations_only_short_lines() -> None:
     assert list(check_file("migration", "029_any", "-" * 121)) != []
 
 
+def test_queries_have_short_lines_in_lower_case(tmp_path: Path) -> None:
+    (tmp_path / "all.sql").write_text("SELECT 1\n" + "-" * 121)
+    assert len(list(check_tree(tmp_path))) == 2
+
+
 def test_released_migrations_are_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "migrations"
     folder.mkdir()

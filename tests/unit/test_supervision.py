@@ -21,7 +21,7 @@ def test_worker_that_dies_before_its_input_is_written_is_no_error(
     monkeypatch.setattr(sys, "executable", "/bin/false")
 
     async def start_often(orders: Orders) -> None:
-        # The pipe closes before or after the orders are written: both happen among so many.
+        # The pipe closes before or after the orders are written: both happen in this many tries.
         for _ in range(200):
             process = await _start(orders)
             assert await process.wait() == 1

@@ -1,4 +1,4 @@
-// AWS's SDK for JavaScript v3: sends, receives and deletes, and checks every MD5 by itself.
+// Sends, receives and deletes messages with the AWS SDK for JavaScript v3, which checks every MD5.
 //
 //   npm ci && AWS_ENDPOINT_URL=http://127.0.0.1:3001 node example.mjs
 import {

@@ -135,14 +135,14 @@ def _detect_zombie_message(context: Context) -> Finding | None:
 def _detect_burst_dequeue(context: Context) -> Finding | None:
     limit = context.settings.burst_count
     # Reported once, by the event that reaches the limit.
-    if not context.taken - context.messages < limit <= context.taken:
+    if not context.claimed - context.messages < limit <= context.claimed:
         return None
     seconds = context.settings.burst_within.total_seconds()
     return Finding(
         severity=Severity.WARNING,
-        description=f"{context.taken} messages in {seconds:g} s by one consumer",
+        description=f"{context.claimed} messages in {seconds:g} s by one consumer",
         threshold=limit,
-        actual=context.taken,
+        actual=context.claimed,
     )
 
 

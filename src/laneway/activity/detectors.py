@@ -33,7 +33,7 @@ class Context:
     """The input of a detector.
 
     event: None for a periodic check, which has `counts` instead. messages: number of messages that
-    the event, or the whole operation, concerns. taken: number of messages that its consumer claimed
+    the event, or the whole operation, concerns. claimed: number of messages that its consumer claimed
     recently, including this event.
     """
 
@@ -41,7 +41,7 @@ class Context:
     settings: ActivitySettings
     event: Event | None = None
     messages: int = 0
-    taken: int = 0
+    claimed: int = 0
     counts: Sequence[Counts] = ()
 
 

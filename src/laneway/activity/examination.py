@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laneway.activity.detectors import Context, Finding, Occasion
-from laneway.domain.activity import Anomaly, Kind, Taker
+from laneway.domain.activity import Anomaly, ConsumerCount, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,25 +71,25 @@ class Examiner:
         self._bursts = _Bursts(settings.burst_within)
         self._allowance = _Allowance(settings.kept_per_minute, clock)
 
-    def examine(self, events: Sequence[Event]) -> tuple[list[Anomaly], list[Taker]]:
+    def examine(self, events: Sequence[Event]) -> tuple[list[Anomaly], list[ConsumerCount]]:
         """Return the anomalies in events, and messages by consumer. Pass events in order."""
         anomalies: list[Anomaly] = []
-        takers: dict[tuple[int, str], Taker] = {}
+        consumers: dict[tuple[int, str], ConsumerCount] = {}
         for event in events:
             occasion = _OCCASIONS.get(event.kind)
             if occasion is None:
                 continue
-            taken = 0
+            claimed = 0
             if event.kind == Kind.CLAIMED and event.consumer is not None:
-                taken = self._bursts.add(event.consumer, event.at, event.messages)
-                _count_taker(takers, event, event.consumer)
+                claimed = self._bursts.add(event.consumer, event.at, event.messages)
+                _add_claims(consumers, event, event.consumer)
             anomalies += self._ask(
                 Context(
                     occasion=occasion,
                     settings=self._settings,
                     event=event,
                     messages=event.messages,
-                    taken=taken,
+                    claimed=claimed,
                 )
             )
         for event, messages in _gather(events):
@@ -101,7 +101,7 @@ class Examiner:
                     messages=messages,
                 )
             )
-        return anomalies, list(takers.values())
+        return anomalies, list(consumers.values())
 
     @property
     def looks_periodically(self) -> bool:
@@ -173,18 +173,18 @@ class _Bursts:
 
     def __init__(self, within: timedelta) -> None:
         self._within = within
-        self._takes: dict[str, deque[tuple[datetime, int]]] = {}
+        self._claims: dict[str, deque[tuple[datetime, int]]] = {}
 
     def add(self, consumer: str, at: datetime, messages: int) -> int:
-        takes = self._takes.pop(consumer, None) or deque()
+        claims = self._claims.pop(consumer, None) or deque()
         # Reinserted, so that the consumer active last is at the end.
-        self._takes[consumer] = takes
-        if len(self._takes) > _MOST_CONSUMERS:
-            del self._takes[next(iter(self._takes))]
-        takes.append((at, messages))
-        while takes[0][0] < at - self._within:
-            takes.popleft()
-        return sum(count for _, count in takes)
+        self._claims[consumer] = claims
+        if len(self._claims) > _MOST_CONSUMERS:
+            del self._claims[next(iter(self._claims))]
+        claims.append((at, messages))
+        while claims[0][0] < at - self._within:
+            claims.popleft()
+        return sum(count for _, count in claims)
 
 
 class _Allowance:
@@ -193,32 +193,34 @@ class _Allowance:
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         self._most = per_minute
         self._clock = clock
-        self._taken: dict[object, int] = {}
+        self._used: dict[object, int] = {}
         self._until = float("-inf")
 
     def is_spent(self, sort: object) -> bool:
-        return self._taken.get(sort, 0) >= self._most and self._clock() < self._until
+        return self._used.get(sort, 0) >= self._most and self._clock() < self._until
 
     def take(self, sort: object) -> bool:
         now = self._clock()
         if now >= self._until:
-            self._taken.clear()
+            self._used.clear()
             self._until = now + _MINUTE
-        taken = self._taken.get(sort, 0)
-        if taken >= self._most:
+        used = self._used.get(sort, 0)
+        if used >= self._most:
             return False
-        self._taken[sort] = taken + 1
+        self._used[sort] = used + 1
         return True
 
 
-def _count_taker(takers: dict[tuple[int, str], Taker], event: Event, consumer: str) -> None:
+def _add_claims(
+    consumers: dict[tuple[int, str], ConsumerCount], event: Event, consumer: str
+) -> None:
     key = (event.queue_id, consumer)
-    known = takers.get(key)
+    known = consumers.get(key)
     if known is None:
-        takers[key] = Taker(event.queue_id, consumer, event.messages, event.at)
+        consumers[key] = ConsumerCount(event.queue_id, consumer, event.messages, event.at)
     else:
         last_at = max(known.last_at, event.at)
-        takers[key] = known._replace(taken=known.taken + event.messages, last_at=last_at)
+        consumers[key] = known._replace(claimed=known.claimed + event.messages, last_at=last_at)
 
 
 def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:

@@ -81,9 +81,9 @@ class Recorder:
         )
         if not look.events:
             return Looked(seen, busy=False, more=False)
-        anomalies, takers = self._examiner.examine(look.events)
+        anomalies, consumers = self._examiner.examine(look.events)
         stored = await self._broker.activity.store(
-            seen, look.seen, anomalies=anomalies, takers=takers
+            seen, look.seen, anomalies=anomalies, consumers=consumers
         )
         if not stored:
             return Looked(await self._broker.activity.find_place(), busy=True, more=look.more)
@@ -95,7 +95,7 @@ class Recorder:
             anomalies = self._examiner.look(
                 await self._broker.statistics.counts(), datetime.now(UTC)
             )
-            if not await self._broker.activity.store(seen, seen, anomalies=anomalies, takers=()):
+            if not await self._broker.activity.store(seen, seen, anomalies=anomalies, consumers=()):
                 return await self._broker.activity.find_place()
         await self._broker.activity.sweep(limit=_SWEPT_AT_ONCE)
         return seen

@@ -152,7 +152,7 @@ async def tail(
     while end is None or loop.time() < end:
         watched = await lane.admin.follow(queue, seen)
         seen = watched.seen
-        for item in watched.happenings:
+        for item in watched.events:
             if output.is_json:
                 output.json(item._asdict())
                 continue

@@ -97,7 +97,7 @@ class Event(NamedTuple):
         return self.last_seq - self.first_seq + 1
 
 
-class Look(NamedTuple):
+class EventBatch(NamedTuple):
     """The events between two snapshots. more: there may be more events to read at once."""
 
     events: list[Event]
@@ -126,18 +126,20 @@ class Anomaly:
     consumer: str | None = None
 
 
-class Taker(NamedTuple):
+class ConsumerCount(NamedTuple):
     """How many messages of a queue a consumer claimed, and when last."""
 
     queue_id: int
     consumer: str
-    taken: int
+    claimed: int
     last_at: datetime
 
 
 class ConsumerStats(NamedTuple):
+    """How many messages a consumer claimed, and when last."""
+
     consumer: str
-    taken: int
+    claimed: int
     last_at: datetime
 
 
@@ -181,7 +183,7 @@ class Facts(NamedTuple):
         return MessageId(self.segment, self.lane, self.seq)
 
 
-class Remark(NamedTuple):
+class AnomalyDetails(NamedTuple):
     """An anomaly of an entry."""
 
     type: str
@@ -211,7 +213,7 @@ class Entry(NamedTuple):
     reason: str | None
     detail: str | None
     facts: Facts | None
-    remarks: Sequence[Remark]
+    anomalies: Sequence[AnomalyDetails]
 
 
 class Entries(NamedTuple):
@@ -221,7 +223,7 @@ class Entries(NamedTuple):
     total: int
 
 
-class Found(NamedTuple):
+class FoundAnomaly(NamedTuple):
     """An anomaly of one message, or of a queue (message None)."""
 
     anomaly_id: int
@@ -231,5 +233,5 @@ class Found(NamedTuple):
     queue: str | None
     message: MessageId | None
     consumer: str | None
-    remark: Remark
+    anomaly: AnomalyDetails
     facts: Facts | None

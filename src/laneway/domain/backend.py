@@ -26,7 +26,7 @@ from laneway.domain.messages import (
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
 from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
 from laneway.domain.settings import QueueChanges, QueueSettings
-from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
+from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
 from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
 
 NO_WAIT = timedelta(0)
@@ -107,7 +107,7 @@ class DeadLetterCalls(Protocol):
 
 
 class ActivityCalls(Protocol):
-    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched: ...
+    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> QueueEvents: ...
 
 
 class WorkerCalls(Protocol):

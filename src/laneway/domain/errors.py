@@ -1,18 +1,18 @@
 """Every error of the broker, in families by what the caller does next.
 
 LanewayError
-├── Retryable                call again, not before retry_after where it is given
-│   ├── Unavailable          the database is unreachable; the call may or may not have happened
-│   ├── Overloaded           too much is waiting already; nothing happened
-│   ├── TransientConflict    the call lost a race, again and again; nothing happened
-│   └── RateLimited          the producer's own limit; retry_after is the true wait
-├── InvalidRequest           change the call; nothing happened
+├── Retryable                retry later, after retry_after if it is set
+│   ├── Unavailable          the database is unreachable; the call may or may not have committed
+│   ├── Overloaded           too many calls are waiting; nothing changed
+│   ├── TransientConflict    the call conflicted with others at every attempt; nothing changed
+│   └── RateLimited          the producer's own limit; retry_after is exact
+├── InvalidRequest           fix the request; nothing changed
 │   ├── NotFound
 │   │   ├── QueueNotFound
 │   │   ├── GroupNotFound
 │   │   ├── WorkerNotFound
 │   │   ├── RunNotFound
-│   │   └── ResultNotFound   of a job: not done yet, or not kept
+│   │   └── ResultNotFound   of a message's handler: not finished yet, or not stored
 │   ├── Conflict
 │   │   ├── QueueExists
 │   │   ├── QueueNotEmpty
@@ -24,12 +24,12 @@ LanewayError
 │   ├── InvalidId
 │   └── InvalidMessage
 │       ├── MessageTooLarge
-│       └── InvalidPayload   breaks one of the producer's rules, before anything is sent
-├── LeaseLost                the lease has ended, so the message is another consumer's; nothing happened
+│       └── InvalidPayload   violates a rule of the producer; nothing was sent
+├── LeaseLost                the lease has ended, another consumer may have the message; nothing changed
 ├── BrokerClosed             give up: this broker is closing
-├── Misconfigured            give up: a person has to look at the database or its schema
-│   └── AccessDenied         the server asks for another key
-├── InternalError            give up: a fault in Laneway
+├── Misconfigured            give up: an operator must check the database or its schema
+│   └── AccessDenied         the server requires another API key
+├── InternalError            give up: a bug in Laneway
 └── RunEnded                 a workflow's run has no result
     ├── RunFailed
     └── RunCancelled
@@ -153,8 +153,8 @@ class ResultNotFound(NotFound):
 
     def __init__(self, *, message: str) -> None:
         super().__init__(
-            f"no result of message {message} is kept: it is not done yet, its handler has no "
-            "keep_results, or the time is over"
+            f"result of message {message} not found: its handler has not finished or has no "
+            "keep_results, or the result has expired"
         )
         self.message = message
 
@@ -193,11 +193,11 @@ class GroupExists(Conflict):
 
 
 class InvalidStateTransition(Conflict):
-    """source and target: the states; reason: why there is no way from the one to the other."""
+    """source and target: the states; reason: why the transition is not allowed."""
 
     def __init__(self, source: str, target: str, reason: str) -> None:
         super().__init__(f"cannot go from {source} to {target}: {reason}")
-        # Plain texts, as they come over the wire.
+        # Plain texts, as over HTTP.
         self.source = str(source)
         self.target = str(target)
         self.reason = reason
@@ -232,7 +232,7 @@ class MessageTooLarge(InvalidMessage):
 
 
 class InvalidPayload(InvalidMessage):
-    """index: which of a batch it was. place: where in the payload, as $.items[3].name."""
+    """index: its position in a batch. place: a path in the payload, such as $.items[3].name."""
 
     def __init__(self, problem: str, *, place: str = "$", index: int | None = None) -> None:
         of_batch = "" if index is None else f" {index} of the batch"

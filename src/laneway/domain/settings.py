@@ -22,20 +22,20 @@ Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
 class QueueSettings:
     """A queue's settings, by the names of the columns of laneway.queue.
 
-    max_attempts None: never dead by attempts. retention None: the policy's. retention_step:
-    what is past retention leaves in steps of this length. message_ttl None: undelivered messages
-    never expire. delay: every message waits this long. durable_claims: a claim that was answered
-    survives a crash of PostgreSQL; claims of ordered groups always do, claims of unlogged queues
-    never. kind and ordered are fixed when the queue is made.
+    max_attempts None: no limit on attempts. retention None: the policy's. retention_step: messages
+    past retention are deleted in steps of this length. message_ttl None: undelivered messages never
+    expire. delay: every message is delayed by this. durable_claims: claims survive a crash of
+    PostgreSQL; claims of ordered groups always do, claims of unlogged queues never. kind and
+    ordered cannot be changed after the queue was created.
 
     max_messages: a push over the streams API is refused while any group has this many unfinished
     messages. rest_window: after a push over the streams API, ordered groups wait this long before
-    they read the partition. dead_letter_after: messages that are ready for longer are
+    they claim from the partition. dead_letter_after: messages that are ready for longer are
     dead-lettered. keep_dead_letters False: dead letters are deleted. dead_letter_queue: dead letters
     move to this queue, with dead_letter_source (None: the queue's name) as their source;
     max_receives: attempts that consumers saw, at most. encrypted: the streams API encrypts what it
     pushes. default_group_optional: the group "default" has no lag while other groups read the queue
-    and nobody has read by it. options: what a protocol keeps with its queue; the engine obeys none.
+    and none read by it. options: data that a protocol stores with its queue; the engine ignores it.
     """
 
     kind: QueueKind = "standard"
@@ -136,7 +136,7 @@ class PumpSettings:
     """Batch sizes, concurrency and queue lengths of the pumps.
 
     flush_* limit one call; a larger submission is sent alone. waiting_* limit what is not answered
-    yet. flights: concurrent calls per pump; flights_per_queue: concurrent pushes into one queue,
+    yet. concurrent_calls: concurrent calls per pump; concurrent_calls_per_queue: concurrent pushes into one queue,
     where more than one makes an unordered queue use several stripes.
     """
 
@@ -144,8 +144,8 @@ class PumpSettings:
     flush_bytes: int = 4 * 1024 * 1024
     waiting_messages: int = 50_000
     waiting_bytes: int = 256 * 1024 * 1024
-    flights: int = 2
-    flights_per_queue: int = 1
+    concurrent_calls: int = 2
+    concurrent_calls_per_queue: int = 1
     retry_after: timedelta = timedelta(seconds=1)
 
 

@@ -40,7 +40,7 @@ class SystemStats(NamedTuple):
     postgres: str
 
 
-class Happening(NamedTuple):
+class QueueEvent(NamedTuple):
     """An event about messages of a queue; first and last are their ids."""
 
     at: datetime
@@ -55,9 +55,9 @@ class Happening(NamedTuple):
     reason: str | None
 
 
-class Watched(NamedTuple):
+class QueueEvents(NamedTuple):
     """The events since the last look; the next look starts at `seen`."""
 
-    happenings: list[Happening]
+    events: list[QueueEvent]
     seen: Snapshot
     more: bool

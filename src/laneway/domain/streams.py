@@ -56,11 +56,11 @@ class Verdict(NamedTuple):
     released: bool
 
 
-class Swept(NamedTuple):
-    """Messages of several lanes under one lease; None: there were no more lanes."""
+class WidenedLease(NamedTuple):
+    """Messages that were added to a lease. lease None: no other lane had messages."""
 
     lease: Token | None
-    handouts: Sequence[ClaimedSpan]
+    spans: Sequence[ClaimedSpan]
 
 
 class Transacted(NamedTuple):

@@ -1,7 +1,7 @@
 """Errors of the bundled PostgreSQL.
 
 LanewayError
-└── EmbeddedError              give up: a person has to look
+└── EmbeddedError              give up: an operator must look
     ├── DataDirectoryInUse     another program runs a database on the directory
     ├── DataDirectoryUnusable  the directory cannot be written, or another PostgreSQL made it
     ├── NoAccount              root needs an unprivileged account to run PostgreSQL as

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from laneway.domain.activity import Entries, Entry, Found, Look, Remark, Snapshot
+from laneway.domain.activity import (
+    AnomalyDetails,
+    Entries,
+    Entry,
+    EventBatch,
+    FoundAnomaly,
+    Snapshot,
+)
 from laneway.domain.ids import MessageId
-from laneway.domain.statistics import Happening, Watched
+from laneway.domain.statistics import QueueEvent, QueueEvents
 from laneway.engine.procedures import activity as procedures
 
 if TYPE_CHECKING:
@@ -21,10 +28,10 @@ if TYPE_CHECKING:
         ActivityFilter,
         Anomaly,
         AnomalyFilter,
+        ConsumerCount,
         ConsumerStats,
         Event,
         Facts,
-        Taker,
     )
     from laneway.domain.messages import Token
     from laneway.engine.core import Core
@@ -60,7 +67,7 @@ class Activity:
         async with self._core.pool.lend() as connection:
             return await procedures.activity_place(connection)
 
-    async def follow(self, seen: Snapshot, *, limit: int, large: int) -> Look:
+    async def follow(self, seen: Snapshot, *, limit: int, large: int) -> EventBatch:
         """Return the events since `seen`, each exactly once, however late it commits.
 
         Returns at least `limit` events if there are more, so that transactions are not split.
@@ -72,18 +79,18 @@ class Activity:
             )
         fresh = {event.event_id for event in events if event.xid >= seen.xmax}
         if len(fresh) < limit:
-            return Look(events, now, more=False)
-        return Look(events, _stop_at(max(event.xid for event in events), now), more=True)
+            return EventBatch(events, now, more=False)
+        return EventBatch(events, _stop_at(max(event.xid for event in events), now), more=True)
 
-    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> Watched:
+    async def follow_queue(self, queue: str, seen: Snapshot | None = None) -> QueueEvents:
         """Return the events of a queue since the last look; the first call only sets the place."""
         found = await self._core.catalog.find(queue)
         if seen is None:
-            return Watched([], await self.read_snapshot(), more=False)
+            return QueueEvents([], await self.read_snapshot(), more=False)
         # Events of all queues are read, and those of other queues skipped.
         look = await self.follow(seen, limit=MOST_EVENTS, large=NOT_LARGE)
         shown = [_show(event) for event in look.events if event.queue_id == found.queue_id]
-        return Watched(shown, look.seen, look.more)
+        return QueueEvents(shown, look.seen, look.more)
 
     async def store(
         self,
@@ -91,7 +98,7 @@ class Activity:
         now: Snapshot,
         *,
         anomalies: Sequence[Anomaly],
-        takers: Sequence[Taker],
+        consumers: Sequence[ConsumerCount],
     ) -> bool:
         """Store what was found between two places; return False if another process has done so."""
         async with self._core.pool.lend() as connection:
@@ -100,7 +107,7 @@ class Activity:
                 seen=seen,
                 now=now,
                 anomalies=_encode([_write_anomaly(anomaly) for anomaly in anomalies]),
-                takers=_encode([taker._asdict() for taker in takers]),
+                consumers=_encode([_write_count(count) for count in consumers]),
             )
 
     async def list_entries(
@@ -129,7 +136,7 @@ class Activity:
         descending: bool = True,
         limit: int = 100,
         largest_body: int = 0,
-    ) -> list[Found]:
+    ) -> list[FoundAnomaly]:
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_anomalies(
                 connection,
@@ -145,8 +152,10 @@ class Activity:
             values = tuple(row)
             message = _read_id(row)
             known = message and facts.get(message)
-            remark = Remark._make(values[9:])
-            found.append(Found._make((*values[:5], message, row["consumer"], remark, known)))
+            details = AnomalyDetails._make(values[9:])
+            found.append(
+                FoundAnomaly._make((*values[:5], message, row["consumer"], details, known))
+            )
         return found
 
     async def count_anomalies(self, wanted: AnomalyFilter) -> list[tuple[str, str, int]]:
@@ -189,14 +198,14 @@ class Activity:
             await procedures.set_event_retention(connection, retention)
 
 
-def _show(event: Event) -> Happening:
+def _show(event: Event) -> QueueEvent:
     first = last = None
     if event.segment is not None and event.lane is not None:
         first, last = (
             None if seq is None else str(MessageId(event.segment, event.lane, seq))
             for seq in (event.first_seq, event.last_seq)
         )
-    return Happening(
+    return QueueEvent(
         event.at,
         event.kind,
         event.group,
@@ -230,14 +239,14 @@ async def _complete(connection: Connection, rows: Sequence[asyncpg.Record]) -> l
     entries = []
     for row in rows:
         message = _read_id(row)
-        remarks = [
-            Remark._make(tuple(anomaly)[3:])
+        found = [
+            AnomalyDetails._make(tuple(anomaly)[3:])
             for anomaly in anomalies.get(row["event_id"], ())
             if _covers(anomaly, row)
         ]
         values = tuple(row)
         known = message and facts.get(message)
-        entries.append(Entry._make((*values[1:9], message, *values[12:], known, remarks)))
+        entries.append(Entry._make((*values[1:9], message, *values[12:], known, found)))
     return entries
 
 
@@ -262,7 +271,7 @@ def _covers(anomaly: asyncpg.Record, row: asyncpg.Record) -> bool:
     if anomaly["seqs"] is None or seq is None:
         return True
     return anomaly["lane_id"] == row["lane_id"] and any(
-        run.lower <= seq < run.upper for run in anomaly["seqs"]
+        span.lower <= seq < span.upper for span in anomaly["seqs"]
     )
 
 
@@ -284,6 +293,15 @@ def _write_anomaly(anomaly: Anomaly) -> dict[str, object]:
         "lane_id": anomaly.lane,
         "seqs": None if seqs is None else "{" + ",".join(f"[{a},{b}]" for a, b in seqs) + "}",
         "consumer": anomaly.consumer,
+    }
+
+
+def _write_count(count: ConsumerCount) -> dict[str, object]:
+    return {
+        "queue_id": count.queue_id,
+        "consumer": count.consumer,
+        "taken": count.claimed,
+        "last_at": count.last_at,
     }
 
 

@@ -39,7 +39,7 @@ from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.procedures.maintenance import read_clock
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.line import Filter
 from laneway.engine.pumps.ordered_claim import OrderedClaimPump
 from laneway.engine.pumps.push import PushLoad, PushPump
@@ -271,15 +271,15 @@ class Broker:
         consumer: str | None = None,
         partition: str | None = None,
         priority: int | None = None,
-        apart: bool = False,
+        own_token: bool = False,
     ) -> list[Delivery]:
         """Return up to n messages by priority, then age; none if none was ready in time.
 
         The lease lasts for `lease`, else the message's own duration, else the queue's, from the
         time of delivery. If the caller is cancelled, its claim is released. Consumers of the same
-        name may get messages under one token, unless they ask for one `apart`.
+        name may get messages under one token; with `own_token`, none shares this claim's token.
         """
-        handouts = await self.claim_spans(
+        spans = await self.claim_spans(
             queue,
             n,
             group=group,
@@ -288,9 +288,9 @@ class Broker:
             consumer=consumer,
             partition=partition,
             priority=priority,
-            apart=apart,
+            own_token=own_token,
         )
-        return list_deliveries(handouts)
+        return list_deliveries(spans)
 
     async def claim_spans(
         self,
@@ -303,7 +303,7 @@ class Broker:
         consumer: str | None = None,
         partition: str | None = None,
         priority: int | None = None,
-        apart: bool = False,
+        own_token: bool = False,
     ) -> list[ClaimedSpan]:
         """Claim messages as spans with columns, for callers that can use them."""
         if n < 1:
@@ -318,7 +318,7 @@ class Broker:
                     lease=lease,
                     consumer=consumer,
                     wanted=Filter(partition, priority),
-                    apart=apart,
+                    own_token=own_token,
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
@@ -357,7 +357,7 @@ class Broker:
         It goes on if the caller is cancelled.
         """
         self._traffic.delivered -= len(receipts)
-        await asyncio.shield(self._give_back(receipts))
+        await asyncio.shield(self._start_release(receipts))
 
     async def extend(
         self, receipts: Sequence[Receipt], *, lease: timedelta
@@ -402,7 +402,7 @@ class Broker:
         async def push() -> list[Pushed]:
             queues, delayed = await self._find_queues(names) if names else ((), False)
             async with self._core.pool.lend() as connection:
-                rows = await persist(
+                rows = await retry_conflicts(
                     lambda: transact(connection, acks=spans, queues=queues, columns=columns)
                 )
             self._lanes.settle(spans, lost=())
@@ -460,7 +460,7 @@ class Broker:
             settings=self._settings.pumps,
             lanes=self._lanes,
             traffic=self._traffic,
-            give_back=lambda spans: self._give_back(list_receipts(spans)),
+            release=lambda spans: self._start_release(list_receipts(spans)),
         )
         self._claims[group.group_id] = pump
         self._core.wakeups.subscribe(queue_id, pump)
@@ -473,7 +473,7 @@ class Broker:
             pump.fail(error)
             pump.close()
 
-    def _give_back(self, receipts: Sequence[Receipt]) -> asyncio.Task[None]:
+    def _start_release(self, receipts: Sequence[Receipt]) -> asyncio.Task[None]:
         return self._returns.start(self._return(receipts), name="release")
 
     async def _return(self, receipts: Sequence[Receipt]) -> None:

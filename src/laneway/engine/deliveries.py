@@ -1,4 +1,4 @@
-"""Claimed spans: dealt to the waiting consumers, and converted to messages."""
+"""Claimed spans: distributed to the waiting consumers, and converted to messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST = ClaimedSpan._fields.index("first")
 _COLUMNS = ClaimedSpan._fields.index("positions")
 
 
-def deal(
+def distribute(
     rows: Iterable[asyncpg.Record | tuple[Any, ...]], wants: Sequence[int]
 ) -> list[list[ClaimedSpan]]:
     """Return the spans of each waiter.
@@ -29,36 +29,36 @@ def deal(
     A row is a waiter's number and a span. If a waiter's spans have more messages than it asked for,
     the rest is for the waiters after it: they share a claim.
     """
-    dealt: list[list[ClaimedSpan]] = [[] for _ in wants]
+    parts: list[list[ClaimedSpan]] = [[] for _ in wants]
     for row in rows:
-        dealt[row[0]].append(ClaimedSpan._make(row[1:]))
-    for waiter, spans in enumerate(dealt):
+        parts[row[0]].append(ClaimedSpan._make(row[1:]))
+    for waiter, spans in enumerate(parts):
         if count_messages(spans) > wants[waiter]:
-            shared, dealt[waiter] = spans, []
-            _share_out(shared, dealt, wants, waiter)
+            shared, parts[waiter] = spans, []
+            _split_shared(shared, parts, wants, waiter)
             break
-    return dealt
+    return parts
 
 
-def _share_out(
+def _split_shared(
     spans: Sequence[ClaimedSpan],
-    dealt: list[list[ClaimedSpan]],
+    parts: list[list[ClaimedSpan]],
     wants: Sequence[int],
     waiter: int,
 ) -> None:
-    """Give each waiter from this one on the messages that it asked for, oldest first."""
+    """Distribute spans of a shared claim to the waiters from this one on, oldest message first."""
     if len(spans) == 1:
         start = 0
         for place in range(waiter, len(wants)):
             stop = start + wants[place]
             if start < len(spans[0].bodies) and start < stop:
-                dealt[place].append(_cut(spans[0], start, stop))
+                parts[place].append(_cut(spans[0], start, stop))
             start = stop
         return
     places = chain.from_iterable(repeat(place, wants[place]) for place in range(waiter, len(wants)))
     cells = [[(span, at) for at in range(len(span.bodies))] for span in spans]
     for place, (span, at) in zip(places, arrange(spans, cells), strict=False):
-        dealt[place].append(_cut(span, at, at + 1))
+        parts[place].append(_cut(span, at, at + 1))
 
 
 def _cut(span: ClaimedSpan, start: int, stop: int) -> ClaimedSpan:

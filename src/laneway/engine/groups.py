@@ -9,7 +9,7 @@ from laneway.domain.errors import InvalidSetting
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.engine.procedures import groups as procedures
 from laneway.engine.procedures.call import Step
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Groups:
     async def delete(self, queue: str, name: str) -> None:
         found, _ = await self._core.catalog.find_group(queue, name)
         async with self._core.pool.lend() as connection:
-            await persist(lambda: procedures.delete_group(connection, queue=queue, name=name))
+            await retry_conflicts(
+                lambda: procedures.delete_group(connection, queue=queue, name=name)
+            )
         self._core.announce_change()
         self._core.wakeups.wake(found.queue_id)
 

@@ -75,7 +75,7 @@ class Lanes:
             if lease.left <= 0:
                 del self._leases[token]
                 lease.resume(lease)
-                self._wakeups.tell(place.queue_id)
+                self._wakeups.notify_others(place.queue_id)
         self.free(others)
 
     def free(self, lanes: Iterable[int], *, requeued: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a broker measures of itself: what waits in it now, and what it has done so far."""
+"""Metrics of a broker: what waits in it now, and counters of what it has done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Traffic:
-    """Messages that passed through a broker so far, by what happened to them.
+    """Counters of messages, by what happened to them.
 
     refused: acks and nacks whose lease had ended.
     """

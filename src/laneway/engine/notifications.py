@@ -79,7 +79,7 @@ class Notices:
         self._queues: dict[int, bool] = {}
         self._catalog = False
         self._calm = CALM * self._pause
-        self._last_told = -self._calm
+        self._last_notified = -self._calm
         self._stirred = asyncio.Event()
         self._sending = asyncio.Lock()
         self._awaited = False
@@ -97,7 +97,7 @@ class Notices:
             self._stirred.set()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
-        self._last_told = now = monotonic()
+        self._last_notified = now = monotonic()
         queues = self._queues
         if delayed or queue_id not in queues:
             queues[queue_id] = delayed
@@ -109,13 +109,13 @@ class Notices:
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
         """Return a notification for a push to carry, if there was none for a while."""
         now = monotonic()
-        if self._alone or now - self._last_told < self._calm:
+        if self._alone or now - self._last_notified < self._calm:
             return None
-        self._last_told = now
+        self._last_notified = now
         return f"{self._sender}:{_write(queue_id, delayed)}"
 
-    def note_told(self) -> None:
-        self._last_told = monotonic()
+    def note_notified(self) -> None:
+        self._last_notified = monotonic()
 
     def tell_catalog(self) -> None:
         self._catalog = True
@@ -259,5 +259,5 @@ class Notices:
                 self._stirred.set()
 
 
-def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as it is told
+def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as Messenger
     return f"{queue_id}+" if delayed else str(queue_id)

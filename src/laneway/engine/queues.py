@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.domain.settings import QueueSettings
 from laneway.engine.procedures import queues as procedures
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,7 +58,7 @@ class Queues:
         """Delete a queue with everything in it; without force, only an empty queue."""
         queue = await self._core.catalog.find(name)
         async with self._core.pool.lend() as connection:
-            await persist(lambda: procedures.delete_queue(connection, name, force=force))
+            await retry_conflicts(lambda: procedures.delete_queue(connection, name, force=force))
         self._core.announce_change()
         # Consumers that wait there get an error.
         self._core.wakeups.wake(queue.queue_id)

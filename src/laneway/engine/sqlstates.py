@@ -58,8 +58,8 @@ STANDARD: Meanings = {
     "53": Unavailable,  # out of connections, memory or disk
     "54": InvalidMessage,  # beyond a limit: nested too deeply, a name too long for its index
     "55": TransientConflict,  # a lock not available, an object in use
-    "57": Unavailable,  # shutting down, starting up, cancelled by a timeout or a person
-    "58": Unavailable,  # an error of the system under it
+    "57": Unavailable,  # shutting down, starting up, cancelled by a timeout or an operator
+    "58": Unavailable,  # an error of the operating system
 }
 
 

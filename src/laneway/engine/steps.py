@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.engine.procedures.call import START
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,4 +26,4 @@ async def _take(
     pool: Pool, step: Callable[[Connection, Step], Awaitable[Step]], done: Step
 ) -> Step:
     async with pool.lend() as connection:
-        return await persist(lambda: step(connection, done))
+        return await retry_conflicts(lambda: step(connection, done))

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.domain.streams import Fate, Place, Swept, Transacted, Verdict
+from laneway.domain.streams import Fate, Place, Transacted, Verdict, WidenedLease
 from laneway.engine.columns import expand_places, squeeze, turn_messages
 from laneway.engine.deliveries import count_messages as count_claimed
-from laneway.engine.deliveries import deal
+from laneway.engine.deliveries import distribute
 from laneway.engine.lane_queues import LanePlace
 from laneway.engine.procedures import streams as procedures
 from laneway.engine.procedures.listings import count_messages, list_messages
 from laneway.engine.procedures.messages import find_lanes, find_messages
 from laneway.engine.procedures.queues import encode_json
 from laneway.engine.procedures.statistics import count_by_state
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,11 +48,11 @@ class Streams:
         want: int,
         lanes: int,
         lease: timedelta | None = None,
-    ) -> Swept:
+    ) -> WidenedLease:
         """Add up to `want` messages of other lanes to the lease that a consumer just got."""
         found_queue, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
-            rows = await persist(
+            rows = await retry_conflicts(
                 lambda: procedures.widen_lease(
                     connection,
                     group_id=found.group_id,
@@ -64,22 +64,22 @@ class Streams:
                 )
             )
         if not rows:
-            return Swept(None, ())
+            return WidenedLease(None, ())
         ordered = found_queue.settings.ordered
         for row in rows:
             place = LanePlace(found_queue.queue_id, row["partition"], ordered)
             self._core.lanes.learn(row["lane_id"], place)
-        dealt = deal((row[1:] for row in rows), [want] * _AT_ONCE)
-        spans = [span for part in dealt for span in part]
+        parts = distribute((row[1:] for row in rows), [want] * _AT_ONCE)
+        spans = [span for part in parts for span in part]
         self._core.traffic.delivered += count_claimed(spans)
-        return Swept(rows[0]["lease"], spans)
+        return WidenedLease(rows[0]["lease"], spans)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages one by one; a failure refuses all messages of the same lease."""
         if not settlements:
             return []
         async with self._core.pool.lend() as connection:
-            rows = await persist(lambda: procedures.settle_stream(connection, settlements))
+            rows = await retry_conflicts(lambda: procedures.settle_stream(connection, settlements))
         self._free(settlements)
         verdicts = [Verdict(Fate(outcome), released) for _, outcome, released in rows]
         self._core.traffic.count_verdicts(verdicts)
@@ -100,7 +100,7 @@ class Streams:
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
-            rows = await persist(
+            rows = await retry_conflicts(
                 lambda: procedures.transact_stream(
                     connection, required=required, settlements=settlements, pushes=columns
                 )
@@ -129,11 +129,11 @@ class Streams:
         )
 
     async def extend_leases(
-        self, leases: Sequence[Token], *, lasts: timedelta
+        self, leases: Sequence[Token], *, duration: timedelta
     ) -> list[tuple[datetime | None, int]]:
         """Return each lease's new expiry time, None if it has ended, and its number of lanes."""
         async with self._core.pool.lend() as connection:
-            rows = await procedures.extend_leases(connection, leases, [lasts] * len(leases))
+            rows = await procedures.extend_leases(connection, leases, [duration] * len(leases))
         return [(until, renewed) for _, until, renewed in rows]
 
     async def push_within_limits(
@@ -150,7 +150,7 @@ class Streams:
         """
         columns = await self._address(pushes, guards, new)
         async with self._core.pool.lend() as connection:
-            rows = await persist(lambda: procedures.push_within_limits(connection, columns))
+            rows = await retry_conflicts(lambda: procedures.push_within_limits(connection, columns))
         self._announce(columns)
         pushed: list[Pushed | None] = [None] * len(pushes)
         for row in rows:

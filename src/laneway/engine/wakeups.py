@@ -37,7 +37,7 @@ class Messenger(Protocol):
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - as above
         """Return a notification for a push to carry, or nothing if it should not."""
 
-    def note_told(self) -> None:
+    def note_notified(self) -> None:
         """Record that a push has notified the other processes."""
 
 
@@ -73,19 +73,21 @@ class Wakeups:
         partitions: Collection[str] | None = None,
         delayed: bool = False,
         plain: bool = False,
-        told: bool = False,
+        notified: bool = False,
     ) -> None:
-        """Wake the sleepers of a queue; told: the push itself has notified other processes."""
+        """Wake the sleepers of a queue; notified: the push itself has notified other processes."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(partitions=partitions, delayed=delayed, plain=plain)
-        self.tell(queue_id, delayed=delayed, told=told)
+        self.notify_others(queue_id, delayed=delayed, notified=notified)
 
-    def tell(self, queue_id: int, *, delayed: bool = False, told: bool = False) -> None:
+    def notify_others(
+        self, queue_id: int, *, delayed: bool = False, notified: bool = False
+    ) -> None:
         """Notify all processes but this one."""
         for stir in self._watchers:
             stir()
-        if told:
-            self._messenger.note_told()
+        if notified:
+            self._messenger.note_notified()
         else:
             self._messenger.tell_wake(queue_id, delayed)
 

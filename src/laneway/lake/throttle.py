@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Share of a reader's run time spent waiting for a processor, above which processors are short.
 _CROWDED = 0.1
-# Readers read at the same time, this share of every cycle of so many seconds, and rest at the same time.
+# All readers read at the same time, for this share of every cycle of _CYCLE seconds, and pause for the rest.
 _SHARE = 0.25
 _CYCLE = 2.0
 _MANY = 20_000

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo
     from laneway.domain.settings import QueueChanges
-    from laneway.domain.statistics import QueueMetrics, SystemStats, Watched
+    from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo
 
 
@@ -102,7 +102,7 @@ class Admin:
     async def all_queues_metrics(self) -> list[QueueMetrics]:
         return await self._backend.statistics.metrics()
 
-    async def follow(self, queue: str, seen: Snapshot | None = None) -> Watched:
+    async def follow(self, queue: str, seen: Snapshot | None = None) -> QueueEvents:
         """Return the queue's activity since `seen`. Without `seen`, return only the current position."""
         return await self._backend.activity.follow_queue(_name(queue), seen)
 

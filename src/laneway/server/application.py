@@ -139,7 +139,7 @@ class Application:
     async def _identify(self, request: Request, role: Role | None) -> Identity:
         keyring = self._service.keyring
         if role is None:
-            return keyring.nobody
+            return keyring.anonymous
         key = read_key(request.headers)
         identity = keyring.recall(key) or await keyring.identify(key)
         if identity.role < role:

@@ -107,7 +107,7 @@ class Keyring:
         self._watches: dict[int, Watch] = {}
         self._anyone = Identity("anyone", Role.ADMIN)
         self._owner = Identity("SECRET_KEY", Role.ADMIN)
-        self.nobody = Identity("nobody", Role.READ)
+        self.anonymous = Identity("nobody", Role.READ)
 
     @property
     def required(self) -> bool:

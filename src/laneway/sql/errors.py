@@ -3,7 +3,7 @@
 Retryable
 └── ServerInRecovery        retry: a standby, or a failover under way
 LanewayError
-└── SchemaError             give up: a person has to look
+└── SchemaError             give up: an operator must look
     ├── SchemaTooNew        the database was installed by a newer Laneway
     ├── SchemaTampered      an applied migration is not the one this Laneway ships
     ├── PackageBroken       the files this Laneway ships contradict one another

@@ -351,7 +351,7 @@ def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
         case asyncio.CancelledError():
             return task is not None and task.cancelling() > 0
         case GeneratorExit():
-            # Either the function raised it, or somebody closed it: outside of its own task.
+            # Either the function raised it, or it was closed outside of its own task.
             try:
                 return asyncio.current_task() is not task
             except RuntimeError:

@@ -116,7 +116,7 @@ def test_few_operations_check_no_queue() -> None:
 
 
 def test_operations_that_remove_or_hide_messages_need_an_admin() -> None:
-    """By the words of the operations: whoever adds one has to decide."""
+    """By the operations' texts, so that a new operation needs a decision."""
     words = re.compile(
         r"delete|clear|purge|rename|patch|update|seek|permission|tag|setqueue", re.IGNORECASE
     )
@@ -212,7 +212,7 @@ async def test_lists_do_not_count_other_queues(world: World, name: str) -> None:
     target = await world.make()
     for caller in limited:
         assert await list_all(caller) == shown[caller], caller
-    # What is found remarkable is found a moment later.
+    # Anomalies are found a moment later.
     async with asyncio.timeout(30):
         while await list_all("admin") == shown["admin"]:
             await asyncio.sleep(0.05)

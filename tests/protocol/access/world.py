@@ -41,7 +41,7 @@ KEYS: dict[str, tuple[Role, str | None]] = {
 
 
 class Leased(NamedTuple):
-    """A message that a pop of streams handed out."""
+    """A message that a pop of streams returned."""
 
     partition: str
     key: str
@@ -187,7 +187,7 @@ class Target:
         return await self.note(worker_id)
 
     async def received(self) -> str:
-        """Return the receipt handle of a message that SQS handed out."""
+        """Return the receipt handle of a message that SQS returned."""
         request = {"QueueUrl": self.name, "MaxNumberOfMessages": 1}
         answer = await self.act("ReceiveMessage", request)
         handle: str = answer["Messages"][0]["ReceiptHandle"]

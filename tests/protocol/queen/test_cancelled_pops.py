@@ -12,7 +12,8 @@ from laneway.domain.messages import OutgoingMessage
 from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from laneway.engine import Broker
 from laneway.server.claims import Claims
-from laneway.server.queen.pops import PopAny, _race
+from laneway.server.queen.claims import claim_first
+from laneway.server.queen.pops import PopAny
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ class Request:
 async def pop_any(broker: Broker, names: Sequence[str]) -> None:
     call: Any = Request(broker)
     async with Claims(call) as claims:
-        await _race(
+        await claim_first(
             broker,
             claims,
             names,

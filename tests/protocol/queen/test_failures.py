@@ -90,7 +90,7 @@ async def test_completed_message_cannot_be_nacked(queen: Queen, name: str) -> No
     for status in (False, "retry", "dlq"):
         refused = await ack(queen, messages[0], status)
         assert not refused["success"]
-        assert "committed" in refused["error"]
+        assert "already committed" in refused["error"]
     repeated = await ack(queen, messages[0])
     assert (repeated["success"], repeated["noop"]) == (True, True)
 
@@ -134,7 +134,7 @@ async def test_a_lease_that_lost_one_partition_settles_nothing_of_the_others(
     assert len(messages) == 4
     path = f"/consumer-groups/__QUEUE_MODE__/queues/{name}/partitions/a/seek"
     await http.post(path, json={"timestamp": "2020-01-01T00:00:00Z"})
-    # Whether they come in the order they were handed out in or in another.
+    # Whether they come in delivery order or in another.
     answer = await queen.ack(messages[::order])
     assert {verdict["success"] for verdict in answer["results"]} == {False}
     assert all("lease" in verdict["error"] for verdict in answer["results"])
@@ -251,15 +251,15 @@ async def test_acknowledgement_without_a_lease_moves_no_position(
         return verdict
 
     # Passed: neither back to it …
-    assert "committed" in (await say(first, "failed"))["error"]
-    # … nor on: the third is nobody's yet.
+    assert "already committed" in (await say(first, "failed"))["error"]
+    # … nor on: the third is not leased.
     [ahead] = [
         m for m in (await queen.admin.list_messages(queue=name))["messages"] if m["data"] == 2
     ]
     verdict = await say(ahead, "completed")
     assert not verdict["success"]
-    assert "nobody holds" in verdict["error"]
-    # In hand: whoever holds it is meant.
+    assert "message not leased" in verdict["error"]
+    # In flight: without a lease id, its current lease is used.
     assert (await say(held, "completed"))["success"]
     assert data_of(await pop(queen, name)) == [2]
 

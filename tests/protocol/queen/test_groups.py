@@ -131,7 +131,7 @@ async def test_lag_is_reported_in_messages_and_seconds(
     [queue] = [queue for queue in shown["queues"] if queue["queueName"] == name]
     for part in (queue, *queue["partitions"]):
         assert (part["pending"], part["processing"]) == (3, 2)
-    # What is in hand is not done either.
+    # Messages in flight are unfinished too.
     assert (await queen.admin.get_queue_depth(name, "behind"))["pending"] == 5
     await ack(queen, messages, group="behind")
     shown = await queen.admin.get_consumer_group("behind")

@@ -74,7 +74,9 @@ async def add(http: httpx.AsyncClient, queue: str, *data: Any, partition: str = 
     assert {result["status"] for result in answer.json()} == {"queued"}
 
 
-async def take(http: httpx.AsyncClient, queue: str, batch: int = 100, **more: Any) -> list[Message]:
+async def pop_batch(
+    http: httpx.AsyncClient, queue: str, batch: int = 100, **more: Any
+) -> list[Message]:
     answer = await http.get(f"/pop/queue/{queue}", params={"batch": batch, **more})
     if answer.status_code == 204:
         return []
@@ -83,11 +85,11 @@ async def take(http: httpx.AsyncClient, queue: str, batch: int = 100, **more: An
     return messages
 
 
-async def take_all(
+async def pop_all(
     http: httpx.AsyncClient, queue: str, expected: list[Any], **more: Any
 ) -> list[Message]:
     """Return what one pop answers, which is all there is, under one lease."""
-    messages = await take(http, queue, **more)
+    messages = await pop_batch(http, queue, **more)
     assert sorted(map(str, data_of(messages))) == sorted(map(str, expected))
     assert len({message["leaseId"] for message in messages}) == 1
     return messages
@@ -129,12 +131,12 @@ async def count_held(http: httpx.AsyncClient, queue: str) -> int:
 
 async def redeliver(http: httpx.AsyncClient, queue: str, _dsn: str) -> list[Any]:
     await add(http, queue, *range(6))
-    messages = await take(http, queue)
+    messages = await pop_batch(http, queue)
     # They come again in another order, and one has failed more often.
     statuses = ["completed", "failed", "retry", "failed", "retry", "failed"]
     verdicts = await settle(http, messages[::-1], *statuses[::-1])
     assert all(verdict["success"] for verdict in verdicts)
-    [third] = await take(http, queue, 1)
+    [third] = await pop_batch(http, queue, 1)
     assert (await settle_one(http, third, "failed"))["success"]
     await add(http, queue, *"xy")
     return [1, 2, 3, 4, 5, "x", "y"]
@@ -185,13 +187,13 @@ async def test_a_batch_is_settled_under_its_lease_as_a_whole(
     *,
     order: int,
 ) -> None:
-    messages = await take_all(http, pool, await prepare(http, pool, shared.dsn))
+    messages = await pop_all(http, pool, await prepare(http, pool, shared.dsn))
     verdicts = await settle(settler, messages[::order])
     assert [verdict["success"] for verdict in verdicts] == [True] * len(messages)
     assert {verdict["leaseReleased"] for verdict in verdicts} == {True}
     assert {verdict["queueName"] for verdict in verdicts} == {pool}
     assert await count_held(http, pool) == 0
-    assert await take(http, pool) == []
+    assert await pop_batch(http, pool) == []
     again = await settle(settler, messages)
     assert [(verdict["success"], verdict["noop"]) for verdict in again] == [(True, True)] * len(
         messages
@@ -206,7 +208,7 @@ async def test_each_message_of_a_batch_is_settled_alone(
     shared: Shared,
     prepare: Prepare,
 ) -> None:
-    messages = await take_all(http, pool, await prepare(http, pool, shared.dsn))
+    messages = await pop_all(http, pool, await prepare(http, pool, shared.dsn))
     left = Counter(message["partitionId"] for message in messages)
     for message in messages:
         left[message["partitionId"]] -= 1
@@ -224,7 +226,7 @@ async def test_batch_may_be_failed_and_dead_lettered_in_parts(
     shared: Shared,
     prepare: Prepare,
 ) -> None:
-    messages = await take_all(http, pool, await prepare(http, pool, shared.dsn))
+    messages = await pop_all(http, pool, await prepare(http, pool, shared.dsn))
     statuses = [("failed", "completed", "dlq", "retry")[n % 4] for n in range(len(messages))]
     verdicts = await settle(settler, messages, *statuses)
     assert [verdict["success"] for verdict in verdicts] == [True] * len(messages)
@@ -234,13 +236,13 @@ async def test_batch_may_be_failed_and_dead_lettered_in_parts(
         for message, status in zip(messages, statuses, strict=True)
         if status in ("failed", "retry")
     }
-    again = await take(http, pool)
+    again = await pop_batch(http, pool)
     assert {each["transactionId"]: each["retryCount"] for each in again} == expected
     # One by one, whichever comes first: what fails takes nothing along that is held still.
     for n, message in enumerate(again):
         verdict = await settle_one(settler, message, ("failed", "completed", "dlq")[n % 3])
         assert verdict["success"], verdict
-    assert len(await take(http, pool)) == (len(again) + 2) // 3
+    assert len(await pop_batch(http, pool)) == (len(again) + 2) // 3
 
 
 async def test_dead_letter_leaves_the_rest_of_its_batch_leased(
@@ -249,11 +251,11 @@ async def test_dead_letter_leaves_the_rest_of_its_batch_leased(
     await http.post("/configure", json={"queue": pool, "options": {"retryLimit": 0}})
     await add(http, pool, 1, 2, partition="a")
     await add(http, pool, 3, 4, partition="b")
-    messages = await take_all(http, pool, [1, 2, 3, 4])
+    messages = await pop_all(http, pool, [1, 2, 3, 4])
     for message, status in zip(messages, ("failed", "completed") * 2, strict=True):
         verdict = await settle_one(settler, message, status)
         assert (verdict["success"], verdict["dlq"]) == (True, status == "failed")
-    assert await take(http, pool) == []
+    assert await pop_batch(http, pool) == []
 
 
 @WAYS
@@ -265,7 +267,7 @@ async def test_renewal_extends_every_message_of_a_pop(
     prepare: Prepare,
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
-    messages = await take_all(http, pool, expected, leaseSeconds=1000)
+    messages = await pop_all(http, pool, expected, leaseSeconds=1000)
     path = f"/lease/{messages[0]['leaseId']}/extend"
     [renewed] = (await settler.post(path, json={"seconds": 5000})).json()
     partitions = {message["partitionId"] for message in messages}
@@ -289,7 +291,7 @@ async def test_a_transaction_settles_a_batch(
     shared: Shared,
     prepare: Prepare,
 ) -> None:
-    messages = await take_all(http, pool, await prepare(http, pool, shared.dsn))
+    messages = await pop_all(http, pool, await prepare(http, pool, shared.dsn))
     operations = [{"type": "ack", **acked} for acked in name_acks(messages)]
     body = {
         "operations": [*operations, {"type": "push", "queue": pool, "payload": "next"}],
@@ -297,7 +299,7 @@ async def test_a_transaction_settles_a_batch(
     }
     done = await settler.post("/transaction", json=body)
     assert (done.status_code, done.json()["success"]) == (200, True), done.text
-    assert data_of(await take(http, pool)) == ["next"]
+    assert data_of(await pop_batch(http, pool)) == ["next"]
     # The lease holds nothing any more.
     gone = await settler.post("/transaction", json=body)
     assert (gone.status_code, gone.json()["success"]) == (409, False)
@@ -312,14 +314,14 @@ async def test_expired_lease_returns_every_message_and_settles_none(
     prepare: Prepare,
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
-    stalled = await take_all(http, pool, expected, leaseSeconds=0.5)
+    stalled = await pop_all(http, pool, expected, leaseSeconds=0.5)
     fresh: list[Message] = []
 
-    async def take_some() -> bool:
-        fresh.extend(await take(http, pool))
+    async def pop_some() -> bool:
+        fresh.extend(await pop_batch(http, pool))
         return len(fresh) == len(stalled)
 
-    await until(take_some)
+    await until(pop_some)
     before = {message["transactionId"]: message["retryCount"] for message in stalled}
     after = {message["transactionId"]: message["retryCount"] - 1 for message in fresh}
     assert after == before
@@ -337,10 +339,10 @@ async def test_pop_that_acknowledges_on_delivery_settles_every_message(
     http: httpx.AsyncClient, pool: str, shared: Shared, prepare: Prepare
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
-    messages = await take_all(http, pool, expected, autoAck="true")
+    messages = await pop_all(http, pool, expected, autoAck="true")
     assert {message["leaseId"] for message in messages} == {None}
     assert await count_held(http, pool) == 0
-    assert await take(http, pool) == []
+    assert await pop_batch(http, pool) == []
 
 
 @pytest.mark.parametrize("prepare", [redeliver, rotate, mix])
@@ -349,17 +351,17 @@ async def test_messages_of_a_disconnected_client_are_released(
 ) -> None:
     expected = await prepare(http, pool, shared.dsn)
     async with block(shared.dsn, "claim"):
-        leaving = asyncio.ensure_future(take(http, pool))
+        leaving = asyncio.ensure_future(pop_batch(http, pool))
         await wait_for_blocked(shared.dsn)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
     found: list[Message] = []
 
-    async def take_some() -> bool:
-        found.extend(await take(http, pool))
+    async def pop_some() -> bool:
+        found.extend(await pop_batch(http, pool))
         return len(found) == len(expected)
 
-    await until(take_some)
+    await until(pop_some)
     failed = Counter() if prepare is rotate else Counter({1: 4, 2: 1})
     failed[0] = len(expected) - failed.total()
     assert Counter(message["retryCount"] for message in found) == failed
@@ -369,7 +371,8 @@ async def test_each_waiter_settles_only_its_own_messages(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str
 ) -> None:
     waiting = [
-        asyncio.ensure_future(take(http, pool, 3, wait="true", timeout=20_000)) for _ in range(4)
+        asyncio.ensure_future(pop_batch(http, pool, 3, wait="true", timeout=20_000))
+        for _ in range(4)
     ]
     await asyncio.sleep(0.2)
     items = [
@@ -404,12 +407,12 @@ async def test_messages_with_the_same_transaction_id_are_settled_separately(
         return bool(pushed["status"] == "queued")
 
     await until(lambda: push_again("first"))
-    [failed] = await take(http, pool)
+    [failed] = await pop_batch(http, pool)
     assert (await settle_one(http, failed, "retry"))["success"]
     await until(lambda: push_again("second"))
     await execute(shared.dsn, ROTATE)
     await until(lambda: push_again("third"))
-    messages = await take_all(http, pool, ["first", "second", "third"])
+    messages = await pop_all(http, pool, ["first", "second", "third"])
     # Each stands for one of them, also in requests of their own.
     assert (await settle_one(settler, messages[0], "completed"))["success"]
     assert await count_held(http, pool) == 2
@@ -423,10 +426,10 @@ async def test_partly_expired_lease_settles_the_rest(
     named = {"queue": pool, "partition": "p", "priority": 0}
     await execute(shared.dsn, ADD.format(**named, data="short", lease="interval '0.3 s'"))
     await execute(shared.dsn, ADD.format(**named, data="long", lease="interval '1 hour'"))
-    short, long = await take_all(http, pool, ["short", "long"])
+    short, long = await pop_all(http, pool, ["short", "long"])
     assert data_of([short, long]) == ["short", "long"]
-    [taken] = await until(lambda: take(http, pool, leaseSeconds=300))
-    assert (taken["data"], taken["retryCount"]) == ("short", 1)
+    [popped] = await until(lambda: pop_batch(http, pool, leaseSeconds=300))
+    assert (popped["data"], popped["retryCount"]) == ("short", 1)
     # What another holds now refuses all that is said together with it, and it alone is lost.
     assert {v["success"] for v in await settle(settler, [long, short])} == {False}
     assert {v["success"] for v in await settle(settler, [short], "failed")} == {False}
@@ -438,7 +441,7 @@ async def test_partly_expired_lease_settles_the_rest(
     }
     assert (await settler.post("/transaction", json=body)).status_code == 409
     assert (await settle_one(settler, long, "completed"))["success"]
-    assert (await settle_one(settler, taken, "completed"))["success"]
+    assert (await settle_one(settler, popped, "completed"))["success"]
 
 
 async def test_pop_of_several_partitions_has_one_lease(
@@ -446,17 +449,19 @@ async def test_pop_of_several_partitions_has_one_lease(
 ) -> None:
     expected = await mix(http, pool, shared.dsn)
     found = []
-    while more := await take(http, pool, 8, partitions=4):
+    while more := await pop_batch(http, pool, 8, partitions=4):
         found += more
     assert sorted(map(str, data_of(found))) == sorted(map(str, expected))
     await settle_by_lease(settler, found)
     # One that waits is woken for some of it, and sweeps up the rest.
-    waiting = asyncio.ensure_future(take(http, pool, 20, partitions=8, wait="true", timeout=20_000))
+    waiting = asyncio.ensure_future(
+        pop_batch(http, pool, 20, partitions=8, wait="true", timeout=20_000)
+    )
     await asyncio.sleep(0.2)
     items = [{"queue": pool, "partition": f"p{n % 6}", "payload": n} for n in range(12)]
     assert (await http.post("/push", json={"items": items})).status_code == 201
     found = await waiting
-    while more := await take(http, pool, 8, partitions=4):
+    while more := await pop_batch(http, pool, 8, partitions=4):
         found += more
     assert sorted(data_of(found)) == list(range(12))
     await settle_by_lease(settler, found)
@@ -521,7 +526,7 @@ async def test_an_ordered_batch_of_several_attempts_is_one_lease(
 ) -> None:
     await http.post("/configure", json={"queue": name, "options": {"retryDelay": 0}})
     await add(http, name, *range(5))
-    messages = await take(http, name)
+    messages = await pop_batch(http, name)
     # The third and what is behind it come again, one of them failed.
     verdicts = await settle(http, messages, "completed", "completed", "failed", *["completed"] * 2)
     assert all(verdict["success"] for verdict in verdicts)
@@ -529,7 +534,7 @@ async def test_an_ordered_batch_of_several_attempts_is_one_lease(
     await execute(shared.dsn, ROTATE)
     await add(http, name, "y")
     found: list[Any] = []
-    while batch := await take(http, name):
+    while batch := await pop_batch(http, name):
         [renewed] = (await settler.post(f"/lease/{batch[0]['leaseId']}/extend")).json()
         assert (renewed["success"], renewed["renewed"]) == (True, 1)
         verdicts = await settle(settler, batch)
@@ -546,15 +551,15 @@ async def test_an_ordered_batch_with_a_part_that_failed_is_settled(
     await http.post("/configure", json={"queue": name, "options": {"retryDelay": 0}})
     for partition in "ab":
         await add(http, name, *range(4), partition=partition)
-    batch = await take(http, name, partitions=2)
+    batch = await pop_batch(http, name, partitions=2)
     assert len(batch) == 8
     failing = [message for message in batch if message["data"] == 1]
     assert all(verdict["success"] for verdict in await settle(http, failing, "failed", "failed"))
-    held = await take(http, name, partitions=2)
+    held = await pop_batch(http, name, partitions=2)
     assert held == []  # The first of each is held still.
     kept = [message for message in batch if message["data"] == 0]
     assert all(verdict["success"] for verdict in await settle(settler, kept))
-    again = await take(http, name, partitions=2)
+    again = await pop_batch(http, name, partitions=2)
     assert Counter((m["data"], m["retryCount"]) for m in again) == Counter(
         {(1, 1): 2, (2, 0): 2, (3, 0): 2}
     )
@@ -578,7 +583,7 @@ async def test_failed_pop_of_several_partitions_releases_its_claims(
     for partition in "ab":
         await add(http, name, 1, partition=partition)
     async with block(shared.dsn, "stream_lease"):
-        popping = asyncio.ensure_future(take(http, name, partitions=2))
+        popping = asyncio.ensure_future(pop_batch(http, name, partitions=2))
         await wait_for_blocked(shared.dsn)
         await execute(
             shared.dsn,
@@ -587,6 +592,6 @@ async def test_failed_pop_of_several_partitions_releases_its_claims(
         )
         [message] = await popping
     assert (await settle_one(http, message, "completed"))["success"]
-    [other] = await take(http, name, partitions=2)
+    [other] = await pop_batch(http, name, partitions=2)
     assert other["partition"] != message["partition"]
     assert (await settle_one(http, other, "completed"))["success"]

@@ -22,7 +22,7 @@ async def add(api: httpx.AsyncClient, queue: str, payload: Any = None, **fields:
     return message_id
 
 
-async def take(api: httpx.AsyncClient, queue: str, **parameters: Any) -> dict[str, Any]:
+async def dequeue(api: httpx.AsyncClient, queue: str, **parameters: Any) -> dict[str, Any]:
     answer = await api.get("/queue/message", params={"queue": queue, **parameters})
     assert answer.status_code == 200, answer.text
     message: dict[str, Any] = answer.json()

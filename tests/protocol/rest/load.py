@@ -54,7 +54,7 @@ class Load:
             self._stopped.set()
 
     async def reach(self, *, added: int, settled: int = 0) -> None:
-        """Return once the server has answered for so many more."""
+        """Return once the server has answered `added` more enqueues and `settled` more acks."""
         added += len(self.added)
         settled += len(self.settled)
         async with asyncio.timeout(60):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import NOBODY, STRANGER, add, issues, take
+from tests.protocol.rest.calls import NOBODY, STRANGER, add, dequeue, issues
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def show(api: httpx.AsyncClient, path: str, **parameters: Any) -> dict[str
 async def find_anomalies(
     api: httpx.AsyncClient, queue: str, count: int = 1, **parameters: Any
 ) -> dict[str, Any]:
-    """Return the queue's anomalies once there are so many: they are found after the fact."""
+    """Return the queue's anomalies once there are enough: they are found with a delay."""
     while True:
         found = await show(api, "/anomalies", queue_name=queue, **parameters)
         if len(found["anomalies"]) >= count:
@@ -75,8 +75,8 @@ async def settle(api: httpx.AsyncClient, verb: str, message: dict[str, Any]) -> 
 async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue: str) -> None:
     began = time.time()
     message_id = await add(api, queue, {"a": 1}, priority=4)
-    await settle(api, "nack", await take(api, queue, consumerId="first"))
-    taken = await take(api, queue, consumerId="second")
+    await settle(api, "nack", await dequeue(api, queue, consumerId="first"))
+    taken = await dequeue(api, queue, consumerId="second")
     await settle(api, "ack", taken)
     shown = await show(api, "", queue_name=queue)
     logs = shown["logs"]
@@ -117,7 +117,7 @@ async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue:
 
 async def test_history_is_the_same_in_order(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    await settle(api, "ack", await take(api, queue))
+    await settle(api, "ack", await dequeue(api, queue))
     shown = await show(api, f"/message/{message_id}")
     assert shown["message_id"] == message_id
     assert [log["action"] for log in shown["history"]] == ["enqueue", "dequeue", "acknowledge"]
@@ -154,7 +154,7 @@ async def test_batch_is_listed_message_by_message_and_paged(
 
 async def test_log_is_filtered(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    await settle(api, "ack", await take(api, queue, consumerId=f"worker of {queue}"))
+    await settle(api, "ack", await dequeue(api, queue, consumerId=f"worker of {queue}"))
     now = time.time()
 
     async def actions(**parameters: Any) -> list[str]:
@@ -227,7 +227,7 @@ async def test_ack_with_a_wrong_token_is_a_lock_stolen_anomaly(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     answer = await api.post("/queue/ack", json={"id": message_id, "lock_token": STRANGER})
     assert answer.status_code == 409
     found = await find_anomalies(api, queue, severity="critical")
@@ -240,7 +240,7 @@ async def test_near_dead_letter_anomalies_are_listed_and_sorted(
 ) -> None:
     await add(api, queue, maxAttempts=2)
     for _ in range(2):
-        await settle(api, "nack", await take(api, queue))
+        await settle(api, "nack", await dequeue(api, queue))
     # Whether they were also dequeued remarkably soon depends on the machine.
     await find_anomalies(api, queue, type="near_dlq")
     await find_anomalies(api, queue, type="dlq_movement")
@@ -259,7 +259,7 @@ async def test_near_dead_letter_anomalies_are_listed_and_sorted(
 async def test_timeouts_have_their_own_reasons(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, maxAttempts=2)
     for _ in range(2):
-        await take(api, queue, ackTimeout=0.001, timeout=30)
+        await dequeue(api, queue, ackTimeout=0.001, timeout=30)
     while True:
         wanted = {"queue_name": queue, "action": "timeout_requeue,timeout_to_dlq"}
         logs = (await show(api, "", **wanted))["logs"]
@@ -329,7 +329,7 @@ async def test_consumers_are_counted(api: httpx.AsyncClient, queue: str) -> None
     consumer = f"worker of {queue}"
     for _ in range(3):
         await add(api, queue)
-        await take(api, queue, consumerId=consumer)
+        await dequeue(api, queue, consumerId=consumer)
     while True:
         stats = (await show(api, "/consumers", consumer_id=consumer))["stats"]
         if stats.get(consumer, {}).get("dequeue_count", 0) >= 3:
@@ -363,7 +363,7 @@ async def test_settings_come_from_the_environment(database: str, connect: Connec
     }
     async with run_laneway(database, **settings) as server, server.client() as api:
         await add(api, "default", "long")
-        await take(api, "default", consumerId="worker")
+        await dequeue(api, "default", consumerId="worker")
         found = await find_anomalies(api, "default", 2)
         types = {entry["anomaly"]["type"] for entry in found["anomalies"]}
         assert types == {"large_payload", "burst_dequeue"}
@@ -375,7 +375,7 @@ async def test_disabled_activity_records_nothing(database: str) -> None:
     off = {"ACTIVITY_LOG_ENABLED": "false"}
     async with run_laneway(database, **off) as server, server.client() as api:
         message_id = await add(api, "default", "x" * 6000)
-        await take(api, "default")
+        await dequeue(api, "default")
         await api.post("/queue/ack", json={"id": message_id, "lock_token": STRANGER})
         actions = [log["action"] for log in (await show(api, ""))["logs"]]
         assert actions == ["create_queue"]

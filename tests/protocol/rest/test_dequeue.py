@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.rest.calls import add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -44,7 +44,7 @@ KEYS = {
 async def test_message_has_every_key(api: httpx.AsyncClient, queue: str) -> None:
     before = time.time()
     message_id = await add(api, queue, {"a": 1}, type="mail", priority=3)
-    message = await take(api, queue, consumerId="worker-1", ackTimeout=60)
+    message = await dequeue(api, queue, consumerId="worker-1", ackTimeout=60)
     assert set(message) == KEYS
     assert message["id"] == message["_stream_id"] == message_id
     assert message["queue_name"] == queue
@@ -84,7 +84,7 @@ async def test_missing_queue_is_named(api: httpx.AsyncClient) -> None:
 async def test_type_filter_selects_messages(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, 1, type="mail")
     await add(api, queue, 2, type="fax")
-    assert (await take(api, queue, type="fax"))["payload"] == 2
+    assert (await dequeue(api, queue, type="fax"))["payload"] == 2
     answer = await api.get("/queue/message", params={"queue": queue, "type": "fax"})
     assert answer.status_code == 404
 
@@ -122,18 +122,18 @@ async def test_bad_parameter_is_named(
 
 async def test_long_poll_wakes_when_a_message_comes(api: httpx.AsyncClient, queue: str) -> None:
     waiting = [
-        asyncio.ensure_future(take(api, queue, timeout=25, consumerId=str(n))) for n in range(3)
+        asyncio.ensure_future(dequeue(api, queue, timeout=25, consumerId=str(n))) for n in range(3)
     ]
     await asyncio.sleep(0.1)
     assert not any(each.done() for each in waiting)
     ids = {await add(api, queue, n) for n in range(3)}
     async with asyncio.timeout(20):
-        taken = await asyncio.gather(*waiting)
-    assert {message["id"] for message in taken} == ids
+        dequeued = await asyncio.gather(*waiting)
+    assert {message["id"] for message in dequeued} == ids
 
 
 async def test_lease_starts_at_delivery(api: httpx.AsyncClient, queue: str) -> None:
-    waiting = asyncio.ensure_future(take(api, queue, timeout=25, ackTimeout=20))
+    waiting = asyncio.ensure_future(dequeue(api, queue, timeout=25, ackTimeout=20))
     await asyncio.sleep(0.3)
     await add(api, queue)
     message = await waiting
@@ -146,12 +146,12 @@ async def test_message_of_a_disconnected_client_is_released(
     api: httpx.AsyncClient, queue: str, shared: Shared
 ) -> None:
     async with shared.server.client() as leaving:
-        waiting = asyncio.ensure_future(take(leaving, queue, timeout=25))
+        waiting = asyncio.ensure_future(dequeue(leaving, queue, timeout=25))
         await asyncio.sleep(0.2)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
     message_id = await add(api, queue)
-    message = await take(api, queue, timeout=20)
+    message = await dequeue(api, queue, timeout=20)
     assert message["id"] == message_id
     assert message["attempt_count"] == 1
 
@@ -174,7 +174,7 @@ async def test_pipelining_client_that_disconnects_counts_no_attempt(
     await writer.wait_closed()
     await asyncio.sleep(0.2)
     await add(api, queue)
-    assert (await take(api, queue, timeout=20))["attempt_count"] == 1
+    assert (await dequeue(api, queue, timeout=20))["attempt_count"] == 1
 
 
 async def test_message_claimed_before_an_invalid_request_is_released(
@@ -187,7 +187,7 @@ async def test_message_claimed_before_an_invalid_request_is_released(
     writer.write(claim.encode() + b"\0garbage\r\n")
     assert await reader.read() == b""
     writer.close()
-    message = await take(api, queue, timeout=20)
+    message = await dequeue(api, queue, timeout=20)
     assert (message["id"], message["attempt_count"]) == (message_id, 1)
 
 
@@ -212,15 +212,15 @@ async def test_disconnecting_clients_lose_no_messages(
             if isinstance(answer, BaseException):
                 ids.add(message_id)
     # One that was on the wire as its client went is known to be lost only when its lock ends.
-    taken: set[str] = set()
+    dequeued: set[str] = set()
     async with asyncio.timeout(30):
-        while not ids <= taken:
-            taken.add((await take(api, queue, timeout=20))["id"])
+        while not ids <= dequeued:
+            dequeued.add((await dequeue(api, queue, timeout=20))["id"])
 
 
 async def test_redelivered_message_has_its_last_error(api: httpx.AsyncClient, queue: str) -> None:
     first, _ = await add(api, queue, 1), await add(api, queue, 2)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     reason = {"lock_token": message["lock_token"], "errorReason": "no such address"}
     assert (await api.post(f"/queue/message/{first}/nack", json=reason)).status_code == 200
     answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 2})
@@ -232,8 +232,8 @@ async def test_redelivered_message_has_its_last_error(api: httpx.AsyncClient, qu
 
 async def test_expired_lease_returns_message_to_queue(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
-    first = await take(api, queue, ackTimeout=0.2)
-    again = await take(api, queue, timeout=20)
+    first = await dequeue(api, queue, ackTimeout=0.2)
+    again = await dequeue(api, queue, timeout=20)
     assert again["id"] == first["id"]
     assert (again["attempt_count"], again["last_error"]) == (2, "Timeout - requeued")
     assert again["lock_token"] != first["lock_token"]

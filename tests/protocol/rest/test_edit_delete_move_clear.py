@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import NOBODY, add, issues, take
+from tests.protocol.rest.calls import NOBODY, add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -48,9 +48,9 @@ async def test_every_field_of_a_message_is_edited(api: httpx.AsyncClient, queue:
     data = answer.json()["data"]
     assert data["id"] == message_id
     assert {name: data[name] for name in changes} == changes
-    taken = await take(api, queue)
-    assert taken["id"] == message_id
-    assert {name: taken[name] for name in changes} == changes
+    dequeued = await dequeue(api, queue)
+    assert dequeued["id"] == message_id
+    assert {name: dequeued[name] for name in changes} == changes
 
 
 async def test_edit_keeps_fields_that_it_does_not_name(api: httpx.AsyncClient, queue: str) -> None:
@@ -67,7 +67,7 @@ async def test_message_is_edited_only_in_the_named_state(
     api: httpx.AsyncClient, queue: str, part: str
 ) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     if part == "dead":
         await move(api, [message_id], "processing", "dead")
     url = f"/queue/message/{message_id}"
@@ -89,8 +89,8 @@ async def test_acknowledged_message_is_shown_as_it_was_edited(
     changes = {"payload": "new", "type": "after", "priority": 4}
     url = f"/queue/message/{message_id}"
     assert (await api.put(url, params={"queueType": "main"}, json=changes)).is_success
-    taken = await take(api, queue)
-    await api.post("/queue/ack", json={"id": message_id, "lock_token": taken["lock_token"]})
+    dequeued = await dequeue(api, queue)
+    await api.post("/queue/ack", json={"id": message_id, "lock_token": dequeued["lock_token"]})
     (message,) = await show(api, queue, "acknowledged")
     assert (message["payload"], message["type"], message["priority"]) == ("new", "after", 4)
     for kind, count in (("after", 1), ("before", 0)):
@@ -103,11 +103,11 @@ async def test_manually_acknowledged_message_keeps_its_consumer(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     message_id = await add(api, queue)
-    taken = await take(api, queue, consumerId="worker-1")
+    dequeued = await dequeue(api, queue, consumerId="worker-1")
     assert await move(api, [message_id], "processing", "acknowledged") == 1
     (message,) = await show(api, queue, "acknowledged")
     assert message["attempt_count"] == 1
-    assert message["dequeued_at"] == pytest.approx(taken["dequeued_at"], abs=0.01)
+    assert message["dequeued_at"] == pytest.approx(dequeued["dequeued_at"], abs=0.01)
     assert message["acknowledged_at"] >= message["dequeued_at"]
     assert message["consumer_id"] is not None
 
@@ -212,19 +212,19 @@ async def test_message_moved_to_processing_is_leased_to_the_actor(
 
 async def test_redriven_message_has_its_attempts_reset(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     assert await move(api, [message_id], "processing", "dead", errorReason="poison") == 1
     (message,) = await show(api, queue, "dead")
     assert (message["last_error"], message["attempt_count"]) == ("poison", 1)
     assert await move(api, [message_id], "dead", "main") == 1
     (message,) = await show(api, queue, "main")
     assert (message["id"], message["attempt_count"]) == (message_id, 0)
-    assert (await take(api, queue))["attempt_count"] == 1
+    assert (await dequeue(api, queue))["attempt_count"] == 1
 
 
 async def test_archived_message_keeps_its_last_error(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     await move(api, [message_id], "processing", "dead", errorReason="poison")
     assert await move(api, [message_id], "dead", "archived") == 1
     (message,) = await show(api, queue, "archived")
@@ -249,9 +249,9 @@ async def test_only_messages_in_the_named_state_move(api: httpx.AsyncClient, que
     other = f"{queue}-other"
     assert (await api.post("/queues", json={"name": other})).status_code == 201
     ids = [await add(api, queue), await add(api, other)]
-    taken = await add(api, queue, priority=9)
-    await take(api, queue)
-    assert await move(api, [*ids, taken, NOBODY, "nonsense"], "main", "dead") == 2
+    dequeued = await add(api, queue, priority=9)
+    await dequeue(api, queue)
+    assert await move(api, [*ids, dequeued, NOBODY, "nonsense"], "main", "dead") == 2
     assert await move(api, [], "main", "dead") == 0
 
 
@@ -309,14 +309,14 @@ async def test_state_of_all_queues_is_cleared(api: httpx.AsyncClient, queue: str
     for each in (queue, other):
         await add(api, each)
     assert (await api.delete("/queue/main/clear")).status_code == 200
-    # What other tests left in hand may come back meanwhile.
+    # Messages that other tests left in flight may return meanwhile.
     assert [await show(api, each, "main") for each in (queue, other)] == [[], []]
 
 
 async def test_all_queues_are_cleared(api: httpx.AsyncClient, queue: str) -> None:
     for _ in range(2):
         await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     answer = await api.delete("/queue/clear")
     assert answer.status_code == 200
     assert answer.json() == {"message": "All queues cleared successfully"}

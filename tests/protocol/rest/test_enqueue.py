@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.rest.calls import add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +20,7 @@ async def test_enqueue_returns_the_id_and_queue(api: httpx.AsyncClient, queue: s
     assert answer.status_code == 201
     body = answer.json()
     assert body == {"message": "Message added successfully", "id": body["id"], "queue": queue}
-    assert (await take(api, queue))["id"] == body["id"]
+    assert (await dequeue(api, queue))["id"] == body["id"]
 
 
 async def test_message_without_a_queue_goes_to_the_default_queue(api: httpx.AsyncClient) -> None:
@@ -50,16 +50,16 @@ async def test_any_payload_comes_back_byte_for_byte(
     body = f'{{"type": "any", "queue": "{queue}", "payload": {payload} }}'
     answer = await api.post("/queue/message", content=body.encode())
     assert answer.status_code == 201, answer.text
-    taken = await api.get("/queue/message", params={"queue": queue})
-    assert f'"payload":{payload},"priority"' in taken.text
-    assert taken.json()["payload_size"] == len(payload.encode())
+    dequeued = await api.get("/queue/message", params={"queue": queue})
+    assert f'"payload":{payload},"priority"' in dequeued.text
+    assert dequeued.json()["payload_size"] == len(payload.encode())
 
 
 async def test_every_field_of_enqueue_applies(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(
         api, queue, priority=7, ackTimeout=12.5, maxAttempts=9, consumerId="x", unknown="ignored"
     )
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     assert message["id"] == message_id
     assert message["priority"] == 7
     assert message["ack_timeout_seconds"] == 12.5
@@ -164,8 +164,8 @@ async def test_batch_keeps_order_and_every_field(api: httpx.AsyncClient, queue: 
     assert answer.status_code == 201
     assert answer.json()["message"] == "Batch processed: 6/6 messages enqueued"
     ids = answer.json()["ids"]
-    taken = await api.get("/queue/messages/batch", params={"queue": queue, "count": 10})
-    messages = taken.json()["messages"]
+    dequeued = await api.get("/queue/messages/batch", params={"queue": queue, "count": 10})
+    messages = dequeued.json()["messages"]
     assert [message["payload"] for message in messages] == ["first", 0, 1, 2, 3, 4]
     assert [message["id"] for message in messages] == [ids[5], *ids[:5]]
     assert [message["max_attempts"] for message in messages] == [3, 1, 2, 3, 4, 5]
@@ -192,5 +192,5 @@ async def test_too_large_message_is_413(api: httpx.AsyncClient, queue: str) -> N
 async def test_concurrent_enqueues_all_arrive(api: httpx.AsyncClient, queue: str) -> None:
     ids = await asyncio.gather(*(add(api, queue, n) for n in range(60)))
     assert len(set(ids)) == 60
-    taken = await api.get("/queue/messages/batch", params={"queue": queue, "count": 100})
-    assert {message["payload"] for message in taken.json()["messages"]} == set(range(60))
+    dequeued = await api.get("/queue/messages/batch", params={"queue": queue, "count": 100})
+    assert {message["payload"] for message in dequeued.json()["messages"]} == set(range(60))

@@ -20,7 +20,7 @@ from laneway.server.authentication import Keyring
 from laneway.server.calls import Identity
 from laneway.server.operations import Role
 from laneway.server.rest.events import stream_updates
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.rest.test_keys import make_keys, run_command
 from tests.protocol.servers import make_queue, run_laneway
 
@@ -93,10 +93,10 @@ async def test_updates_come_as_things_happen(api: httpx.AsyncClient, queue: str)
                 "force_refresh": False,
             },
         }
-        taken = await take(api, queue)
+        dequeued = await dequeue(api, queue)
         update = (await of_queue(events, queue))["data"]
         assert (update["type"], update["payload"]["status"]) == ("dequeue", "processing")
-        await api.post("/queue/ack", json={"id": message_id, "lock_token": taken["lock_token"]})
+        await api.post("/queue/ack", json={"id": message_id, "lock_token": dequeued["lock_token"]})
         update = (await of_queue(events, queue))["data"]
         assert (update["type"], update["payload"]["ids"]) == ("acknowledge", [message_id])
 

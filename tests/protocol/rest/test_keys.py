@@ -17,7 +17,7 @@ from laneway.server.authentication import make_key
 from laneway.server.server_process import make_surfaces
 from laneway.server.settings import ServerSettings
 from tests.postgres import make_database
-from tests.protocol.rest.calls import NOBODY, add, take
+from tests.protocol.rest.calls import NOBODY, add, dequeue
 from tests.protocol.servers import LANEWAY, make_queue, run_laneway
 
 if TYPE_CHECKING:
@@ -204,10 +204,10 @@ async def test_each_operation_takes_its_role(
 async def test_limited_key_reaches_its_queues_only(locked: Locked) -> None:
     async with locked.client("admin") as api:
         foreign = await add(api, "fax")
-        await take(api, "fax")
+        await dequeue(api, "fax")
     async with locked.client("limited") as api:
         own = await add(api, "mail-1")
-        message = await take(api, "mail-1")
+        message = await dequeue(api, "mail-1")
         assert message["id"] == own
         touch = {"lock_token": message["lock_token"], "extend_seconds": 9}
         assert (await api.put(f"/queue/message/{own}/touch", json=touch)).status_code == 200

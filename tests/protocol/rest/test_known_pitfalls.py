@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from laneway.engine.notifications import CATALOG, HELLO, SESSION, WAKE
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.servers import make_queue, run_laneway
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def test_text_payload_is_listed_edited_and_dequeued(
             json={"payload": payload + "!"},
         )
         assert edited.json()["data"]["payload"] == payload + "!"
-        message = await take(api, queue)
+        message = await dequeue(api, queue)
         assert message["payload"] == payload + "!"
         await api.post("/queue/ack", json={"id": message_id})
 
@@ -88,7 +88,7 @@ async def test_settled_messages_are_deleted_after_their_retention(
     assert (await api.post("/queues", json=body)).status_code == 201
     for number in range(5):
         await add(api, name, number)
-        await api.post("/queue/ack", json={"id": (await take(api, name))["id"]})
+        await api.post("/queue/ack", json={"id": (await dequeue(api, name))["id"]})
     kept = await add(api, name, "kept")
     connection = await asyncpg.connect(shared.dsn)
     try:

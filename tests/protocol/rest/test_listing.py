@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.rest.calls import add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -59,12 +59,12 @@ async def upload(api: httpx.AsyncClient, content: bytes) -> httpx.Response:
 async def test_each_state_lists_its_messages(api: httpx.AsyncClient, queue: str) -> None:
     ids = [await add(api, queue, {"n": n}, priority=9 - n) for n in range(5)]
     for part in ("processing", "dead", "acknowledged", "archived"):
-        taken = await take(api, queue, consumerId="c")
+        dequeued = await dequeue(api, queue, consumerId="c")
         if part != "processing":
             await api.post(
                 "/queue/move",
                 json={
-                    "messages": [taken],
+                    "messages": [dequeued],
                     "fromQueue": "processing",
                     "toQueue": part,
                     "errorReason": "by hand",
@@ -125,8 +125,8 @@ async def test_filters_narrow_the_list(api: httpx.AsyncClient, queue: str) -> No
     assert await list_ids(api, queue, filterAttempts=1) == []
     body = await listing(api, queue, filterPriority=3, limit=1)
     assert (body["pagination"]["total"], body["pagination"]["hasMore"]) == (2, True)
-    taken = await take(api, queue, type="mail")
-    await api.post(f"/queue/message/{taken['id']}/nack", json={"errorReason": "no"})
+    dequeued = await dequeue(api, queue, type="mail")
+    await api.post(f"/queue/message/{dequeued['id']}/nack", json={"errorReason": "no"})
     assert await list_ids(api, queue, filterAttempts=1) == [mail]
 
 
@@ -230,7 +230,7 @@ async def test_payload_of_any_kind_is_listed(api: httpx.AsyncClient, queue: str)
 async def test_range_of_time_lists_and_deletes(api: httpx.AsyncClient, queue: str) -> None:
     await api.delete("/queue/clear")
     ids = [await add(api, queue, "text") for _ in range(3)]
-    await take(api, queue)
+    await dequeue(api, queue)
     now = datetime.now(UTC)
     around = {
         "startTimestamp": (now - timedelta(minutes=5)).isoformat(),
@@ -251,7 +251,7 @@ async def test_range_of_time_lists_and_deletes(api: httpx.AsyncClient, queue: st
     assert answer.json() == {"message": "3 messages removed successfully"}
     assert (await api.get("/queue/messages", params=around)).json() == []
     later = await add(api, queue)
-    assert (await take(api, queue))["id"] == later
+    assert (await dequeue(api, queue))["id"] == later
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
@@ -324,8 +324,8 @@ async def test_import_takes_one_message_or_many_with_every_field(
     assert (message["type"], message["payload"]) == ("default", "alone")
     many = [{"type": "x", "payload": None, "queue": queue, "priority": 5, "maxAttempts": 2}]
     assert (await upload(api, json.dumps(many).encode())).status_code == 200
-    taken = await take(api, queue)
-    assert (taken["type"], taken["payload"], taken["max_attempts"]) == ("x", None, 2)
+    dequeued = await dequeue(api, queue)
+    assert (dequeued["type"], dequeued["payload"], dequeued["max_attempts"]) == ("x", None, 2)
     assert (await upload(api, b"[]")).json() == {
         "message": "Imported 0 messages successfully",
         "count": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 
 if TYPE_CHECKING:
     import httpx
@@ -96,7 +96,7 @@ async def test_metrics_cover_queues_and_server(
 ) -> None:
     await add(api, queue)
     await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     found = None
     text = ""
     for _ in range(100):

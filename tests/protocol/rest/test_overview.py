@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.rest.calls import add, dequeue, issues
 from tests.protocol.servers import make_queue
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ METRICS = {
 
 
 async def fill(api: httpx.AsyncClient, queue: str) -> None:
-    """Leave two messages queued, one in hand, one acknowledged, one dead."""
+    """Leave two messages queued, one in flight, one acknowledged, one dead."""
     await add(api, queue, "x" * 98, type="big")
     for _ in range(4):
         await add(api, queue, "x" * 8, type="small")
-    taken = [await take(api, queue) for _ in range(3)]
-    body = {"id": taken[1]["id"], "lock_token": taken[1]["lock_token"]}
+    dequeued = [await dequeue(api, queue) for _ in range(3)]
+    body = {"id": dequeued[1]["id"], "lock_token": dequeued[1]["lock_token"]}
     assert (await api.post("/queue/ack", json=body)).status_code == 200
-    body = {"messages": [taken[2]["id"]], "fromQueue": "processing", "toQueue": "dead"}
+    body = {"messages": [dequeued[2]["id"]], "fromQueue": "processing", "toQueue": "dead"}
     assert (await api.post("/queue/move", json=body)).json()["movedCount"] == 1
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.protocol.rest.calls import add, issues, take
+from tests.protocol.rest.calls import add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -82,9 +82,9 @@ async def test_queue_of_every_type_delivers_and_settles(api: httpx.AsyncClient, 
     assert queue["retention_interval"] == "7 days 12:00:00"
     assert queue["description"] == "for orders"
     await add(api, queue["name"], {"n": 1})
-    taken = await take(api, queue["name"])
-    assert (taken["ack_timeout_seconds"], taken["max_attempts"]) == (2.5, 7)
-    body = {"id": taken["id"], "lock_token": taken["lock_token"]}
+    dequeued = await dequeue(api, queue["name"])
+    assert (dequeued["ack_timeout_seconds"], dequeued["max_attempts"]) == (2.5, 7)
+    body = {"id": dequeued["id"], "lock_token": dequeued["lock_token"]}
     assert (await api.post("/queue/ack", json=body)).status_code == 200
     shown = (await api.get(f"/queues/{queue['name']}")).json()
     assert (shown["message_count"], shown["processing_count"]) == (0, 0)
@@ -132,12 +132,12 @@ async def test_queue_without_a_name_is_refused(api: httpx.AsyncClient) -> None:
 async def test_queues_are_shown_with_counts(api: httpx.AsyncClient, queue: str) -> None:
     for _ in range(3):
         await add(api, queue)
-    taken = await take(api, queue)
+    dequeued = await dequeue(api, queue)
     await api.post(
         "/queue/move",
-        json={"messages": [taken["id"]], "fromQueue": "processing", "toQueue": "dead"},
+        json={"messages": [dequeued["id"]], "fromQueue": "processing", "toQueue": "dead"},
     )
-    await take(api, queue)
+    await dequeue(api, queue)
     shown = (await api.get(f"/queues/{queue}")).json()
     assert set(shown) == KEYS
     assert (shown["message_count"], shown["processing_count"], shown["dead_count"]) == (1, 1, 1)
@@ -197,7 +197,7 @@ async def test_renamed_queue_keeps_its_messages(api: httpx.AsyncClient, queue: s
     assert answer.json()["queue"]["name"] == new_name
     assert answer.json()["queue"]["message_count"] == 1
     assert (await api.get(f"/queues/{queue}")).status_code == 404
-    assert (await take(api, new_name))["id"] == message_id
+    assert (await dequeue(api, new_name))["id"] == message_id
 
 
 async def test_bad_rename_is_refused(api: httpx.AsyncClient, queue: str) -> None:
@@ -211,7 +211,7 @@ async def test_bad_rename_is_refused(api: httpx.AsyncClient, queue: str) -> None
 async def test_purge_removes_one_state_or_all(api: httpx.AsyncClient, queue: str) -> None:
     for _ in range(4):
         await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     url = f"/queues/{queue}/purge"
     answer = await api.post(url, json={"status": "processing"})
     assert answer.status_code == 200

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import NOBODY, STRANGER, add, issues, take
+from tests.protocol.rest.calls import NOBODY, STRANGER, add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +20,7 @@ async def ack(api: httpx.AsyncClient, message_id: str, token: str | None = None)
 
 async def test_acknowledged_message_is_gone(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     answer = await ack(api, message["id"], message["lock_token"])
     assert answer.status_code == 200
     assert answer.json() == {"message": "Message acknowledged"}
@@ -31,7 +31,7 @@ async def test_ack_without_a_token_settles_the_current_lease(
     api: httpx.AsyncClient, queue: str
 ) -> None:
     await add(api, queue)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     answer = await api.post("/queue/ack", json={"id": message["id"]})
     assert answer.status_code == 200
     again = await api.post("/queue/ack", json={"id": message["id"]})
@@ -47,7 +47,7 @@ async def test_dead_letter_says_that_no_reason_was_given(
         "/queue/message", json={"type": "t", "payload": 1, "queue": queue, "maxAttempts": 1}
     )
     assert added.status_code == 201
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     if batch:
         body: dict[str, Any] = {
             "nacks": [{"id": message["id"], "lock_token": message["lock_token"]}]
@@ -64,7 +64,7 @@ async def test_dead_letter_says_that_no_reason_was_given(
 @pytest.mark.parametrize("token", [STRANGER, "not a token", ""])
 async def test_wrong_token_changes_nothing(api: httpx.AsyncClient, queue: str, token: str) -> None:
     await add(api, queue)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     answer = await ack(api, message["id"], token)
     assert answer.status_code == 409
     assert answer.json()["error"] == "LOCK_LOST"
@@ -73,8 +73,8 @@ async def test_wrong_token_changes_nothing(api: httpx.AsyncClient, queue: str, t
 
 async def test_expired_token_is_lock_lost(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
-    first = await take(api, queue, ackTimeout=0.1)
-    second = await take(api, queue, timeout=20)
+    first = await dequeue(api, queue, ackTimeout=0.1)
+    second = await dequeue(api, queue, timeout=20)
     answer = await ack(api, first["id"], first["lock_token"])
     assert answer.status_code == 409
     assert answer.json() == {"message": "Lock lost", "error": "LOCK_LOST"}
@@ -97,7 +97,7 @@ async def test_ack_of_a_message_not_in_flight_is_400(api: httpx.AsyncClient, que
 
 async def test_acked_twice_is_not_processing(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     await ack(api, message["id"], message["lock_token"])
     answer = await ack(api, message["id"], message["lock_token"])
     assert answer.status_code == 400
@@ -107,9 +107,9 @@ async def test_acked_twice_at_once_is_acked_once(api: httpx.AsyncClient, queue: 
     for n in range(20):
         await add(api, queue, n)
     answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 20})
-    taken = answer.json()["messages"]
+    dequeued = answer.json()["messages"]
     answers = await asyncio.gather(
-        *[ack(api, each["id"], each["lock_token"]) for each in taken for _ in range(3)]
+        *[ack(api, each["id"], each["lock_token"]) for each in dequeued for _ in range(3)]
     )
     for n in range(20):
         codes = sorted(answer.status_code for answer in answers[3 * n : 3 * n + 3])
@@ -119,8 +119,8 @@ async def test_acked_twice_at_once_is_acked_once(api: httpx.AsyncClient, queue: 
 async def test_batch_of_acks_settles_each_on_its_own(api: httpx.AsyncClient, queue: str) -> None:
     for n in range(4):
         await add(api, queue, n)
-    taken = await api.get("/queue/messages/batch", params={"queue": queue, "count": 3})
-    first, second, third = taken.json()["messages"]
+    dequeued = await api.get("/queue/messages/batch", params={"queue": queue, "count": 3})
+    first, second, third = dequeued.json()["messages"]
     waiting = await add(api, queue)
     acks = [
         {"id": first["id"], "lock_token": first["lock_token"]},
@@ -146,14 +146,14 @@ async def test_batch_of_acks_settles_each_on_its_own(api: httpx.AsyncClient, que
 async def test_nacked_message_is_redelivered_first(api: httpx.AsyncClient, queue: str) -> None:
     first = await add(api, queue, 1)
     await add(api, queue, 2)
-    message = await take(api, queue)
+    message = await dequeue(api, queue)
     answer = await api.post(
         f"/queue/message/{first}/nack",
         json={"errorReason": "broken", "lock_token": message["lock_token"]},
     )
     assert answer.status_code == 200
     assert answer.json() == {"message": "Message nacked successfully"}
-    again = await take(api, queue, timeout=20)
+    again = await dequeue(api, queue, timeout=20)
     assert again["id"] == first
     assert (again["attempt_count"], again["last_error"]) == (2, "broken")
 
@@ -164,13 +164,13 @@ async def test_nacked_messages_are_redelivered_oldest_first(
     for n in range(6):
         await add(api, queue, n, type=f"kind-{n % 2}")
     answer = await api.get("/queue/messages/batch", params={"queue": queue, "count": 5})
-    taken = answer.json()["messages"]
+    dequeued = answer.json()["messages"]
     for n in (4, 1, 3, 0):
-        body = {"lock_token": taken[n]["lock_token"]}
-        assert (await api.post(f"/queue/message/{taken[n]['id']}/nack", json=body)).is_success
+        body = {"lock_token": dequeued[n]["lock_token"]}
+        assert (await api.post(f"/queue/message/{dequeued[n]['id']}/nack", json=body)).is_success
     again = await api.get("/queue/messages/batch", params={"queue": queue, "count": 3})
     assert [each["payload"] for each in again.json()["messages"]] == [0, 1, 3]
-    assert [(await take(api, queue))["payload"] for _ in range(2)] == [4, 5]
+    assert [(await dequeue(api, queue))["payload"] for _ in range(2)] == [4, 5]
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"errorReason":null}'])
@@ -178,10 +178,10 @@ async def test_nack_without_a_token_settles_the_current_lease(
     api: httpx.AsyncClient, queue: str, body: bytes
 ) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     answer = await api.post(f"/queue/message/{message_id}/nack", content=body)
     assert answer.status_code == 200
-    assert (await take(api, queue, timeout=20))["attempt_count"] == 2
+    assert (await dequeue(api, queue, timeout=20))["attempt_count"] == 2
 
 
 async def test_refused_nack_has_a_reason(api: httpx.AsyncClient, queue: str) -> None:
@@ -191,7 +191,7 @@ async def test_refused_nack_has_a_reason(api: httpx.AsyncClient, queue: str) -> 
     answer = await api.post(f"/queue/message/{NOBODY}/nack")
     assert answer.status_code == 404
     assert answer.json()["message"] == "Message not found"
-    await take(api, queue)
+    await dequeue(api, queue)
     answer = await api.post(f"/queue/message/{message_id}/nack", json={"lock_token": STRANGER})
     assert answer.status_code == 409
     assert answer.json() == {"message": "Lock lost", "error": "LOCK_LOST"}
@@ -200,10 +200,10 @@ async def test_refused_nack_has_a_reason(api: httpx.AsyncClient, queue: str) -> 
 async def test_message_out_of_attempts_is_dead(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, "once", maxAttempts=1)
     await add(api, queue, "again")
-    taken = await api.get("/queue/messages/batch", params={"queue": queue, "count": 2})
+    dequeued = await api.get("/queue/messages/batch", params={"queue": queue, "count": 2})
     nacks = [
         {"id": message["id"], "lock_token": message["lock_token"], "error": "no"}
-        for message in taken.json()["messages"]
+        for message in dequeued.json()["messages"]
     ]
     nacks.append({"id": NOBODY, "lock_token": STRANGER, "error": "no"})
     answer = await api.post("/queue/nack/batch", json={"nacks": nacks})
@@ -218,7 +218,7 @@ async def test_message_out_of_attempts_is_dead(api: httpx.AsyncClient, queue: st
 
 async def test_touch_extends_the_lease(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    message = await take(api, queue, ackTimeout=5)
+    message = await dequeue(api, queue, ackTimeout=5)
     token = message["lock_token"]
     for body, seconds in (
         ({"lock_token": token, "extend_seconds": 100.5}, 100.5),
@@ -234,7 +234,7 @@ async def test_touch_extends_the_lease(api: httpx.AsyncClient, queue: str) -> No
 
 async def test_refused_touch_has_a_reason(api: httpx.AsyncClient, queue: str) -> None:
     message_id = await add(api, queue)
-    await take(api, queue)
+    await dequeue(api, queue)
     for token in (STRANGER, "nonsense"):
         answer = await api.put(
             f"/queue/message/{message_id}/touch", json={"lock_token": token, "extend_seconds": 1}

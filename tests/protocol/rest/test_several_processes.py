@@ -13,7 +13,7 @@ import pytest_asyncio
 from laneway.embedded.postmaster import read_postmaster
 from tests.postgres import execute, make_database, open_directory
 from tests.protocol.blocking import block, wait_for_blocked, wait_for_gauge, wait_until_refused
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.rest.load import Load, check_account, drain
 from tests.protocol.servers import make_queue, run_laneway
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.protocol.servers import RunningServer
 
-# Nothing ends up dead for having been in the hands of those who were killed.
+# No message becomes a dead letter because its consumers were killed.
 PATIENT = '{"max_attempts": 1000}'
 HASTE = ("--overdue-check-interval-ms", "100")
 
@@ -51,7 +51,7 @@ async def test_push_to_one_server_wakes_a_long_poll_on_another(pair: Pair) -> No
     await make_queue(pair.dsn, "woken")
     async with pair.one.client() as pushing, pair.other.client() as waiting:
         for number in range(5):
-            poll = asyncio.ensure_future(take(waiting, "woken", timeout=60))
+            poll = asyncio.ensure_future(dequeue(waiting, "woken", timeout=60))
             await wait_for_gauge(pair.other, "laneway_claim_pump_waiters", 1)
             message_id = await add(pushing, "woken", number)
             async with asyncio.timeout(30):
@@ -63,7 +63,7 @@ async def test_each_message_reaches_one_long_poll_of_several_servers(pair: Pair)
     await make_queue(pair.dsn, "shared")
     async with pair.one.client() as first, pair.other.client() as second:
         polls = [
-            asyncio.ensure_future(take(api, "shared", timeout=60))
+            asyncio.ensure_future(dequeue(api, "shared", timeout=60))
             for api in (first, second)
             for _ in range(5)
         ]
@@ -72,15 +72,15 @@ async def test_each_message_reaches_one_long_poll_of_several_servers(pair: Pair)
         messages = [{"type": "job", "payload": n, "queue": "shared"} for n in range(10)]
         answer = await first.post("/queue/batch", json=messages)
         async with asyncio.timeout(30):
-            taken = await asyncio.gather(*polls)
-        assert sorted(message["id"] for message in taken) == sorted(answer.json()["ids"])
-        assert sorted(message["payload"] for message in taken) == list(range(10))
+            dequeued = await asyncio.gather(*polls)
+        assert sorted(message["id"] for message in dequeued) == sorted(answer.json()["ids"])
+        assert sorted(message["payload"] for message in dequeued) == list(range(10))
 
 
 async def test_message_dequeued_from_one_server_is_settled_through_another(pair: Pair) -> None:
     async with pair.one.client() as first, pair.other.client() as second:
         message_id = await add(first, "default")
-        message = await take(second, "default")
+        message = await dequeue(second, "default")
         receipt = {"id": message_id, "lock_token": message["lock_token"]}
         assert (await first.post("/queue/ack", json=receipt)).status_code == 200
         assert (await second.post("/queue/ack", json=receipt)).status_code == 400
@@ -90,7 +90,7 @@ async def test_queue_created_through_one_server_is_known_to_another(pair: Pair) 
     async with pair.one.client() as first, pair.other.client() as second:
         assert (await first.post("/queues", json={"name": "fresh"})).status_code == 201
         message_id = await add(second, "fresh")
-        assert (await take(first, "fresh"))["id"] == message_id
+        assert (await dequeue(first, "fresh"))["id"] == message_id
 
 
 async def test_killed_server_loses_no_confirmed_message(database: str) -> None:
@@ -160,7 +160,7 @@ async def test_stopped_server_leaves_only_delivered_messages_in_flight(
             "/queue/processing/messages", params={"queueName": "load", "limit": 1000}
         )
         in_hand = {message["id"] for message in held.json()["messages"]}
-        # What was handed out without an acknowledgement that was surely answered, and no more.
+        # Only messages that were delivered and whose ack was not answered.
         assert load.held - load.perhaps_settled <= in_hand <= load.held
         waiting = await api.get("/queue/messages/batch", params={"queue": "load", "count": 100})
         assert {message["attempt_count"] for message in waiting.json()["messages"]} <= {1}
@@ -191,7 +191,7 @@ async def test_claim_during_the_stop_is_released(database: str) -> None:
                 assert (await poll).status_code == 404
         assert await stopping == 0
     async with run_laneway(database) as server, server.client() as api:
-        message = await take(api, "default")
+        message = await dequeue(api, "default")
         assert (message["id"], message["attempt_count"]) == (message_id, 1)
 
 

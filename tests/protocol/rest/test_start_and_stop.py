@@ -16,7 +16,7 @@ import pytest
 
 from tests.postgres import open_directory, run_server
 from tests.protocol.blocking import block, wait_for_gauge, wait_until_refused
-from tests.protocol.rest.calls import add, take
+from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.servers import LANEWAY, run_laneway
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ async def test_workers_share_the_port_and_wake_each_other(database: str) -> None
                 seen |= {answer.headers["x-request-id"].split("-")[0] for answer in answers}
         async with server.client() as api:
             waiting = [
-                asyncio.ensure_future(take(api, "default", timeout=30, consumerId=str(n)))
+                asyncio.ensure_future(dequeue(api, "default", timeout=30, consumerId=str(n)))
                 for n in range(8)
             ]
             await asyncio.sleep(0.2)
             ids = {await add(api, "default", n) for n in range(8)}
             async with asyncio.timeout(20):
-                taken = await asyncio.gather(*waiting)
-            assert {message["id"] for message in taken} == ids
+                dequeued = await asyncio.gather(*waiting)
+            assert {message["id"] for message in dequeued} == ids
         assert await server.stop() == 0
         # An interpreter that cannot end well says so there.
         assert "Fatal" not in server.log
@@ -160,7 +160,7 @@ async def test_unreachable_database_is_503_at_once_and_recovers() -> None:
         async with asyncio.timeout(30):
             while (await api.get("/health")).status_code != 200:
                 await asyncio.sleep(0.05)
-        assert (await take(api, "default"))["id"] == kept
+        assert (await dequeue(api, "default"))["id"] == kept
 
 
 async def test_kill_loses_no_confirmed_message(database: str) -> None:
@@ -211,8 +211,8 @@ async def test_default_queue_and_its_settings_come_from_the_environment(database
 
 
 async def test_unusable_settings_are_one_line(database: str) -> None:
-    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    port = taken.sockets[0].getsockname()[1]
+    occupied = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = occupied.sockets[0].getsockname()[1]
     for flags, words in (
         (("--host", EVERYWHERE), "without a key"),
         (("--port", str(port)), "Address already in use. Choose another"),
@@ -228,7 +228,7 @@ async def test_unusable_settings_are_one_line(database: str) -> None:
         assert done.returncode == 1, flags
         assert words in done.stderr.splitlines()[-1]
         assert "Traceback" not in done.stderr
-    taken.close()
+    occupied.close()
 
 
 async def test_other_addresses_are_served_with_a_key_or_when_told_to(database: str) -> None:
@@ -248,7 +248,7 @@ async def test_without_a_database_the_embedded_one_is_used() -> None:
 
 
 async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
-    """Return the worker processes once there are so many."""
+    """Return the worker processes once there are `count`."""
     async with asyncio.timeout(60):
         while True:
             assert server.process.returncode is None, server.log

@@ -43,7 +43,7 @@ def connect(
 
 
 def drain(sqs: SQSClient, url: str, count: int, **options: Any) -> list[MessageTypeDef]:
-    """Receive until so many messages came; a test's time limit ends a wait for too many."""
+    """Receive until `count` messages came; a test's time limit ends a wait for too many."""
     received: list[MessageTypeDef] = []
     while len(received) < count:
         answer = sqs.receive_message(

@@ -52,7 +52,7 @@ def send(sqs: SQSClient, url: str, body: str) -> str:
 
 
 def fail(sqs: SQSClient, url: str, times: int = 2) -> set[str]:
-    """Receive what is there and let it go at once, so many times; return when that was sent."""
+    """Receive the messages and release them at once, several times; return when they were sent."""
     sent = set()
     for _ in range(times):
         for message in drain(sqs, url, 1, AttributeNames=["SentTimestamp"]):

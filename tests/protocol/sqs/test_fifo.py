@@ -284,7 +284,7 @@ async def test_receive_attempt_is_remembered_for_five_minutes(
     await pass_time(shared, "receive_attempt", url, seconds=295)
     assert bodies(sqs.receive_message(**ask)["Messages"]) == ["a1"]
     await pass_time(shared, "receive_attempt", url, seconds=5)
-    # It is in hand still, by another attempt.
+    # It is still in flight, by another attempt.
     assert "Messages" not in sqs.receive_message(**ask)
 
 

@@ -108,7 +108,7 @@ async def test_worker_survives_failures_and_a_restart_of_the_server(database: st
     port = str(urlsplit(url).port)
     async with run_laneway(database, *ROUNDS, "--port", port) as again:
         assert again.url == url
-        # What was in hand before the stop is still so, by the same handle.
+        # Messages in flight before the stop still are, under the same handle.
         sqs.change_message_visibility(
             QueueUrl=jobs, ReceiptHandle=handed["ReceiptHandle"], VisibilityTimeout=0
         )
@@ -149,7 +149,7 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
             sqs.receive_message(QueueUrl=url)
         assert (refusal.code, refusal.status) == ("OverLimit", 403)
         assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
-        # Another process knows what this one handed out, and the other way round.
+        # Each process accepts the receipt handles of the other.
         async with run_laneway(database, *flags) as other:
             beside = connect(other.url)
             with Refusal() as refusal:

@@ -40,7 +40,7 @@ async def follow_events(
 
 
 async def store_activity(
-    connection: Connection, *, seen: Snapshot, now: Snapshot, anomalies: str, takers: str
+    connection: Connection, *, seen: Snapshot, now: Snapshot, anomalies: str, consumers: str
 ) -> bool:
     """Return whether it was stored: not if another process has read since `seen`."""
     stored: bool = await fetch_value(
@@ -49,7 +49,7 @@ async def store_activity(
         seen,
         now,
         anomalies,
-        takers,
+        consumers,
     )
     return stored
 

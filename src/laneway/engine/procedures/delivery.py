@@ -39,7 +39,7 @@ async def push_many(
     *,
     queues: Sequence[int],
     columns: MessageColumns,
-    ride: str | None = None,
+    note: str | None = None,
     guards: Sequence[int | None] | None = None,
 ) -> list[asyncpg.Record]:
     """Return spans: (idx, count, segment, lane_id, seq, duplicate)."""
@@ -48,7 +48,7 @@ async def push_many(
         _PUSH if _fit_one_lane(queues, columns) else _PUSH_MIXED,
         queues,
         *columns,
-        ride,
+        note,
         guards,
         means=_QUEUE,
     )
@@ -59,7 +59,7 @@ async def push_notifying(
     *,
     queues: Sequence[int],
     columns: MessageColumns,
-    ride: str | None = None,
+    note: str | None = None,
     guards: Sequence[int | None] | None = None,
     notice: str,
 ) -> tuple[list[asyncpg.Record], bool]:
@@ -69,7 +69,7 @@ async def push_notifying(
         _PUSH_TELLING if _fit_one_lane(queues, columns) else _PUSH_MIXED_TELLING,
         queues,
         *columns,
-        ride,
+        note,
         guards,
         notice,
         means=_QUEUE,
@@ -110,7 +110,7 @@ async def claim_spans(
     priority: int | None = None,
     shared: bool = False,
 ) -> list[asyncpg.Record]:
-    """Return a row per claim: its first waiter, and its messages as arrays (see `deal`)."""
+    """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`)."""
     return await fetch(
         connection,
         "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7)",

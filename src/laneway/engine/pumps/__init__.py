@@ -1,3 +1,3 @@
-"""Requests ride together: a call starts when a connection is free and takes what has gathered."""
+"""Batches requests: a call of the database carries all requests that wait when it starts."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claims of one group ride together, and wait in memory while there is nothing to claim."""
+"""Batches the claims of one group; they wait in memory while nothing is ready."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
-from laneway.engine.deliveries import count_messages, deal
+from laneway.engine.deliveries import count_messages, distribute
 from laneway.engine.procedures.delivery import claim_spans, next_due
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.line import Filter, Line, Waiter
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How soon to look again for what is due but did not come, doubled while it does not.
+# How long to wait before another look for a message that is due but was not claimed. Doubled each time.
 FIRST_RETRY = timedelta(milliseconds=5)
 LAST_RETRY = timedelta(seconds=1)
 
 NO_WAIT = timedelta(0)
 
 
-class Wishes(TypedDict):
-    """What those who ride together ask for, as a claim takes it."""
+class BatchArguments(TypedDict):
+    """What the waiters of a batch ask for, as arguments of a claim."""
 
     wants: list[int]
     leases: list[timedelta | None] | None
@@ -52,10 +52,10 @@ class Wishes(TypedDict):
 
 
 class ClaimPump:
-    """Hands out the messages of one group.
+    """Claims messages of one group for its waiting consumers.
 
-    A waiter costs no SQL while it waits: it is woken by `wake`, or when what is set aside for later
-    comes due. What was claimed for a waiter that has gone is given back with `give_back`.
+    A waiter costs no SQL while it waits: `wake` wakes it, or a timer when a parked message comes
+    due. `release` is called with messages that were claimed for a waiter that is gone.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ClaimPump:
         settings: PumpSettings,
         lanes: Lanes,
         traffic: Traffic,
-        give_back: Callable[[Sequence[ClaimedSpan]], object],
+        release: Callable[[Sequence[ClaimedSpan]], object],
     ) -> None:
         self.queue_id = queue_id
         self.group_id = group_id
@@ -79,28 +79,28 @@ class ClaimPump:
         self._settings = settings
         self._lanes = lanes
         self._traffic = traffic
-        self._give_back = give_back
+        self._release = release
         self._lines: dict[Filter, Line] = {}
         self._lines_by_partition: dict[str | None, list[Line]] = {}
         self._awake: dict[Line, None] = {}
         self._waiting = 0
-        self._flights = 0
-        self._most_flights = settings.flights
+        self._running_calls = 0
+        self._most_calls = settings.concurrent_calls
         self._due_known = False
         self._due_timer: asyncio.TimerHandle | None = None
         self._retry = FIRST_RETRY
         self._closed = False
-        self._landed = asyncio.Event()
+        self._drained = asyncio.Event()
         self.calls = 0
 
     @property
     def waiting(self) -> int:
-        """How many consumers wait for messages."""
+        """Number of consumers that wait for messages."""
         return self._waiting
 
     @property
     def has_sleepers(self) -> bool:
-        """Whether somebody waits for messages that did not come yet."""
+        """Whether any consumer waits for messages."""
         return self._waiting > 0
 
     async def claim(
@@ -111,14 +111,14 @@ class ClaimPump:
         lease: timedelta | None = None,
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
-        apart: bool = False,
+        own_token: bool = False,
     ) -> list[ClaimedSpan]:
-        """Return up to `want` messages, or none when nothing came within `wait`.
+        """Return up to `want` messages, or none if none became ready within `wait`.
 
-        A caller that is cancelled gives back what was claimed for it.
+        If the caller is cancelled, its messages are released.
         """
         self._require_room()
-        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, apart=apart)
+        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, own_token=own_token)
         line = self._lines.get(wanted) or self._open_line(wanted)
         line.join(waiter)
         self._awake[line] = None
@@ -128,10 +128,10 @@ class ClaimPump:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(wait.total_seconds(), self._time_out, line, waiter)
         try:
-            self._launch()
+            self._start_call()
             spans = await waiter.answer
         except asyncio.CancelledError:
-            self._undo(waiter)
+            self._release_answer(waiter)
             raise
         finally:
             self._waiting -= 1
@@ -147,26 +147,27 @@ class ClaimPump:
         *,
         partitions: Collection[str] | None = None,
         delayed: bool = False,
-        plain: bool = False,  # noqa: ARG002 - it is all the same to competing consumers
+        plain: bool = False,  # noqa: ARG002 - shared groups need no distinction
     ) -> None:
+        """Wake waiters, as `Sleeper.wake`."""
         if delayed:
             self._due_known = False
         if partitions is None:
             for line in self._lines.values():
-                self._rouse(line)
+                self._wake_line(line)
         else:
             for partition in (None, *partitions):
                 for line in self._lines_by_partition.get(partition, ()):
-                    self._rouse(line)
-        self._launch()
+                    self._wake_line(line)
+        self._start_call()
 
     def fail(self, error: LanewayError) -> None:
-        """Answer all who wait with an error, each with its own."""
+        """Fail all waiters, each with its own copy of the error."""
         for line in self._lines.values():
             _refuse(line, error)
 
     def close(self) -> None:
-        """Answer those who wait with nothing; what is being claimed for them goes back."""
+        """Return no messages to all waiters; release what a running call claims for them."""
         self._closed = True
         self._cancel_timer()
         for line in self._lines.values():
@@ -175,37 +176,37 @@ class ClaimPump:
                     waiter.answer.set_result([])
 
     async def drain(self) -> None:
-        """Close, and return once no call is under way."""
+        """Close, and return when no call is running."""
         self.close()
-        if self._flights:
-            await self._landed.wait()
+        if self._running_calls:
+            await self._drained.wait()
 
     def _require_room(self) -> None:
         if self._closed:
             raise BrokerClosed("the broker is closed, or the group was deleted")
         if self._waiting >= self._settings.waiting_messages:
             raise Overloaded(
-                f"{self._waiting} consumers wait for messages of this group already",
+                f"too many consumers wait for messages of this group ({self._waiting}): retry later",
                 retry_after=self._settings.retry_after,
             )
 
     def _time_out(self, line: Line, waiter: Waiter) -> None:
         waiter.last = True
-        if line.holds(waiter) and not waiter.answer.done():
+        if line.has(waiter) and not waiter.answer.done():
             waiter.answer.set_result([])
 
-    def _undo(self, waiter: Waiter) -> None:
-        """Give back what a caller was answered that was cancelled before it could take it."""
+    def _release_answer(self, waiter: Waiter) -> None:
+        """Release the messages of a caller that was cancelled before it received them."""
         answer = waiter.answer
         if answer.done() and not answer.cancelled() and answer.exception() is None:
-            handouts = answer.result()
-            if handouts:
-                self._give_back(handouts)
+            spans = answer.result()
+            if spans:
+                self._release(spans)
 
-    def _launch(self) -> None:
-        if self._flights < self._most_flights and self._find_line() is not None:
-            self._flights += 1
-            self._tasks.start(self._fly(), name="claim")
+    def _start_call(self) -> None:
+        if self._running_calls < self._most_calls and self._find_line() is not None:
+            self._running_calls += 1
+            self._tasks.start(self._run(), name="claim")
 
     def _open_line(self, wanted: Filter) -> Line:
         line = self._lines[wanted] = self._make_line(wanted)
@@ -215,99 +216,99 @@ class ClaimPump:
     def _make_line(self, wanted: Filter) -> Line:
         return Line(wanted)
 
-    def _rouse(self, line: Line) -> None:
+    def _wake_line(self, line: Line) -> None:
         line.wake()
-        self._note(line)
+        self._mark_awake(line)
 
-    def _note(self, line: Line) -> None:
-        if line.has_askers:
+    def _mark_awake(self, line: Line) -> None:
+        if line.has_eligible:
             self._awake[line] = None
 
     def _find_line(self) -> Line | None:
-        """Return the line that has been awake the longest and has somebody who may ask now.
+        """Return the line that has been awake longest and has eligible waiters, or None.
 
-        Nobody asks beside a call of its line: they would hold each other up in the same lanes, so
-        who comes meanwhile rides in the next.
+        A line has one call at a time, because two calls would wait for each other's locks on the
+        same lanes. Waiters that arrive during a call are part of the next one.
         """
         found = None
         idle = []
         for line in self._awake:
-            if not line.has_askers:
+            if not line.has_eligible:
                 idle.append(line)
-            elif not line.riding:
+            elif not line.in_call:
                 found = line
                 break
         for line in idle:
             del self._awake[line]
         return found
 
-    async def _fly(self) -> None:
+    async def _run(self) -> None:
         try:
             while self._find_line() is not None:
                 async with self._pool.lend("claim") as connection:
-                    # Not before: until now, more may have gathered.
+                    # Choose the batch only now: more waiters may have arrived.
                     line = self._find_line()
                     if line is not None:
-                        await self._serve(connection, line)
+                        await self._run_call(connection, line)
         except LanewayError as error:
             self.fail(error)
         finally:
-            self._flights -= 1
-            if not self._flights and self._closed:
-                self._landed.set()
+            self._running_calls -= 1
+            if not self._running_calls and self._closed:
+                self._drained.set()
 
-    async def _serve(self, connection: Connection, line: Line) -> None:
+    async def _run_call(self, connection: Connection, line: Line) -> None:
         del self._awake[line]
-        riders = line.board(messages=self._settings.flush_messages)
+        batch = line.next_batch(messages=self._settings.flush_messages)
         if line.awake:
             self._awake[line] = None
         try:
-            if riders:
-                await self._serve_riders(connection, line, riders)
+            if batch:
+                await self._claim_batch(connection, line, batch)
         except asyncio.CancelledError:
-            _refuse(riders, BrokerClosed("the broker closed during the claim"))
+            _refuse(batch, BrokerClosed("the broker closed during the claim"))
             raise
         except Exception as error:
             logger.exception("the claim failed")
-            _refuse(riders, InternalError(f"the claim failed: {error!r}"))
+            _refuse(batch, InternalError(f"the claim failed: {error!r}"))
         finally:
-            line.riding -= len(riders)
+            line.in_call -= len(batch)
             self._drop_if_empty(line)
 
-    async def _serve_riders(
-        self, connection: Connection, line: Line, riders: Sequence[Waiter]
+    async def _claim_batch(
+        self, connection: Connection, line: Line, batch: Sequence[Waiter]
     ) -> None:
         wakes = line.wakes
         try:
-            rows = await self._call(connection, line.filter, riders)
-            left = self._deal(riders, rows)
-            line.settle(left, dry=bool(left) or not rows, wakes=wakes)
+            rows = await self._call(connection, line.filter, batch)
+            left = self._answer_waiters(batch, rows)
+            line.finish_call(left, exhausted=bool(left) or not rows, wakes=wakes)
             if line.awake:
-                # Something or somebody came while the call was under way.
+                # Messages or waiters arrived during the call.
                 self._awake[line] = None
             if rows:
                 self._retry = FIRST_RETRY
             if left and not self._due_known:
                 await self._watch_due(connection)
         except InvalidRequest as error:
-            if len(riders) == 1 and riders[0].want > 1 and isinstance(error, InvalidMessage):
-                # Together its messages are more than one answer can hold.
-                riders[0].want //= 2
-                await self._serve_riders(connection, line, riders)
+            if len(batch) == 1 and batch[0].want > 1 and isinstance(error, InvalidMessage):
+                # Its messages are too large for one result.
+                batch[0].want //= 2
+                await self._claim_batch(connection, line, batch)
                 return
-            if len(riders) == 1 or isinstance(error, NotFound):
-                _refuse(riders, error)
+            if len(batch) == 1 or isinstance(error, NotFound):
+                _refuse(batch, error)
                 return
-            # One of them asks for what cannot be: each on its own harms only itself.
-            for rider in riders:
-                await self._serve_riders(connection, line, [rider])
+            # One request is invalid: call once for each, so that only that one fails.
+            for waiter in batch:
+                await self._claim_batch(connection, line, [waiter])
         except LanewayError as error:
-            _refuse(riders, error)
+            _refuse(batch, error)
 
     async def _call(
-        self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]
+        self, connection: Connection, wanted: Filter, batch: Sequence[Waiter]
     ) -> list[asyncpg.Record]:
-        named = gather(riders)
+        named = batch_arguments(batch)
 
         async def call() -> list[asyncpg.Record]:
             self.calls += 1
@@ -316,52 +317,54 @@ class ClaimPump:
                 group_id=self.group_id,
                 partition=wanted.partition,
                 priority=wanted.priority,
-                shared=not any(rider.apart for rider in riders),
+                shared=not any(waiter.own_token for waiter in batch),
                 **named,
             )
 
-        return await persist(call)
+        return await retry_conflicts(call)
 
-    def _deal(self, riders: Sequence[Waiter], rows: Sequence[asyncpg.Record]) -> list[Waiter]:
-        """Answer the riders and return those who got nothing and go on waiting.
+    def _answer_waiters(
+        self, batch: Sequence[Waiter], rows: Sequence[asyncpg.Record]
+    ) -> list[Waiter]:
+        """Give the waiters their messages; return the waiters that got none and still wait.
 
-        Where others got something, that may be all that nobody else was just reading: so who
-        cannot wait asks once more.
+        A waiter that may not wait is tried once more if others got messages, because lanes that
+        another call had locked may have more.
         """
-        dealt = self._share_out(rows, [rider.want for rider in riders])
+        parts = self._distribute(rows, [waiter.want for waiter in batch])
         for row in rows:
             self._lanes.learn(row["lane_id"], self._place(row["partition"]))
         left = []
-        for rider, handouts in zip(riders, dealt, strict=True):
-            if rider.answer.done():
-                if handouts:
-                    self._give_back(handouts)
-            elif handouts or self._closed or (rider.last and not rows):
-                rider.answer.set_result(handouts)
+        for waiter, spans in zip(batch, parts, strict=True):
+            if waiter.answer.done():
+                if spans:
+                    self._release(spans)
+            elif spans or self._closed or (waiter.last and not rows):
+                waiter.answer.set_result(spans)
             else:
-                left.append(rider)
+                left.append(waiter)
         return left
 
-    def _share_out(
+    def _distribute(
         self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
     ) -> list[list[ClaimedSpan]]:
-        return deal(rows, wants)
+        return distribute(rows, wants)
 
     async def _watch_due(self, connection: Connection) -> None:
-        """Wake up when something that is set aside for later comes due."""
+        """Set a timer for when the next parked message comes due."""
         self._due_known = True
         self._cancel_timer()
         due = await next_due(connection, self.group_id)
         if due is None or self._closed:
             return
         if due < FIRST_RETRY:
-            # Due, but not for those who wait, or not yet: another may hold it, or filters pass by it.
+            # It is due but was not claimed: another consumer may have it, or no filter matches it.
             due = self._retry
             self._retry = min(self._retry * 2, LAST_RETRY)
         loop = asyncio.get_running_loop()
-        self._due_timer = loop.call_later(due.total_seconds(), self._come_due)
+        self._due_timer = loop.call_later(due.total_seconds(), self._wake_due)
 
-    def _come_due(self) -> None:
+    def _wake_due(self) -> None:
         self._due_timer = None
         self.wake(delayed=True)
 
@@ -380,11 +383,11 @@ class ClaimPump:
             del self._lines_by_partition[line.filter.partition]
 
 
-def gather(riders: Sequence[Waiter]) -> Wishes:
-    leases = [rider.lease for rider in riders]
-    consumers = [rider.consumer for rider in riders]
+def batch_arguments(batch: Sequence[Waiter]) -> BatchArguments:
+    leases = [waiter.lease for waiter in batch]
+    consumers = [waiter.consumer for waiter in batch]
     return {
-        "wants": [rider.want for rider in riders],
+        "wants": [waiter.want for waiter in batch],
         "leases": leases if any(leases) else None,
         "consumers": consumers if any(consumers) else None,
     }

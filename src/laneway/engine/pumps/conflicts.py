@@ -1,4 +1,4 @@
-"""Calls that lost a race are made again, by us rather than by the caller."""
+"""Retries database calls that failed with a transient conflict."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 RETRIES = 8
 
 
-async def persist(call: Callable[[], Awaitable[T]]) -> T:
-    """Return what the call returns, however often it loses a race, within reason."""
+async def retry_conflicts(call: Callable[[], Awaitable[T]]) -> T:
+    """Return what the call returns; retry transient conflicts up to RETRIES times."""
     for attempt in range(RETRIES):
         try:
             return await call()
         except TransientConflict:
-            await asyncio.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only to part
+            await asyncio.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only jitter
     return await call()

@@ -1,4 +1,4 @@
-"""Consumers who wait for the same messages, in order of arrival."""
+"""Consumers that wait with the same filter, in order of arrival."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Filter(NamedTuple):
-    """What a waiter wants: a partition, a priority, or any."""
+    """Which messages a waiter accepts: of a partition, of a priority, or any."""
 
     partition: str | None = None
     priority: int | None = None
 
 
 class Waiter:
-    """One consumer's claim. last: it is answered by the next call, whatever that brings.
+    """One consumer's claim. last: the next call answers it, even without messages.
 
-    apart: under a token that it shares with no other.
+    own_token: it shares its token with no other consumer.
     """
 
-    __slots__ = ("answer", "apart", "consumer", "last", "lease", "want")
+    __slots__ = ("answer", "consumer", "last", "lease", "own_token", "want")
 
     def __init__(
         self,
@@ -36,41 +36,52 @@ class Waiter:
         consumer: str | None,
         *,
         last: bool,
-        apart: bool = False,
+        own_token: bool = False,
     ) -> None:
         self.want = want
         self.lease = lease
         self.consumer = consumer
         self.last = last
-        self.apart = apart
+        self.own_token = own_token
         self.answer: asyncio.Future[list[ClaimedSpan]] = asyncio.get_running_loop().create_future()
 
 
 # Waiters in order of arrival.
-Row: TypeAlias = "OrderedDict[Waiter, None]"
+Waiters: TypeAlias = "OrderedDict[Waiter, None]"
 
-# How many messages to ask for after a call that left somebody with nothing; doubled while none does.
-FIRST_REACH = 32
-LAST_REACH = 65_536
+# How many messages to ask for after a call that left a waiter without messages; doubled after each
+# call that leaves none.
+FIRST_BATCH = 32
+LARGEST_BATCH = 65_536
 
 
 class Line:
-    """Waiters with the same filter. awake: something may be there for them.
+    """Waiters with the same filter. awake: there may be messages for them.
 
-    A newcomer asks once, unless others sleep already: they asked, and nothing came since. Who got
-    nothing sleeps until the line is woken, and then asks only while others do get something: one
-    message for a thousand sleepers costs no call for all of them.
+    A newcomer is part of the next call unless other waiters are asleep: those found nothing, and
+    nothing has arrived since. A waiter that got no message sleeps until the line is woken. Woken
+    waiters are called for in growing batches and only while messages are found, so one message does
+    not cause calls for a thousand sleepers. in_call: waiters in the running call.
     """
 
-    __slots__ = ("_asleep", "_newcomers", "_reach", "_woken", "awake", "filter", "riding", "wakes")
+    __slots__ = (
+        "_asleep",
+        "_batch_limit",
+        "_newcomers",
+        "_woken",
+        "awake",
+        "filter",
+        "in_call",
+        "wakes",
+    )
 
     def __init__(self, wanted: Filter) -> None:
         self.filter = wanted
-        self._asleep: Row = OrderedDict()
-        self._woken: Row = OrderedDict()
-        self._newcomers: Row = OrderedDict()
-        self._reach = FIRST_REACH
-        self.riding = 0
+        self._asleep: Waiters = OrderedDict()
+        self._woken: Waiters = OrderedDict()
+        self._newcomers: Waiters = OrderedDict()
+        self._batch_limit = FIRST_BATCH
+        self.in_call = 0
         self.awake = False
         self.wakes = 0
 
@@ -79,78 +90,79 @@ class Line:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.riding or self._woken or self._asleep or self._newcomers)
+        return not (self.in_call or self._woken or self._asleep or self._newcomers)
 
     @property
-    def has_askers(self) -> bool:
+    def has_eligible(self) -> bool:
+        """Whether any waiter should be part of the next call."""
         return bool(self._woken or self._newcomers)
 
     def join(self, waiter: Waiter) -> None:
         if self._asleep and not waiter.last:
             self._asleep[waiter] = None
         else:
-            self._ask(waiter)
+            self._add_newcomer(waiter)
 
     def leave(self, waiter: Waiter) -> None:
         for row in (self._woken, self._asleep, self._newcomers):
             row.pop(waiter, None)
 
-    def holds(self, waiter: Waiter) -> bool:
+    def has(self, waiter: Waiter) -> bool:
         return waiter in self._woken or waiter in self._asleep or waiter in self._newcomers
 
     def wake(self) -> None:
         self.wakes += 1
         self.awake = True
-        self._woken, self._asleep = join_rows(self._woken, self._asleep), OrderedDict()
+        self._woken, self._asleep = concat(self._woken, self._asleep), OrderedDict()
 
-    def board(self, *, messages: int) -> list[Waiter]:
-        """Take the first waiters, as many as want so many messages together."""
-        riders: list[Waiter] = []
-        left = min(messages, self._reach) if self._woken else messages
+    def next_batch(self, *, messages: int) -> list[Waiter]:
+        """Remove and return the first waiters: those that want up to `messages` messages in total."""
+        batch: list[Waiter] = []
+        left = min(messages, self._batch_limit) if self._woken else messages
         for row in (self._woken, self._newcomers):
             while row:
                 waiter = next(iter(row))
-                if riders and waiter.want > left:
+                if batch and waiter.want > left:
                     break
                 del row[waiter]
                 if not waiter.answer.done():
-                    riders.append(waiter)
+                    batch.append(waiter)
                     left -= waiter.want
             if row:
                 break
-        self.riding += len(riders)
-        self.awake = self.has_askers
-        return riders
+        self.in_call += len(batch)
+        self.awake = self.has_eligible
+        return batch
 
-    def settle(self, left: Sequence[Waiter], *, dry: bool, wakes: int) -> None:
-        """Go on after a call that brought too little for all (dry) and left these with nothing.
+    def finish_call(self, left: Sequence[Waiter], *, exhausted: bool, wakes: int) -> None:
+        """Requeue the waiters that a call left without messages.
 
-        wakes: how many there were before it.
+        exhausted: the call found fewer messages than were wanted. wakes: `self.wakes` before it.
         """
-        if not dry:
-            self._reach = min(2 * self._reach, LAST_REACH)
+        if not exhausted:
+            self._batch_limit = min(2 * self._batch_limit, LARGEST_BATCH)
             return
-        self._reach = FIRST_REACH
-        # They came before those who did not ride.
-        self._woken = join_rows(self._part(left), self._woken)
+        self._batch_limit = FIRST_BATCH
+        # They arrived before those that were not in the batch.
+        self._woken = concat(self._retry_impatient(left), self._woken)
         if wakes == self.wakes:
-            # There is nothing for the others either.
-            self._asleep, self._woken = join_rows(self._asleep, self._woken), OrderedDict()
-        self.awake = self.has_askers
+            # There are no messages for the others either.
+            self._asleep, self._woken = concat(self._asleep, self._woken), OrderedDict()
+        self.awake = self.has_eligible
 
-    def _ask(self, waiter: Waiter) -> None:
+    def _add_newcomer(self, waiter: Waiter) -> None:
         self._newcomers[waiter] = None
         self.awake = True
 
-    def _part(self, left: Sequence[Waiter]) -> Row:
-        """Have those ask again who cannot wait, and return the others."""
-        hasty = [waiter for waiter in left if waiter.last]
-        self._newcomers = join_rows(OrderedDict.fromkeys(hasty), self._newcomers)
+    def _retry_impatient(self, left: Sequence[Waiter]) -> Waiters:
+        """Put waiters that may not wait into the next call; return the others."""
+        impatient = [waiter for waiter in left if waiter.last]
+        self._newcomers = concat(OrderedDict.fromkeys(impatient), self._newcomers)
         return OrderedDict.fromkeys(waiter for waiter in left if not waiter.last)
 
 
-def join_rows(first: Row, then: Row) -> Row:
-    """Return both in order, at the cost of the shorter one; neither is used again."""
+def concat(first: Waiters, then: Waiters) -> Waiters:
+    """Return both in order, in time proportional to the shorter one. Invalidates both."""
     if len(first) >= len(then):
         first.update(then)
         return first

@@ -1,4 +1,4 @@
-"""Claims of one ordered group: who is woken, and when, given that a lane has one holder at a time."""
+"""Batches the claims of one ordered group, and decides which waiters to wake and when."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
-from laneway.engine.deliveries import deal
+from laneway.engine.deliveries import distribute
 from laneway.engine.ordered_leases import LaneLease, LaneLeases
 from laneway.engine.procedures.streams import claim_lanes
-from laneway.engine.pumps.claim import ClaimPump, gather
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.claim import ClaimPump, batch_arguments
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.ordered_line import OrderedLine
 
 if TYPE_CHECKING:
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds between the beginnings of two calls of which the first brought few messages: so that those who are served one
-# by one are served together where many are, without waiting where few are.
+# A call starts at least PAUSE seconds after one that returned fewer than FEW messages, so that consumers that get
+# single messages share calls.
 PAUSE = 0.003
 FEW = 64
 
-# How soon after something was handed out it is looked up when its time is up: seconds, or so many times what the last
-# look-up took.
+# How long after a claim to look up when the next lane comes due: at least DUE_PAUSE seconds and DUE_SHARE times the
+# duration of the last look-up.
 DUE_PAUSE = 0.1
 DUE_SHARE = 20
 
 
 class OrderedClaimPump(ClaimPump):
-    """A push wakes as many as it can serve; an ack, only where something is left in its lane."""
+    """A push wakes one waiter per free partition; an ack wakes one if its lane has more messages."""
 
-    _lines: dict[Filter, OrderedLine]  # type: ignore[assignment]  # all are made here
+    _lines: dict[Filter, OrderedLine]  # type: ignore[assignment]  # _make_line makes all
     _lines_by_partition: dict[str | None, list[OrderedLine]]  # type: ignore[assignment]
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
-        self._most_flights = 1
+        self._most_calls = 1
         self._leases = LaneLeases()
         self._looking = False
         self._due_pause = DUE_PAUSE
@@ -62,8 +62,8 @@ class OrderedClaimPump(ClaimPump):
         if plain and partitions is not None:
             if delayed:
                 self._due_known = False
-            self._serve_partitions(self._leases.stir(partitions))
-            self._launch()
+            self._wake_for(self._leases.stir(partitions))
+            self._start_call()
             return
         if partitions is None:
             self._leases.loosen_all()
@@ -83,32 +83,34 @@ class OrderedClaimPump(ClaimPump):
             return line
         if self._pause_timer is None:
             loop = asyncio.get_running_loop()
-            self._pause_timer = loop.call_later(wait, self._go_on)
+            self._pause_timer = loop.call_later(wait, self._end_pause)
         return None
 
-    def _go_on(self) -> None:
+    def _end_pause(self) -> None:
         self._pause_timer = None
-        self._launch()
+        self._start_call()
 
-    def _serve_partitions(self, partitions: Collection[str]) -> None:
-        """Wake one waiter for each."""
+    def _wake_for(self, partitions: Collection[str]) -> None:
+        """Wake one waiter for each partition."""
         if not partitions:
             return
         for line in self._lines_by_partition.get(None, ()):
             line.wake_for(partitions)
-            self._note(line)
+            self._mark_awake(line)
         for partition in partitions:
             for line in self._lines_by_partition.get(partition, ()):
                 line.wake_for((partition,))
-                self._note(line)
+                self._mark_awake(line)
 
     async def _call(
-        self, connection: Connection, wanted: Filter, riders: Sequence[Waiter]
+        self, connection: Connection, wanted: Filter, batch: Sequence[Waiter]
     ) -> list[asyncpg.Record]:
-        named = gather(riders)
+        named = batch_arguments(batch)
         since = 0
         began = time.monotonic()
-        places = (wanted.partition,) if wanted.partition is not None else self._lines[wanted].places
+        partitions = (
+            (wanted.partition,) if wanted.partition is not None else self._lines[wanted].partitions
+        )
 
         async def call() -> list[asyncpg.Record]:
             nonlocal since
@@ -117,14 +119,14 @@ class OrderedClaimPump(ClaimPump):
             return await claim_lanes(
                 connection,
                 group_id=self.group_id,
-                partitions=places,
+                partitions=partitions,
                 priority=wanted.priority,
                 **named,
             )
 
-        rows = await persist(call)
+        rows = await retry_conflicts(call)
         for row in rows:
-            # Where a partition has lanes of several priorities, nothing is sure.
+            # Track priority 0 only: a partition may have lanes of several priorities.
             if row["priority"] == 0:
                 lease = LaneLease(
                     self._resume, row["partition"], len(row["bodies"]), row["more"], since
@@ -138,21 +140,21 @@ class OrderedClaimPump(ClaimPump):
             asyncio.get_running_loop().call_later(self._due_pause, self._look_soon)
         return rows
 
-    def _share_out(
+    def _distribute(
         self, rows: Sequence[asyncpg.Record], wants: Sequence[int]
     ) -> list[list[ClaimedSpan]]:
-        return deal((row[1:] for row in rows), wants)
+        return distribute((row[1:] for row in rows), wants)
 
     def _resume(self, lease: LaneLease) -> None:
-        """Go on after all of a lane is settled."""
+        """Wake a waiter for a lane whose messages are all settled."""
         if self._leases.finish(lease):
-            self._serve_partitions((lease.partition,))
-            self._launch()
+            self._wake_for((lease.partition,))
+            self._start_call()
 
     def _look_soon(self) -> None:
         self._looking = False
         if not any(line.has_sleepers for line in self._lines.values()):
-            # Who comes to sleep looks.
+            # The next waiter that goes to sleep looks it up.
             self._due_known = False
         elif not self._closed:
             self._tasks.start(self._look(), name="look when lanes come due")
@@ -165,5 +167,5 @@ class OrderedClaimPump(ClaimPump):
                 spent = time.monotonic() - began
             self._due_pause = max(DUE_PAUSE, DUE_SHARE * spent)
         except LanewayError as error:
-            # The safety poll finds what is not looked up now.
-            logger.debug("not looked up when lanes come due: %s", error)
+            # The safety poll finds these lanes later.
+            logger.debug("cannot look up when lanes come due: %s", error)

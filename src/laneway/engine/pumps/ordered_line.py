@@ -1,4 +1,4 @@
-"""Consumers of an ordered group who wait for the same messages: a lane serves one of them at a time."""
+"""Consumers of an ordered group that wait with the same filter; a lane is leased to one at a time."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from laneway.engine.pumps.line import Line, join_rows
+from laneway.engine.pumps.line import Line, concat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from laneway.engine.pumps.line import Filter, Waiter
 
-# Seconds for which it is known that there is nothing, as long as nothing is told.
-KNOWN_FOR = 0.1
-# How many waiters ask in one call when nobody knows how many can be served.
-REACH = 32
+# For how many seconds newcomers sleep without a call after one found nothing, unless woken.
+EXHAUSTED_FOR = 0.1
+# How many waiters one call carries.
+MOST_WAITERS = 32
 
 
 class OrderedLine(Line):
-    """Wakes as many as can be served, and lets those sleep who come while all is handed out."""
+    """Wakes one waiter per free lane; newcomers sleep while every lane is leased."""
 
-    __slots__ = ("_dry_at", "_places", "_roused", "places")
+    __slots__ = ("_exhausted_at", "_partitions", "_woken_since_call", "partitions")
 
     def __init__(self, wanted: Filter) -> None:
         super().__init__(wanted)
-        self._dry_at = float("-inf")
-        self._roused = False
-        # Where those who are woken will find something; None: anywhere.
-        self._places: set[str] | None = set()
-        self.places: Collection[str] | None = None
+        self._exhausted_at = float("-inf")
+        self._woken_since_call = False
+        # Partitions that may have messages for the woken waiters; None: any.
+        self._partitions: set[str] | None = set()
+        self.partitions: Collection[str] | None = None
 
     @property
     def has_sleepers(self) -> bool:
         return bool(self._asleep)
 
     def join(self, waiter: Waiter) -> None:
-        if waiter.last or time.monotonic() - self._dry_at > KNOWN_FOR:
-            self._ask(waiter)
+        if waiter.last or time.monotonic() - self._exhausted_at > EXHAUSTED_FOR:
+            self._add_newcomer(waiter)
         else:
             self._asleep[waiter] = None
 
@@ -46,73 +46,74 @@ class OrderedLine(Line):
         woken = waiter in self._woken
         super().leave(waiter)
         if woken:
-            # What it was woken for is another's now.
-            self._rouse(1)
+            # Another waiter can have the messages that it was woken for.
+            self._wake_waiters(1)
 
     def wake(self) -> None:
-        self._places = None
-        self._rouse(None)
+        self._partitions = None
+        self._wake_waiters(None)
 
     def wake_for(self, partitions: Collection[str]) -> None:
-        """Have as many ask, for these partitions."""
-        if self._places is not None:
-            self._places.update(partitions)
-        self._rouse(len(partitions))
+        """Wake one waiter for each of these partitions."""
+        if self._partitions is not None:
+            self._partitions.update(partitions)
+        self._wake_waiters(len(partitions))
 
-    def board(self, *, messages: int) -> list[Waiter]:
-        """Take the first waiters; `places` tells where they are to look."""
-        riders: list[Waiter] = []
+    def next_batch(self, *, messages: int) -> list[Waiter]:
+        """Remove and return the first waiters; set `partitions` to those that the call should claim from."""
+        batch: list[Waiter] = []
         left = messages
-        self._roused = False
-        self.places = self._places
-        while (self._woken or self._newcomers) and len(riders) < REACH:
+        self._woken_since_call = False
+        self.partitions = self._partitions
+        while (self._woken or self._newcomers) and len(batch) < MOST_WAITERS:
             row = self._woken or self._newcomers
             if row is self._newcomers:
-                self.places = None
+                self.partitions = None
             waiter = next(iter(row))
             if waiter.answer.done():
                 self.leave(waiter)
                 continue
-            if riders and waiter.want > left:
+            if batch and waiter.want > left:
                 break
             del row[waiter]
-            riders.append(waiter)
+            batch.append(waiter)
             left -= waiter.want
         if not self._woken:
-            self._places = set()
-        self.riding += len(riders)
-        self.awake = self.has_askers
-        return riders
+            self._partitions = set()
+        self.in_call += len(batch)
+        self.awake = self.has_eligible
+        return batch
 
-    def settle(self, left: Sequence[Waiter], *, dry: bool, wakes: int) -> None:
-        if not dry:
+    def finish_call(self, left: Sequence[Waiter], *, exhausted: bool, wakes: int) -> None:
+        if not exhausted:
             return
-        patient = self._part(left)
+        patient = self._retry_impatient(left)
         if wakes != self.wakes:
-            # Something came for which nobody was woken.
-            self._woken = join_rows(patient, self._woken)
+            # Messages arrived for which no waiter was woken.
+            self._woken = concat(patient, self._woken)
         else:
-            self._asleep = join_rows(patient, self._asleep)
-            if self.places is None:
-                self._dry_at = time.monotonic()
-                if not self._roused:
-                    # There is nothing for the others either.
-                    self._asleep = join_rows(self._asleep, self._woken)
+            self._asleep = concat(patient, self._asleep)
+            if self.partitions is None:
+                self._exhausted_at = time.monotonic()
+                if not self._woken_since_call:
+                    # There are no messages for the others either.
+                    self._asleep = concat(self._asleep, self._woken)
                     self._woken = OrderedDict()
-        self.awake = self.has_askers
+        self.awake = self.has_eligible
 
-    def _rouse(self, most: int | None) -> None:
-        self._roused = True
+    def _wake_waiters(self, most: int | None) -> None:
+        """Wake the first `most` waiters, or all."""
+        self._woken_since_call = True
         if most is None or most > len(self._asleep):
-            # There may be something for whoever comes next, too.
+            # There may be messages for newcomers, too.
             self.wakes += 1
-            self._places = None
-            self._dry_at = float("-inf")
+            self._partitions = None
+            self._exhausted_at = float("-inf")
         if most is None or most >= len(self._asleep):
-            self._woken = join_rows(self._woken, self._asleep)
+            self._woken = concat(self._woken, self._asleep)
             self._asleep = OrderedDict()
         else:
             for _ in range(most):
                 waiter, _none = self._asleep.popitem(last=False)
                 self._woken[waiter] = None
-        self.awake = self.has_askers
+        self.awake = self.has_eligible

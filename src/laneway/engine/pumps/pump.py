@@ -1,4 +1,4 @@
-"""Gathers submissions while calls are under way and carries many of them in one call."""
+"""Collects submissions while calls are running and sends many of them in one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from laneway.domain.errors import (
     Retryable,
     Unavailable,
 )
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 Load = TypeVar("Load")
 Answer = TypeVar("Answer")
 
-# Few enough messages that riding with another key's costs less than a call of their own.
+# A batch with fewer messages also takes submissions of other keys: that is cheaper than another call.
 SMALL = 100
 
 
 @dataclass(slots=True, eq=False)
 class Submission(Generic[Load, Answer]):
-    """What one caller gave to the pump; it happens as a whole or not at all."""
+    """What one caller submitted; it succeeds or fails as a whole."""
 
     load: Load
     count: int
@@ -48,34 +48,34 @@ class Submission(Generic[Load, Answer]):
 
 
 class Pump(Generic[Load, Answer]):
-    """Carries submissions with `carry`, which answers them in order.
+    """Sends submissions in batches with `send`, which returns their answers in order.
 
-    Submissions of one key keep their order as long as `flights_per_key` is one. Without `mixed`, a
-    call carries submissions of one key only.
+    Submissions of one key keep their order if `calls_per_key` is one. Without `mixed`, a call
+    carries submissions of one key only.
     """
 
     def __init__(
         self,
         name: str,
-        carry: Callable[[Connection, Sequence[Load]], Awaitable[Sequence[Answer]]],
+        send: Callable[[Connection, Sequence[Load]], Awaitable[Sequence[Answer]]],
         *,
         pool: Pool,
         tasks: Tasks,
         settings: PumpSettings,
-        flights_per_key: int | None = None,
+        calls_per_key: int | None = None,
         mixed: bool = True,
     ) -> None:
         self._name = name
-        self._carry = carry
+        self._send = send
         self._pool = pool
         self._tasks = tasks
         self._settings = settings
-        self._flights_per_key = flights_per_key or settings.flights
+        self._calls_per_key = calls_per_key or settings.concurrent_calls
         self._mixed = mixed
         self._pending: dict[Hashable, deque[Submission[Load, Answer]]] = {}
-        # How many flights carry something of a key; a key that none does is not in it.
-        self._flying: dict[Hashable, int] = {}
-        self._flights = 0
+        # The number of running calls that carry submissions of each key; keys without one are missing.
+        self._running_by_key: dict[Hashable, int] = {}
+        self._running_calls = 0
         self._count = 0
         self._size = 0
         self._closed = False
@@ -84,15 +84,15 @@ class Pump(Generic[Load, Answer]):
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many messages are not answered yet, and their bytes."""
+        """Number of messages that are not answered yet, and their bytes."""
         return self._count, self._size
 
     async def submit(
         self, load: Load, *, count: int, size: int = 0, key: Hashable = None
     ) -> Answer:
-        """Return the answer once the call that carried the submission is committed.
+        """Return the answer after the call that carried the submission is committed.
 
-        A caller that goes away before its submission boarded takes it back; later, it happens.
+        If the caller is cancelled before its submission is sent, it is dropped; later, it is not.
         """
         self._require_room(count, size)
         submission: Submission[Load, Answer] = Submission(load, count, size)
@@ -102,17 +102,17 @@ class Pump(Generic[Load, Answer]):
         line.append(submission)
         self._count += count
         self._size += size
-        self._launch()
+        self._start_call()
         return await submission.answer
 
     async def drain(self) -> None:
-        """Take nothing more and return once everything taken is answered."""
+        """Accept no more submissions, and return when all are answered."""
         self._closed = True
-        if self._count or self._flights:
+        if self._count or self._running_calls:
             await self._drained.wait()
 
     def abandon(self) -> None:
-        """Fail what still waits for a call."""
+        """Fail the submissions that were not sent yet."""
         self._closed = True
         self._fail_pending(BrokerClosed(f"the broker closed before the {self._name} was sent"))
 
@@ -125,65 +125,65 @@ class Pump(Generic[Load, Answer]):
             or self._size + size > settings.waiting_bytes
         ):
             raise Overloaded(
-                f"{self._count} messages ({self._size} bytes) wait for their {self._name} already: "
-                f"call again in {settings.retry_after.total_seconds():g} s",
+                f"too many messages wait for a {self._name}: {self._count} ({self._size} bytes): "
+                f"retry in {settings.retry_after.total_seconds():g} s",
                 retry_after=settings.retry_after,
             )
 
-    def _launch(self) -> None:
-        if self._flights < self._settings.flights and self._boardable():
-            self._flights += 1
-            self._tasks.start(self._fly(), name=self._name)
+    def _start_call(self) -> None:
+        if self._running_calls < self._settings.concurrent_calls and self._has_next_batch():
+            self._running_calls += 1
+            self._tasks.start(self._run(), name=self._name)
 
-    def _boardable(self) -> bool:
-        if not self._flying:
+    def _has_next_batch(self) -> bool:
+        if not self._running_by_key:
             return bool(self._pending)
-        return any(self._flying.get(key, 0) < self._flights_per_key for key in self._pending)
+        return any(self._running_by_key.get(key, 0) < self._calls_per_key for key in self._pending)
 
-    async def _fly(self) -> None:
+    async def _run(self) -> None:
         try:
-            while self._boardable():
+            while self._has_next_batch():
                 async with self._pool.lend(self._name) as connection:
-                    await self._fly_once(connection)
+                    await self._run_call(connection)
         except LanewayError as error:
             self._fail_pending(error)
         finally:
-            self._flights -= 1
-            if self._closed and not self._flights and not self._count:
+            self._running_calls -= 1
+            if self._closed and not self._running_calls and not self._count:
                 self._drained.set()
 
-    async def _fly_once(self, connection: Connection) -> None:
-        keys, batch = self._board()
-        flying = self._flying
+    async def _run_call(self, connection: Connection) -> None:
+        keys, batch = self._next_batch()
+        running = self._running_by_key
         for key in keys:
-            flying[key] = flying.get(key, 0) + 1
-        # Another flight may take what this one may not.
-        self._launch()
+            running[key] = running.get(key, 0) + 1
+        # Another call may carry what this one may not.
+        self._start_call()
         try:
             if batch:
-                await self._serve(connection, batch)
+                await self._send_batch(connection, batch)
         except asyncio.CancelledError:
             error = Unavailable(
-                f"the broker closed during the {self._name}: it may or may not have happened"
+                f"the broker closed during the {self._name}: it may or may not have committed"
             )
             self._fail(batch, error)
             raise
         finally:
             for key in keys:
-                flying[key] -= 1
-                if not flying[key]:
-                    del flying[key]
+                running[key] -= 1
+                if not running[key]:
+                    del running[key]
 
-    def _board(self) -> tuple[list[Hashable], list[Submission[Load, Answer]]]:
+    def _next_batch(self) -> tuple[list[Hashable], list[Submission[Load, Answer]]]:
         settings = self._settings
         keys: list[Hashable] = []
         batch: list[Submission[Load, Answer]] = []
         count = size = 0
         for key in list(self._pending):
-            if self._flying.get(key, 0) >= self._flights_per_key:
+            if self._running_by_key.get(key, 0) >= self._calls_per_key:
                 continue
             line = self._pending[key]
-            boarded = len(batch)
+            size_before = len(batch)
             while line:
                 submission = line[0]
                 if submission.answer.done():
@@ -197,7 +197,7 @@ class Pump(Generic[Load, Answer]):
                 batch.append(line.popleft())
                 count += submission.count
                 size += submission.size
-            if len(batch) > boarded:
+            if len(batch) > size_before:
                 keys.append(key)
             if line:
                 break
@@ -206,7 +206,7 @@ class Pump(Generic[Load, Answer]):
                 break
         return keys, batch
 
-    async def _serve(
+    async def _send_batch(
         self, connection: Connection, batch: Sequence[Submission[Load, Answer]]
     ) -> None:
         try:
@@ -217,9 +217,9 @@ class Pump(Generic[Load, Answer]):
             if len(batch) == 1:
                 self._fail(batch, error)
                 return
-            # One of them is at fault, and nothing happened: each on its own harms only itself.
+            # One submission is invalid, and nothing was committed: send each by itself, so that only that one fails.
             for submission in batch:
-                await self._serve(connection, [submission])
+                await self._send_batch(connection, [submission])
         except Exception as error:
             logger.exception("the %s failed", self._name)
             self._fail(batch, InternalError(f"the {self._name} failed: {error!r}"))
@@ -236,9 +236,9 @@ class Pump(Generic[Load, Answer]):
 
         async def call() -> Sequence[Answer]:
             self.calls += 1
-            return await self._carry(connection, loads)
+            return await self._send(connection, loads)
 
-        return await persist(call)
+        return await retry_conflicts(call)
 
     def _fail(self, batch: Sequence[Submission[Load, Answer]], error: LanewayError) -> None:
         for submission in batch:

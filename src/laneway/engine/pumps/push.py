@@ -1,4 +1,4 @@
-"""Pushes ride together, queue by queue."""
+"""Batches pushes by queue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class PushLoad(NamedTuple):
-    """queues: one id for all messages, or one each. delayed: the queue itself delays.
+    """Messages to push. queues: one id for all, or one each. delayed: the queue has a delay.
 
-    guards: what the messages reckon with of their queues, as `queues`; None: nothing.
+    guards: the queue options that each message assumes (`queue.guards`), one for all or one each;
+    None: not checked.
     """
 
     queues: Sequence[int]
@@ -34,7 +35,7 @@ class PushLoad(NamedTuple):
 
 
 class PushPump:
-    """Appends messages and wakes whoever waits for them."""
+    """Pushes messages and wakes the consumers that wait for them."""
 
     def __init__(
         self,
@@ -49,27 +50,27 @@ class PushPump:
         self._traffic = traffic
         self._pump: Pump[PushLoad, list[Pushed]] = Pump(
             "push",
-            self._carry,
+            self._send,
             pool=pool,
             tasks=tasks,
             settings=settings,
-            flights_per_key=settings.flights_per_queue,
+            calls_per_key=settings.concurrent_calls_per_queue,
         )
         self.drain = self._pump.drain
         self.abandon = self._pump.abandon
 
     @property
     def calls(self) -> int:
-        """How many calls the pushes so far took."""
+        """Number of calls so far."""
         return self._pump.calls
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many messages wait for their push, and their bytes."""
+        """Number of messages that are not pushed yet, and their bytes."""
         return self._pump.waiting
 
     async def push(self, load: PushLoad) -> list[Pushed]:
-        """Return where each message is; all of them are pushed, or none."""
+        """Return the place of each message; all are pushed, or none."""
         queues, messages, _, _ = load
         return await self._pump.submit(
             load,
@@ -78,31 +79,31 @@ class PushPump:
             key=queues[0] if len(queues) == 1 else None,
         )
 
-    async def _carry(self, connection: Connection, loads: Sequence[PushLoad]) -> list[list[Pushed]]:
+    async def _send(self, connection: Connection, loads: Sequence[PushLoad]) -> list[list[Pushed]]:
         queues, messages = _join(loads)
         columns = turn_messages(messages)
         delayed = columns.delays is not None or any(load.delayed for load in loads)
-        ride, guards = _tell(loads), _join_guards(loads)
+        note, guards = _describe_batch(loads), _join_guards(loads)
         notice = (
             self._wakeups.write_notice(queues[0], delayed=delayed) if len(queues) == 1 else None
         )
         if notice is None:
             rows = await push_many(
-                connection, queues=queues, columns=columns, ride=ride, guards=guards
+                connection, queues=queues, columns=columns, note=note, guards=guards
             )
-            told = False
+            notified = False
         else:
-            rows, told = await push_notifying(
+            rows, notified = await push_notifying(
                 connection,
                 queues=queues,
                 columns=columns,
-                ride=ride,
+                note=note,
                 guards=guards,
                 notice=notice,
             )
         pushed = expand_places(rows)
         self._traffic.pushed += len(pushed)
-        self.announce(queues, columns, delayed=delayed, told=told)
+        self.announce(queues, columns, delayed=delayed, notified=notified)
         if len(loads) == 1:
             return [pushed]
         answers = []
@@ -119,14 +120,18 @@ class PushPump:
         columns: MessageColumns,
         *,
         delayed: bool,
-        told: bool = False,
+        notified: bool = False,
     ) -> None:
-        """Wake the waiters for what was pushed; told: other processes know already."""
+        """Wake consumers for pushed messages; notified: the push has notified other processes."""
         partitions = columns.partitions or ("",)
         plain = columns.priorities is None
         if len(queues) == 1:
             self._wakeups.wake(
-                queues[0], partitions=set(partitions), delayed=delayed, plain=plain, told=told
+                queues[0],
+                partitions=set(partitions),
+                delayed=delayed,
+                plain=plain,
+                notified=notified,
             )
             return
         if len(partitions) == 1:
@@ -138,8 +143,8 @@ class PushPump:
             self._wakeups.wake(queue, partitions=names, delayed=delayed, plain=plain)
 
 
-def _tell(loads: Sequence[PushLoad]) -> str | None:
-    """Say how much the largest of several requests brought: together they are no bulk."""
+def _describe_batch(loads: Sequence[PushLoad]) -> str | None:
+    """Return the size of the largest request as JSON, so that a batch of small ones is no bulk."""
     if len(loads) == 1:
         return None
     return f'{{"largest": {max(len(load.messages) for load in loads)}}}'

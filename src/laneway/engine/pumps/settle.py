@@ -1,4 +1,4 @@
-"""Acks, nacks, releases and extensions ride together, each with its kind."""
+"""Batches acks, nacks, releases and extensions, each kind by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laneway.engine.procedures.delivery import (
     nack_many,
     release_many,
 )
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.pump import Pump
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Extension(NamedTuple):
 
 
 class SettlePump:
-    """Settles messages in hand and wakes whoever waits for what came free."""
+    """Settles messages and wakes the consumers that wait for the freed lanes."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class SettlePump:
     ) -> None:
         self._lanes = lanes
         self._traffic = traffic
-        # Calls at once that settle parts of one claim would only wait for each other.
+        # Concurrent calls that settle parts of one claim would wait for each other.
         self._acks: Pump[Spans, list[LostSpan]] = Pump(
-            "ack", self._ack, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
+            "ack", self._ack, pool=pool, tasks=tasks, settings=settings, calls_per_key=1
         )
         self._bundles: Pump[Spans, None] = Pump(
-            "ack", self._ack_whole, pool=pool, tasks=tasks, settings=settings, flights_per_key=1
+            "ack", self._ack_whole, pool=pool, tasks=tasks, settings=settings, calls_per_key=1
         )
         self._nacks: Pump[Sequence[Nack], list[Outcome]] = Pump(
             "nack", self._nack, pool=pool, tasks=tasks, settings=settings
@@ -83,16 +83,16 @@ class SettlePump:
 
     @property
     def calls(self) -> int:
-        """How many calls all settling so far took."""
+        """Number of calls so far."""
         return sum(pump.calls for pump in self._pumps)
 
     @property
     def waiting(self) -> int:
-        """How many messages wait to be settled."""
+        """Number of messages that are not settled yet."""
         return sum(pump.waiting[0] for pump in self._pumps)
 
     async def ack(self, receipts: Sequence[Receipt]) -> list[int]:
-        """Return the positions of those whose lock was lost; the others are settled."""
+        """Return the positions of messages whose lease was lost; the others are acked."""
         spans = make_spans(receipts)
         return [
             position
@@ -102,11 +102,11 @@ class SettlePump:
         ]
 
     async def ack_spans(self, spans: Spans) -> list[LostSpan]:
-        """Return what was not settled; the rest is."""
+        """Return the parts that were not acked; the rest is acked."""
         return await self._acks.submit(spans, count=spans.messages, key=spans.tokens[0])
 
     async def ack_whole(self, spans: Spans) -> None:
-        """Settle all of it; LeaseLost: nothing of it, as one of them is not held."""
+        """Ack all of these messages, or raise LeaseLost and ack none if a lease is lost."""
         await self._bundles.submit(spans, count=spans.messages, key=spans.tokens[0])
 
     async def nack(self, nacks: Sequence[Nack]) -> list[Outcome]:
@@ -115,7 +115,7 @@ class SettlePump:
     async def release(
         self, receipts: Sequence[Receipt], *, delay: timedelta | None = None
     ) -> list[int]:
-        """Return the positions of those whose lock was lost; the others are back unspent."""
+        """Return the positions of messages whose lease was lost; the others are released."""
         return await self._releases.submit(
             _Release(receipts, delay), count=len(receipts), key=delay
         )
@@ -123,7 +123,7 @@ class SettlePump:
     async def extend(
         self, receipts: Sequence[Receipt], *, lease: timedelta
     ) -> list[datetime | None]:
-        """Return the new deadlines, None where the lock was lost."""
+        """Return the new expiry times, None where the lease was lost."""
         return await self._extensions.submit(_Extension(receipts, lease), count=len(receipts))
 
     async def drain(self) -> None:
@@ -135,22 +135,22 @@ class SettlePump:
             pump.abandon()
 
     async def _ack(self, connection: Connection, loads: Sequence[Spans]) -> list[list[LostSpan]]:
-        """Settle; what two callers name, the first one has settled."""
-        first, again = _part(loads)
+        """Ack all loads. If two name the same message, the first one acks it."""
+        first, again = _separate(loads)
         if not again:
-            return await self._ack_apart(connection, loads)
+            return await self._ack_distinct(connection, loads)
         lost = dict(
-            zip(first, await self._ack_apart(connection, [loads[n] for n in first]), strict=True)
+            zip(first, await self._ack_distinct(connection, [loads[n] for n in first]), strict=True)
         )
-        # Only this again after a lost race: the first are settled.
-        late = await persist(lambda: self._ack(connection, [loads[n] for n in again]))
+        # Retry only these after a conflict: the first are acked already.
+        late = await retry_conflicts(lambda: self._ack(connection, [loads[n] for n in again]))
         lost.update(zip(again, late, strict=True))
         return [lost[n] for n in range(len(loads))]
 
-    async def _ack_apart(
+    async def _ack_distinct(
         self, connection: Connection, loads: Sequence[Spans]
     ) -> list[list[LostSpan]]:
-        """Settle loads of which no two name the same message."""
+        """Ack loads of which no two name the same message."""
         spans, starts = _join(loads)
         rows = await ack_many(connection, **spans._asdict())
         self._lanes.settle(spans, lost={row[0] for row in rows})
@@ -163,7 +163,7 @@ class SettlePump:
         return lost
 
     async def _ack_whole(self, connection: Connection, loads: Sequence[Spans]) -> list[None]:
-        """Settle all loads; where one cannot be, the pump calls again for each by itself."""
+        """Ack all loads; if that fails, the pump calls again for each by itself."""
         spans, _ = _join(loads)
         await ack_whole(connection, **spans._asdict())
         self._lanes.settle(spans, lost=())
@@ -173,7 +173,7 @@ class SettlePump:
     async def _nack(
         self, connection: Connection, loads: Sequence[Sequence[Nack]]
     ) -> list[list[Outcome]]:
-        tokens, lanes, seqs, reasons, delays, dead = _turn(
+        tokens, lanes, seqs, reasons, delays, dead = _transpose(
             [nack for load in loads for nack in load]
         )
         rows = await nack_many(
@@ -190,32 +190,32 @@ class SettlePump:
         for position, outcome in rows:
             outcomes[position] = Outcome(outcome)
         self._traffic.count_nacks(outcomes)
-        return _deal(outcomes, [len(load) for load in loads])
+        return _split(outcomes, [len(load) for load in loads])
 
     async def _release(self, connection: Connection, loads: Sequence[_Release]) -> list[list[int]]:
-        tokens, lanes, seqs = _turn([receipt for load in loads for receipt in load.receipts])
+        tokens, lanes, seqs = _transpose([receipt for load in loads for receipt in load.receipts])
         rows = await release_many(
             connection, tokens=tokens, lanes=lanes, seqs=seqs, delay=loads[0].delay
         )
         self._lanes.free(lanes, requeued=True)
         missed = {row[0] for row in rows}
-        lost = _deal([n in missed for n in range(len(tokens))], [len(load[0]) for load in loads])
+        lost = _split([n in missed for n in range(len(tokens))], [len(load[0]) for load in loads])
         return [[n for n, gone in enumerate(load) if gone] for load in lost]
 
     async def _extend(
         self, connection: Connection, loads: Sequence[_Extension]
     ) -> list[list[datetime | None]]:
-        tokens, lanes, seqs = _turn([receipt for load in loads for receipt in load.receipts])
+        tokens, lanes, seqs = _transpose([receipt for load in loads for receipt in load.receipts])
         leases = [load.lease for load in loads for _ in load.receipts]
         rows = await extend_many(connection, tokens=tokens, lanes=lanes, seqs=seqs, leases=leases)
         untils: list[datetime | None] = [None] * len(tokens)
         for position, until in rows:
             untils[position] = until
-        return _deal(untils, [len(load.receipts) for load in loads])
+        return _split(untils, [len(load.receipts) for load in loads])
 
 
 def _join(loads: Sequence[Spans]) -> tuple[Spans, list[int]]:
-    """Return the spans of all, and where those of each begin."""
+    """Return the spans of all loads, and the position at which those of each begin."""
     spans = Spans([], [], [], [])
     starts = []
     for load in loads:
@@ -224,18 +224,18 @@ def _join(loads: Sequence[Spans]) -> tuple[Spans, list[int]]:
     return spans, starts
 
 
-def _part(loads: Sequence[Spans]) -> tuple[list[int], list[int]]:
-    """Return the positions of those that name what none before them does, and of the others."""
+def _separate(loads: Sequence[Spans]) -> tuple[list[int], list[int]]:
+    """Return the positions of loads that name no message of a load before them, and of the others."""
     places = {(load.tokens[0], load.lanes[0], load.first[0]) for load in loads}
     if len(loads) == 1 or len(places) == sum(load.messages for load in loads):
-        # One alone, or one message each, as mostly.
+        # The usual case: one load, or one message each.
         return list(range(len(loads))), []
     named: dict[tuple[Token, int], set[int]] = {}
     first: list[int] = []
     again: list[int] = []
     for position, load in enumerate(loads):
-        locks = zip(load.tokens, load.lanes, strict=True)
-        known = [named.setdefault(lock, set()) for lock in locks]
+        leases = zip(load.tokens, load.lanes, strict=True)
+        known = [named.setdefault(lease, set()) for lease in leases]
         spans = [range(a, b + 1) for a, b in zip(load.first, load.last, strict=True)]
         if all(seqs.isdisjoint(span) for seqs, span in zip(known, spans, strict=True)):
             first.append(position)
@@ -246,7 +246,7 @@ def _part(loads: Sequence[Spans]) -> tuple[list[int], list[int]]:
     return first, again
 
 
-def _turn(items: Sequence[tuple[Any, ...]]) -> Any:
+def _transpose(items: Sequence[tuple[Any, ...]]) -> Any:
     return zip(*items, strict=True)
 
 
@@ -254,11 +254,11 @@ def _or_null(column: Sequence[T]) -> Sequence[T] | None:
     return None if squeeze(column) is None else column
 
 
-def _deal(values: list[T], sizes: Sequence[int]) -> list[list[T]]:
-    """Cut what all submissions got into what each got."""
-    dealt = []
+def _split(values: list[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Split the values of all loads into those of each."""
+    parts = []
     start = 0
     for size in sizes:
-        dealt.append(values[start : start + size])
+        parts.append(values[start : start + size])
         start += size
-    return dealt
+    return parts

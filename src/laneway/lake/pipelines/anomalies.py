@@ -120,12 +120,12 @@ def _flash_message(limits: Thresholds) -> Column:
 
 
 def _list_payloads(messages: DataFrame) -> DataFrame:
-    nobody = F.lit(None).cast("string")
+    none = F.lit(None).cast("string")
     return messages.select(
         "queue",
         F.col("created_at").alias("at"),
-        nobody.alias("group"),
-        nobody.alias("consumer"),
+        none.alias("group"),
+        none.alias("consumer"),
         F.lit(1).alias("first_seq"),
         F.lit(1).alias("last_seq"),
         "bytes",

@@ -105,7 +105,7 @@ class RequestParser:
             return
         path, query = _split(self._url)
         version = parser.get_http_version()
-        # Trailers are headers to llhttp: they go to a list that nobody reads.
+        # Trailers are headers to llhttp: they go to a list that is not read.
         headers, self._headers = self._headers, []
         self._receiver.begin_request(
             method=method,

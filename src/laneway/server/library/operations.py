@@ -76,7 +76,7 @@ def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
 
 
 async def _find_result(call: Call[None, Any]) -> Answer:
-    """Answer what a message's handler returned; of other queues' messages, there is nothing."""
+    """Return a message's result, or null if the API key may not use its queue."""
     arguments = _read(SHAPES["find_result"], call.body)
     if call.identity.pattern is not None:
         (queue,) = await call.broker.messages.locate([arguments["message"]])
@@ -86,7 +86,7 @@ async def _find_result(call: Call[None, Any]) -> Answer:
 
 
 async def _list_workers(call: Call[None, Any]) -> Answer:
-    """Answer the workers of a queue; to a limited key, those that serve no other queues."""
+    """Return a queue's workers, without those that serve a queue that the API key may not use."""
     workers = await call.broker.workers.list_all(call.body.queue)
     may_use = call.identity.may_use
     return answer_json(200, [each for each in workers if all(map(may_use, each.queues))])
@@ -125,7 +125,7 @@ async def _queue_or_all(call: Call[Any, Any], /) -> Sequence[str] | None:
 
 @checked
 async def _run(call: Call[Any, Any], /) -> None:
-    """Look the run's queue up; a run whose queue was deleted is nobody's with a limited key."""
+    """Refuse a run of a queue that the API key may not use, or whose queue was deleted."""
     run_id = call.body.run_id
     queue = await call.broker.workflows.find_run_queue(run_id)
     if queue is None or not call.identity.may_use(queue):
@@ -134,7 +134,7 @@ async def _run(call: Call[Any, Any], /) -> None:
 
 @checked
 async def _worker(call: Call[Any, Any], /) -> None:
-    """Look the worker's queues up: it is the key's own only where all of them are."""
+    """Refuse a worker that serves a queue that the API key may not use."""
     worker_id = call.body.worker_id
     if not await _owns_worker(call, worker_id):
         raise WorkerNotFound(worker=worker_id)
@@ -145,15 +145,15 @@ async def _queues_of_new_worker(call: Call[Any, Any], /) -> Sequence[str]:
 
 
 async def _require_worker_free(call: Call[Any, Any], /) -> None:
-    """Refuse an id that a worker of other queues has, and a worker that names no queue."""
+    """Refuse a worker without queues, and an id that a worker of other queues has."""
     worker_id = call.body.identity.worker_id
     if not call.body.identity.queues:
         raise Forbidden(
-            f'worker "{worker_id}" names no queue, and the key "{call.identity.name}" is limited to '
+            f'worker "{worker_id}" names no queue, and API key "{call.identity.name}" is limited to '
             f'queues like "{call.identity.pattern}": register the worker for one of them'
         )
     if await _owns_worker(call, worker_id) is False:
-        raise Conflict(f'worker id "{worker_id}" is taken: give the worker another id')
+        raise Conflict(f'worker id "{worker_id}" is taken: choose another id')
 
 
 async def _queue_of_new_run(call: Call[Any, Any], /) -> Sequence[str]:
@@ -161,16 +161,16 @@ async def _queue_of_new_run(call: Call[Any, Any], /) -> Sequence[str]:
 
 
 async def _require_run_free(call: Call[Any, Any], /) -> None:
-    """Refuse an id that a run in another queue has: the answer would tell of that."""
+    """Refuse an id that a run in another queue has, without revealing that queue."""
     run_id = call.body.run_id
     with suppress(RunNotFound):
         queue = await call.broker.workflows.find_run_queue(run_id)
         if queue is None or not call.identity.may_use(queue):
-            raise Conflict(f'run id "{run_id}" is taken: give the run another id')
+            raise Conflict(f'run id "{run_id}" is taken: choose another id')
 
 
 async def _owns_worker(call: Call[Any, Any], worker_id: str) -> bool | None:
-    """Tell whether the key may use all of a worker's queues; None: there is no such worker."""
+    """Return whether the API key may use all of a worker's queues; None if it does not exist."""
     try:
         queues = await call.broker.workers.find_queues(worker_id)
     except WorkerNotFound:
@@ -181,7 +181,7 @@ async def _owns_worker(call: Call[Any, Any], worker_id: str) -> bool | None:
 _NEW_WORKER = Reach(Kind.NAMED, _queues_of_new_worker, _require_worker_free)
 _NEW_RUN = Reach(Kind.NAMED, _queue_of_new_run, _require_run_free)
 
-# Every call of Backend: who may make it, and which queues it touches.
+# Every call of Backend, with its role and the queues that it uses.
 DECLARED: dict[str, tuple[Role, Reach]] = {
     "ping": (Role.READ, nothing),
     "install": (Role.ADMIN, every_queue),

@@ -14,17 +14,17 @@ from laneway.server.queen import (
     summaries,
     traces,
 )
-from laneway.server.queen.acks import Acknowledging
-from laneway.server.queen.configuration import Configuring
+from laneway.server.queen.acks import AckRoutes
+from laneway.server.queen.configuration import ConfigurationRoutes
 from laneway.server.queen.dead_letters import DeadLetterRoutes
-from laneway.server.queen.deliveries import Delivering
+from laneway.server.queen.deliveries import PopWriter
 from laneway.server.queen.encryption import Vault
 from laneway.server.queen.errors import ERRORS, explain
 from laneway.server.queen.leases import Leases
-from laneway.server.queen.message_browser import Browsing
-from laneway.server.queen.pops import Popping
-from laneway.server.queen.pushes import Pushing
-from laneway.server.queen.transactions import Transacting
+from laneway.server.queen.message_browser import MessageRoutes
+from laneway.server.queen.pops import PopRoutes
+from laneway.server.queen.pushes import PushRoutes
+from laneway.server.queen.transactions import TransactionRoutes
 
 if TYPE_CHECKING:
     from laneway.server.settings import ServerSettings
@@ -34,23 +34,23 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
     """Return the protocol's surface under its prefix, and its health check at the root."""
     vault = Vault.from_text(settings.encryption_key)
     leases = Leases()
-    delivering = Delivering(vault, leases)
-    pushing = Pushing(vault)
+    writer = PopWriter(vault, leases)
+    pushes = PushRoutes(vault)
     return (
         Surface(
             name="streams",
             prefix="/api/v1",
             operations=(
-                *pushing.operations,
-                *Popping(delivering, vault).operations,
-                *Acknowledging(leases).operations,
-                *Transacting(pushing, leases).operations,
-                *Configuring(vault).operations,
+                *pushes.operations,
+                *PopRoutes(writer, vault).operations,
+                *AckRoutes(leases).operations,
+                *TransactionRoutes(pushes, leases).operations,
+                *ConfigurationRoutes(vault).operations,
                 *groups.OPERATIONS,
                 *group_positions.OPERATIONS,
                 *resources.OPERATIONS,
                 *summaries.OPERATIONS,
-                *Browsing(vault).operations,
+                *MessageRoutes(vault).operations,
                 *DeadLetterRoutes(vault).operations,
                 *traces.OPERATIONS,
                 *status.OPERATIONS,

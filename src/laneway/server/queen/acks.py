@@ -1,31 +1,26 @@
-"""The routes that settle messages in hand, and keep them in hand."""
+"""The routes that settle messages and extend leases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from laneway.domain.errors import LeaseLost
 from laneway.domain.messages import Receipt
-from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.engine.columns import Spans, make_spans
 from laneway.server.access import by_token, looked_up
 from laneway.server.operations import Operation, Response, Role
+from laneway.server.queen.settlements import Ack, Acked, hide_others, read_settlement, show_verdict
 from laneway.server.queen.wire import (
     LONGEST,
     GroupName,
-    KeyText,
-    LaneText,
     LeaseText,
-    find_hidden,
     quote_all,
-    read_address,
     read_group,
-    read_lane,
     read_lease,
 )
 from laneway.server.responses import Answer, answer_json, encode
@@ -34,60 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.messages import Token
-    from laneway.domain.streams import Action
     from laneway.server.calls import Call
     from laneway.server.queen.leases import Leases
 
 LARGEST_BATCH = 10_000
 _SETTLED = frozenset({"completed", "success"})
-_ACTIONS: dict[str, Action] = {
-    "completed": "ack",
-    "success": "ack",
-    "failed": "retry",
-    "retry": "retry",
-    "dlq": "dead",
-}
-# Where a partition that cannot be ours is looked for, so that it is not found.
-_NOWHERE = -1
-
-
-class Ack(msgspec.Struct, kw_only=True):
-    """What became of a message."""
-
-    transaction_id: Annotated[
-        KeyText,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
-    partition_id: Annotated[
-        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
-    ] = msgspec.field(name="partitionId")
-    status: Annotated[
-        Literal["completed", "success", "failed", "retry", "dlq"],
-        Meta(
-            description="`completed` (the default) and `success` ack the message. `failed` and `retry` "
-            "nack it. `dlq` makes it a dead letter."
-        ),
-    ] = "completed"
-    consumer_group: Annotated[
-        GroupName | None,
-        Meta(
-            description="Consumer group that popped the message. Default: the batch's, else the queue's "
-            "own group."
-        ),
-    ] = msgspec.field(name="consumerGroup", default=None)
-    lease_id: Annotated[
-        LeaseText | None,
-        Meta(
-            description="Lease from the pop. Without it, the message's current lease is used, whichever "
-            "consumer has it."
-        ),
-    ] = msgspec.field(name="leaseId", default=None)
-    error: Annotated[
-        Annotated[str, Meta(max_length=10_000)] | None,
-        Meta(
-            description="Why processing failed, at most 10,000 characters. Shown with the dead letter."
-        ),
-    ] = None
 
 
 class Acks(msgspec.Struct, kw_only=True):
@@ -108,36 +54,6 @@ class Acks(msgspec.Struct, kw_only=True):
             "group."
         ),
     ] = msgspec.field(name="consumerGroup", default=None)
-
-
-class Acked(msgspec.Struct, kw_only=True):
-    """Whether a message was settled."""
-
-    index: Annotated[int, Meta(description="Position of the message in the request, from 0.")]
-    transaction_id: Annotated[str, Meta(description="Transaction id, as the request named it.")] = (
-        msgspec.field(name="transactionId")
-    )
-    success: Annotated[bool, Meta(description="Whether the message was settled.")]
-    error: Annotated[str | None, Meta(description="Why it was not settled.")]
-    queue_name: Annotated[
-        str | None, Meta(description="Queue of the message; null if the partition is unknown.")
-    ] = msgspec.field(name="queueName")
-    partition_name: Annotated[
-        str | None, Meta(description="Partition of the message; null if it is unknown.")
-    ] = msgspec.field(name="partitionName")
-    lease_released: Annotated[
-        bool,
-        Meta(
-            description="Whether this settled the last message that the lease had in this partition."
-        ),
-    ] = msgspec.field(name="leaseReleased")
-    dlq: Annotated[bool, Meta(description="Whether the message became a dead letter.")]
-    noop: Annotated[
-        bool,
-        Meta(
-            description="Whether nothing changed because the group had passed the message before."
-        ),
-    ] = False
 
 
 class Extend(msgspec.Struct):
@@ -178,7 +94,7 @@ class Extended(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class Part:
-    """Acknowledgements, one after the other, of what this process handed out of one lane.
+    """Consecutive acks of one lane's messages that were popped from this process.
 
     where: queue and partition, in JSON.
     """
@@ -191,7 +107,7 @@ class Part:
     seqs: list[int] = field(default_factory=list)
 
 
-class Acknowledging:
+class AckRoutes:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
 
@@ -204,8 +120,10 @@ class Acknowledging:
     async def extend(self, call: Call[ByLease, Extend]) -> Answer:
         lease_id = call.parameters.lease_id
         lease = read_lease(lease_id)
-        lasts = timedelta(seconds=call.body.seconds)
-        until, renewed = (await call.broker.streams.extend_leases([lease or ""], lasts=lasts))[0]
+        duration = timedelta(seconds=call.body.seconds)
+        until, renewed = (
+            await call.broker.streams.extend_leases([lease or ""], duration=duration)
+        )[0]
         return answer_json(
             200,
             [
@@ -223,7 +141,7 @@ class Acknowledging:
     async def _settle(
         self, call: Call[Any, Any], acks: Sequence[Ack], default: str | None
     ) -> Answer:
-        """Settle what this process handed out at once; ask the database about the rest."""
+        """Settle messages that were popped from this process directly; look up the others."""
         acks = await hide_others(call, acks)
         parts = self._recall(acks, default)
         shown = None if parts is None else await self._settle_known(call, parts)
@@ -232,7 +150,7 @@ class Acknowledging:
         return Answer(200, f"[{','.join(shown)}]".encode())
 
     def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Part] | None:
-        """Return what is to be settled if it is all done, and all known; None otherwise."""
+        """Return the acks as parts; None if one is no ack, or its message is not in `leases`."""
         parts: list[Part] = []
         lease_id = lane = group = None
         seqs: dict[str, int] = {}
@@ -261,7 +179,7 @@ class Acknowledging:
         return parts
 
     async def _settle_known(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[str] | None:
-        """Return None where something is not held: nothing was settled, and all is looked up."""
+        """Ack all parts. Return None, without any ack, if a lease is lost."""
         spans = _list_spans(parts)
         try:
             await call.service.broker.ack_whole(spans)
@@ -269,8 +187,9 @@ class Acknowledging:
             return None
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
-            held = (part.lease_id, part.lane)
-            released[held] = self._leases.settle(*held, part.keys) or released.get(held, False)
+            leased = (part.lease_id, part.lane)
+            done = self._leases.settle(*leased, part.keys)
+            released[leased] = done or released.get(leased, False)
         shown: list[str] = []
         for part in parts:
             tail = f'"success":true,"error":null,{part.where},"leaseReleased":'
@@ -382,7 +301,7 @@ class Acknowledging:
                     )
                 },
                 role=Role.WRITE,
-                # A lease is a secret of whoever was given it.
+                # A lease id is known only to the consumer that popped it.
                 reach=by_token,
                 tag="streams",
             ),
@@ -390,67 +309,16 @@ class Acknowledging:
 
 
 def _list_spans(parts: Sequence[Part]) -> Spans:
-    """Return a span for each part where all come in order, and none twice; else as many as it takes."""
+    """Return one span per part if its messages are consecutive and distinct, else more spans."""
     spans = Spans([], [], [], [])
     named: set[tuple[Token, str]] = set()
     for part in parts:
         first, last = part.seqs[0], part.seqs[-1]
-        held = (part.token, part.lane)
-        if part.seqs != list(range(first, last + 1)) or held in named:
+        lease = (part.token, part.lane)
+        if part.seqs != list(range(first, last + 1)) or lease in named:
             receipts = (Receipt(p.token, int(p.lane), seq) for p in parts for seq in p.seqs)
             return make_spans(list(dict.fromkeys(receipts)))
-        named.add(held)
+        named.add(lease)
         spans.begin(part.token, int(part.lane), first)
         spans.last[-1] = last
     return spans
-
-
-def read_settlement(ack: Ack, default: str | None) -> Settlement:
-    lane = read_lane(ack.partition_id)
-    address = read_address(ack.transaction_id, lane) if lane is not None else None
-    return Settlement(
-        _NOWHERE if lane is None else lane,
-        ack.transaction_id,
-        address.segment if address else None,
-        address.seq if address else None,
-        read_group(ack.consumer_group or default),
-        read_lease(ack.lease_id),
-        _ACTIONS[ack.status],
-        ack.error,
-    )
-
-
-def show_verdict(
-    index: int, ack: Ack, verdict: Verdict, queue: str | None, partition: str | None
-) -> Acked:
-    error = _ERRORS.get(verdict.fate)
-    return Acked(
-        index=index,
-        transaction_id=ack.transaction_id,
-        success=error is None,
-        error=error,
-        queue_name=queue,
-        partition_name=partition,
-        lease_released=verdict.released,
-        dlq=verdict.fate is Fate.DEAD,
-        noop=verdict.fate is Fate.NOOP,
-    )
-
-
-async def hide_others(call: Call[Any, Any], acks: Sequence[Ack]) -> Sequence[Ack]:
-    """Return the acknowledgements with those of queues that the key may not use put nowhere."""
-    if call.identity.pattern is None:
-        return acks
-    hidden = await find_hidden(call, [ack.partition_id for ack in acks])
-    return [
-        msgspec.structs.replace(ack, partition_id="") if ack.partition_id in hidden else ack
-        for ack in acks
-    ]
-
-
-_ERRORS = {
-    Fate.COMMITTED: "the group has committed this message already: it cannot be given back",
-    Fate.UNRESOLVED: "unresolvable: the partition has no message of this transactionId",
-    Fate.UNLEASED: "nobody holds this message: pop it, and name the lease it came with",
-    Fate.LEASE: "invalid or expired lease: nothing under it was changed",
-}

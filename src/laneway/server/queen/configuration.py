@@ -70,7 +70,7 @@ class Configured(msgspec.Struct, kw_only=True):
     options: Annotated[dict[str, Any], Meta(description="All options with their values.")]
 
 
-class Configuring:
+class ConfigurationRoutes:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 

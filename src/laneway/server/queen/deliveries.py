@@ -45,7 +45,9 @@ def read_stored_body(message: StoredMessage, vault: Vault) -> tuple[Headers, str
     return headers, vault.try_open(message.body, queue=message.queue)
 
 
-class Delivering:
+class PopWriter:
+    """Writes the answers to pops as JSON, and remembers which messages each lease covers."""
+
     def __init__(self, vault: Vault, leases: Leases) -> None:
         self._vault = vault
         self._leases = leases

@@ -61,7 +61,7 @@ class ByPartition(ByGroupAndQueue, kw_only=True):
     ]
 
 
-class Subscribing(msgspec.Struct, kw_only=True):
+class SubscriptionTime(msgspec.Struct, kw_only=True):
     """The time to seek to."""
 
     subscription_timestamp: Annotated[
@@ -73,7 +73,7 @@ class Subscribing(msgspec.Struct, kw_only=True):
     ] = msgspec.field(name="subscriptionTimestamp")
 
 
-class Making(msgspec.Struct, kw_only=True):
+class NewGroup(msgspec.Struct, kw_only=True):
     """Whether a group is ordered or shared, and where it starts."""
 
     ordered: Annotated[
@@ -99,7 +99,7 @@ class Making(msgspec.Struct, kw_only=True):
     ] = msgspec.field(name="subscriptionFrom", default=None)
 
 
-class Seeking(msgspec.Struct, kw_only=True):
+class SeekTarget(msgspec.Struct, kw_only=True):
     """Where to seek to."""
 
     to_end: Annotated[
@@ -149,7 +149,7 @@ class Made(msgspec.Struct, kw_only=True):
     ordered: Annotated[bool, Meta(description="Whether the group is ordered, rather than shared.")]
 
 
-async def make_group(call: Call[ByGroupAndQueue, Making]) -> Answer:
+async def create_group(call: Call[ByGroupAndQueue, NewGroup]) -> Answer:
     name = read_group(call.parameters.group)
     body = call.body
     since = None
@@ -190,14 +190,14 @@ async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=[queue]))
 
 
-async def set_subscription(call: Call[ByGroup, Subscribing]) -> Answer:
+async def set_subscription(call: Call[ByGroup, SubscriptionTime]) -> Answer:
     name = read_group(call.parameters.group)
     since = read_moment(call.body.subscription_timestamp, "subscriptionTimestamp")
     queues = await call.broker.subscriptions.reposition(name, since)
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=queues))
 
 
-async def seek(call: Call[Any, Seeking]) -> Answer:
+async def seek(call: Call[Any, SeekTarget]) -> Answer:
     wanted = call.parameters
     name = read_group(wanted.group)
     body = call.body
@@ -209,7 +209,9 @@ async def seek(call: Call[Any, Seeking]) -> Answer:
     partition = getattr(wanted, "partition", None)
     moved = await call.broker.groups.seek(wanted.queue, target, group=name, partition=partition)
     if partition is not None and not moved:
-        raise NotFound(f'queue "{wanted.queue}" has no partition "{partition}"')
+        raise NotFound(
+            f'partition "{partition}" of queue "{wanted.queue}" not found: list the queue\'s partitions'
+        )
     return answer_json(
         200,
         Sought(
@@ -263,7 +265,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "not limited to some queues."
         ),
         parameters=ByGroup,
-        body=Subscribing,
+        body=SubscriptionTime,
         example={"subscriptionTimestamp": "2026-01-31T12:00:00Z"},
         answers={200: Response(Done, "The group has its new position.")},
         role=Role.ADMIN,
@@ -273,7 +275,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         method="POST",
         path="/consumer-groups/{group}/queues/{queue}",
-        handler=make_group,
+        handler=create_group,
         summary="Create a consumer group",
         description=(
             "Creates a group before its first pop, ordered or shared; that cannot be changed "
@@ -281,7 +283,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "exists, nothing changes."
         ),
         parameters=ByGroupAndQueue,
-        body=Making,
+        body=NewGroup,
         example={"ordered": False},
         body_optional=True,
         answers={
@@ -323,7 +325,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "before."
         ),
         parameters=ByGroupAndQueue,
-        body=Seeking,
+        body=SeekTarget,
         example={"timestamp": "2026-01-31T12:00:00Z"},
         answers={
             200: Response(Sought, "The group has its new position."),
@@ -344,7 +346,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "delivered; messages after it are, even if they were acked before."
         ),
         parameters=ByPartition,
-        body=Seeking,
+        body=SeekTarget,
         example={"toEnd": True},
         answers={
             200: Response(Sought, "The group has its new position."),

@@ -40,7 +40,7 @@ class ByGroup(msgspec.Struct, kw_only=True):
     ]
 
 
-class Lagging(msgspec.Struct, kw_only=True):
+class LagFilter(msgspec.Struct, kw_only=True):
     min_lag_seconds: Annotated[
         float,
         Meta(
@@ -159,7 +159,7 @@ async def list_groups(call: Call[None, None]) -> Answer:
     )
 
 
-async def list_lagging(call: Call[Lagging, None]) -> Answer:
+async def list_lagging(call: Call[LagFilter, None]) -> Answer:
     least = call.parameters.min_lag_seconds
     shown = []
     for count in await _counting(call):
@@ -285,7 +285,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "Returns each group and queue whose oldest unfinished message is at least "
             "`minLagSeconds` old."
         ),
-        parameters=Lagging,
+        parameters=LagFilter,
         answers={
             200: Response(
                 list[LaggingGroup],

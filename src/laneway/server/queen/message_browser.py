@@ -221,7 +221,7 @@ class Handled(msgspec.Struct, kw_only=True):
     ] = msgspec.field(name="consumerGroups")
 
 
-class Browsing:
+class MessageRoutes:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNotFound
-from laneway.domain.streams import ENCRYPTED, Swept
+from laneway.domain.errors import NotFound
 from laneway.engine.deliveries import count_messages, list_receipts
 from laneway.server.access import filtered
 from laneway.server.claims import Claims
 from laneway.server.operations import Operation, Response, Role
-from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
+from laneway.server.queen.claims import Claimed, claim_any, claim_queue, widen_lease
 from laneway.server.queen.wire import (
     LONGEST,
     SLASHED,
@@ -27,23 +23,15 @@ from laneway.server.queen.wire import (
     QueueName,
     queue_in_path,
     read_group,
-    read_moment,
     refuse,
 )
 from laneway.server.responses import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from laneway.domain.messages import ClaimedSpan
-    from laneway.domain.queues import Queue
-    from laneway.domain.settings import Start
-    from laneway.engine import Broker
     from laneway.server.calls import Call
-    from laneway.server.queen.deliveries import Delivering
+    from laneway.server.queen.deliveries import PopWriter
     from laneway.server.queen.encryption import Vault
-
-logger = logging.getLogger(__name__)
 
 NOTHING = Answer(204)
 NO_WAIT = timedelta(0)
@@ -51,9 +39,6 @@ NO_WAIT = timedelta(0)
 # The sizes of a pop with autopilot, where the client names none.
 OUR_BATCH = 100
 OUR_PARTITIONS = 16
-
-# Seconds; a claim that took longer had to wait for messages.
-AT_ONCE = 0.02
 
 
 class Pop(msgspec.Struct, kw_only=True):
@@ -194,156 +179,68 @@ class Popped(msgspec.Struct):
     ]
 
 
-class Taken(NamedTuple):
-    """What was claimed of which queue. waited: no message was ready at first."""
-
-    queue: str
-    spans: Sequence[ClaimedSpan]
-    waited: bool
-
-
-class Popping:
-    def __init__(self, delivering: Delivering, vault: Vault) -> None:
-        self._delivering = delivering
+class PopRoutes:
+    def __init__(self, writer: PopWriter, vault: Vault) -> None:
+        self._writer = writer
         self._vault = vault
 
     async def pop_queue(self, call: Call[PopQueue, None]) -> Answer:
         queue = call.parameters.queue
         partition = getattr(call.parameters, "partition", None)
         async with Claims(call) as claims:
-            work = self._take(call, claims, queue, partition)
+            work = claim_queue(call, claims, self._vault, queue, partition)
             if call.parameters.wait:
-                taken = await claims.attend(work, otherwise=Taken(queue, (), waited=True))
+                claimed = await claims.attend(work, otherwise=Claimed(queue, (), waited=True))
             else:
-                taken = await work
-            return await self._answer(call, claims, taken, widen=partition is None)
+                claimed = await work
+            return await self._answer(call, claims, claimed, widen=partition is None)
 
     async def pop_any(self, call: Call[PopAny, None]) -> Answer:
         wanted = call.parameters
         if wanted.namespace is None and wanted.task is None:
             raise refuse("namespace", "name a queue in the path, or a namespace or task")
         async with Claims(call) as claims:
-            work = self._take_any(call, claims)
+            work = claim_any(call, claims, self._vault)
             if wanted.wait:
-                taken = await claims.attend(work, otherwise=Taken("", (), waited=True))
+                claimed = await claims.attend(work, otherwise=Claimed("", (), waited=True))
             else:
-                taken = await work
-            return await self._answer(call, claims, taken, widen=True)
+                claimed = await work
+            return await self._answer(call, claims, claimed, widen=True)
 
     async def _answer(
-        self, call: Call[Any, None], claims: Claims, taken: Taken, *, widen: bool
+        self, call: Call[Any, None], claims: Claims, claimed: Claimed, *, widen: bool
     ) -> Answer:
         """Return the answer to a pop. widen: its lease may get messages of more partitions."""
         wanted: Pop = call.parameters
-        if not taken.spans:
+        if not claimed.spans:
             return NOTHING
-        spans = sorted(taken.spans, key=_find_place)
+        spans = sorted(claimed.spans, key=_find_place)
         broker = call.service.broker
         group = read_group(wanted.consumer_group)
         lease = str(spans[0].token)
         # A pop that left the sizes to us and had to wait got all the messages there were.
-        wide = wanted.partitions is not None or not taken.waited
+        wide = wanted.partitions is not None or not claimed.waited
         if widen and wide and wanted.lanes > 1 and count_messages(spans) < wanted.most:
             try:
-                more = await _widen(broker, claims, taken.queue, spans, wanted=wanted)
+                more = await widen_lease(broker, claims, claimed.queue, spans, wanted=wanted)
             except NotFound:
                 # The queue or group was deleted, and its leases with it, or it was renamed.
                 await claims.release()
                 return NOTHING
             if more.lease is not None:
-                spans += more.handouts
+                spans += more.spans
                 lease = str(more.lease)
         await claims.require_client()
         extra = ""
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
-        shown = self._delivering.show(
-            taken.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
+        shown = self._writer.show(
+            claimed.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
         )
         if wanted.auto_ack:
             await broker.ack(list_receipts(spans))
             claims.keep()
         return Answer(200, shown)
-
-    async def _take(
-        self, call: Call[Any, None], claims: Claims, queue: str, partition: str | None
-    ) -> Taken:
-        """Claim messages of one queue; a pop that waits also waits for the queue to be created."""
-        wanted: Pop = call.parameters
-        broker = call.service.broker
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        start = _read_start(wanted)
-        try:
-            if not self._vault.usable:
-                self._require_key(await broker.queues.find(queue))
-            spans = await _claim(
-                broker,
-                claims,
-                queue,
-                wanted=wanted,
-                wait=wanted.patience,
-                start=start,
-                partition=partition,
-            )
-            return Taken(queue, spans, waited=loop.time() - began > AT_ONCE)
-        except QueueNotFound:
-            if not wanted.wait:
-                return Taken(queue, (), waited=False)
-        if start == "new":
-            # From now on, although the queue does not exist yet.
-            start = await broker.ping()
-        deadline = began + wanted.patience.total_seconds()
-        spans = []
-        with suppress(TimeoutError, QueueNotFound):
-            async with asyncio.timeout_at(deadline):
-                await wait_for_queue(broker, queue)
-            left = timedelta(seconds=max(deadline - loop.time(), 0))
-            spans = await _claim(
-                broker, claims, queue, wanted=wanted, wait=left, start=start, partition=partition
-            )
-        return Taken(queue, spans, waited=True)
-
-    async def _take_any(self, call: Call[Any, None], claims: Claims) -> Taken:
-        """Claim messages of the first queue of a namespace or task that has some."""
-        wanted: PopAny = call.parameters
-        broker = call.service.broker
-        deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
-        start = _read_start(wanted)
-        while True:
-            changed = broker.queues.next_change()
-            queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
-            queues = [queue for queue in queues if call.identity.may_use(queue.name)]
-            for queue in queues:
-                self._require_key(queue)
-            names = [queue.name for queue in queues]
-            for name in names:
-                spans = await _claim_if_there(
-                    broker, claims, name, wanted=wanted, wait=NO_WAIT, start=start
-                )
-                if spans:
-                    changed.cancel()
-                    return Taken(name, spans, waited=False)
-            left = deadline - asyncio.get_running_loop().time()
-            if not wanted.wait or left <= 0:
-                changed.cancel()
-                return Taken("", (), waited=False)
-            taken = await _race(
-                broker,
-                claims,
-                names,
-                wanted=wanted,
-                left=timedelta(seconds=left),
-                start=start,
-                changed=changed,
-            )
-            if taken is not None:
-                return taken
-
-    def _require_key(self, queue: Queue) -> None:
-        """Refuse a pop, before it claims, whose messages could not be decrypted."""
-        if queue.guards & ENCRYPTED:
-            self._vault.require_key(queue.name)
 
     @property
     def operations(self) -> tuple[Operation[Any, Any], ...]:
@@ -420,122 +317,6 @@ class Popping:
         )
 
 
-async def _claim(
-    broker: Broker,
-    claims: Claims,
-    queue: str,
-    *,
-    wanted: Pop,
-    wait: timedelta,
-    start: Start,
-    partition: str | None = None,
-) -> list[ClaimedSpan]:
-    """Claim messages; a group that does not exist yet is created and begins at `start`."""
-    group = read_group(wanted.consumer_group)
-
-    async def claim() -> list[ClaimedSpan]:
-        return await claims.make(
-            broker.claim_spans(
-                queue,
-                wanted.most,
-                group=group,
-                wait=wait,
-                lease=wanted.lease,
-                partition=partition,
-                # The token is the lease, so one token covers this pop's messages and no others.
-                apart=True,
-            )
-        )
-
-    with suppress(GroupNotFound):
-        return await claim()
-    try:
-        await broker.subscriptions.subscribe(queue, group, start=start)
-        return await claim()
-    except GroupNotFound:
-        return []  # deleted again meanwhile
-
-
-async def _widen(
-    broker: Broker, claims: Claims, queue: str, spans: Sequence[ClaimedSpan], *, wanted: Pop
-) -> Swept:
-    """Add messages of more partitions to a lease; none if that fails, then the pop does without."""
-    try:
-        more = await broker.streams.widen_lease(
-            queue,
-            read_group(wanted.consumer_group),
-            spans[0],
-            want=wanted.most - count_messages(spans),
-            lanes=wanted.lanes - 1,
-            lease=wanted.lease,
-        )
-    except NotFound:
-        raise
-    except LanewayError as error:
-        logger.warning("cannot add partitions to a pop of queue %s: %s", queue, error)
-        return Swept(None, ())
-    claims.add(more.handouts)
-    return more
-
-
-async def _claim_if_there(
-    broker: Broker, claims: Claims, queue: str, *, wanted: Pop, wait: timedelta, start: Start
-) -> list[ClaimedSpan]:
-    """Claim messages; none if the queue does not exist."""
-    try:
-        return await _claim(broker, claims, queue, wanted=wanted, wait=wait, start=start)
-    except QueueNotFound:
-        return []
-
-
-async def _race(
-    broker: Broker,
-    claims: Claims,
-    names: Sequence[str],
-    *,
-    wanted: Pop,
-    left: timedelta,
-    start: Start,
-    changed: asyncio.Future[None],
-) -> Taken | None:
-    """Wait in all queues at once; return None if queues were created or deleted, or the time is up.
-
-    The first queue with messages wins. What was claimed of the others is released.
-    """
-    waiting = {
-        asyncio.ensure_future(
-            _claim_if_there(broker, claims, name, wanted=wanted, wait=left, start=start)
-        ): name
-        for name in names
-    }
-    try:
-        futures: list[asyncio.Future[Any]] = [*waiting, changed]
-        await asyncio.wait(
-            futures, timeout=left.total_seconds(), return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        changed.cancel()
-        for claim in waiting:
-            claim.cancel()
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-    won: Taken | None = None
-    for name, result in zip(names, results, strict=True):
-        if isinstance(result, list) and result:
-            if won is None:
-                won = Taken(name, result, waited=True)
-            else:
-                await claims.release(result)
-    return won
-
-
 def _find_place(span: ClaimedSpan) -> int:
     """Return the position of a span's first message among all that were claimed together."""
     return span.positions[0] if span.positions else -1
-
-
-def _read_start(wanted: Pop) -> Start:
-    if wanted.subscription_from is None:
-        return choose_start(wanted.subscription_mode, None)
-    if wanted.subscription_from == "now":
-        return "new"
-    return choose_start(None, read_moment(wanted.subscription_from, "subscriptionFrom"))

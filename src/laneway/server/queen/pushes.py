@@ -130,7 +130,7 @@ class Outgoing(NamedTuple):
         return bool(self.new) or any(guards & ~ENCRYPTED for guards in self.guards.values())
 
 
-class Pushing:
+class PushRoutes:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 

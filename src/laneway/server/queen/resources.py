@@ -132,7 +132,7 @@ class PartitionList(msgspec.Struct, kw_only=True):
     partitions: Annotated[list[PartitionOfGroup], Meta(description="The partitions.")]
 
 
-class Pending(msgspec.Struct, kw_only=True):
+class PartitionPending(msgspec.Struct, kw_only=True):
     """How many messages of a partition are not finished."""
 
     partition: Annotated[str, Meta(description="Name of the partition.")]
@@ -157,7 +157,9 @@ class Depth(msgspec.Struct, kw_only=True):
     effective_pending: Annotated[int, Meta(description="The same as `pending`.")] = msgspec.field(
         name="effectivePending"
     )
-    partitions: Annotated[list[Pending], Meta(description="The partitions with such messages.")]
+    partitions: Annotated[
+        list[PartitionPending], Meta(description="The partitions with such messages.")
+    ]
 
 
 class Deleted(msgspec.Struct, kw_only=True):
@@ -220,7 +222,9 @@ async def show_depth(call: Call[ByQueueAndGroup, None]) -> Answer:
     for place in await call.broker.streams.list_positions(name, group=chosen, limit=100_000):
         depth = place.pending + place.processing
         worst[place.partition] = max(worst.get(place.partition, 0), depth)
-    partitions = [Pending(partition=key, pending=value) for key, value in worst.items() if value]
+    partitions = [
+        PartitionPending(partition=key, pending=value) for key, value in worst.items() if value
+    ]
     pending = sum(item.pending for item in partitions)
     return answer_json(
         200,

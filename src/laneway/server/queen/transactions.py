@@ -12,14 +12,10 @@ from laneway.domain.errors import Conflict, LeaseLost
 from laneway.domain.streams import Fate
 from laneway.server.access import named
 from laneway.server.operations import Operation, Response, Role
-from laneway.server.queen.acks import (
-    LARGEST_BATCH,
-    Ack,
-    hide_others,
-    read_settlement,
-)
+from laneway.server.queen.acks import LARGEST_BATCH
 from laneway.server.queen.pushes import Item, show_pushed
 from laneway.server.queen.registry import retry_if_queues_changed
+from laneway.server.queen.settlements import Ack, hide_others, read_settlement
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
     from laneway.domain.streams import Verdict
     from laneway.server.calls import Call
     from laneway.server.queen.leases import Leases
-    from laneway.server.queen.pushes import Pushing
+    from laneway.server.queen.pushes import PushRoutes
 
 
 class PushOperation(msgspec.Struct, kw_only=True, tag_field="type", tag="push"):
@@ -103,9 +99,9 @@ class Transacted(msgspec.Struct, kw_only=True):
     ] = None
 
 
-class Transacting:
-    def __init__(self, pushing: Pushing, leases: Leases) -> None:
-        self._pushing = pushing
+class TransactionRoutes:
+    def __init__(self, pushes: PushRoutes, leases: Leases) -> None:
+        self._pushes = pushes
         self._leases = leases
 
     async def transact(self, call: Call[None, Transaction]) -> Answer:
@@ -128,7 +124,7 @@ class Transacting:
         settlements = [read_settlement(ack, None) for ack in acks]
 
         async def transact() -> Done:
-            pushes, guards, new = await self._pushing.prepare(call, items)
+            pushes, guards, new = await self._pushes.prepare(call, items)
             return await call.broker.streams.transact(
                 settlements, pushes, required=required, guards=guards, new=new
             )

@@ -6,6 +6,7 @@ from laneway.server.operations import Surface
 from laneway.server.rest import (
     acks,
     activity,
+    clears,
     dequeues,
     documents,
     enqueues,
@@ -31,6 +32,7 @@ SURFACE = Surface(
         *queues.OPERATIONS,
         *message_lists.OPERATIONS,
         *message_edits.OPERATIONS,
+        *clears.OPERATIONS,
         *overview.OPERATIONS,
         *transfer.OPERATIONS,
         *activity.OPERATIONS,

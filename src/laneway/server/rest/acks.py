@@ -1,32 +1,27 @@
-"""The routes that settle messages in hand: ack, nack, touch."""
+"""The routes that ack and nack messages and extend leases."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.messages import Nack, Outcome
+from laneway.domain.messages import Outcome
 from laneway.server.access import looked_up
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json, encode
 from laneway.server.rest.access import find_usable
-from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate, read_spans
-from laneway.server.rest.refusals import record_refusals
+from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate
+from laneway.server.rest.settlements import ack, nack, settle_usable
 from laneway.server.rest.times import to_unix
 from laneway.server.rest.wire import Reply, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
-    from laneway.domain.messages import Receipt
-    from laneway.engine.columns import Spans
     from laneway.server.calls import Call
-
-Named = TypeVar("Named", bound="Ack | NackItem")
-R = TypeVar("R")
 
 IdText = Annotated[str, Meta(min_length=1, max_length=255)]
 TokenText = Annotated[str, Meta(max_length=255)]
@@ -179,7 +174,7 @@ NACKED = Answer(200, encode(Reply(message="Message nacked successfully")))
 
 
 async def ack_message(call: Call[None, Ack]) -> Answer:
-    problem = (await _settle_usable(call, [call.body], _ack))[0]
+    problem = (await settle_usable(call, [call.body], ack))[0]
     if problem is None:
         return ACKNOWLEDGED
     if problem is Problem.LOCK_LOST:
@@ -189,15 +184,15 @@ async def ack_message(call: Call[None, Ack]) -> Answer:
 
 async def ack_messages(call: Call[None, Acks]) -> Answer:
     acks = call.body.acks
-    problems = await _settle_usable(call, acks, _ack)
+    problems = await settle_usable(call, acks, ack)
     failed = _list_failures(acks, problems)
-    done = [ack.id for ack, problem in zip(acks, problems, strict=True) if problem is None]
+    done = [item.id for item, problem in zip(acks, problems, strict=True) if problem is None]
     return answer_json(200, Acked(f"{len(done)}/{len(acks)} messages acknowledged", done, failed))
 
 
 async def nack_message(call: Call[ById, NackOne]) -> Answer:
     item = NackItem(call.parameters.id, call.body.lock_token, call.body.error_reason)
-    result = (await _settle_usable(call, [item], _nack))[0]
+    result = (await settle_usable(call, [item], nack))[0]
     if not isinstance(result, Problem):
         return NACKED
     return _refuse(409 if result is Problem.LOCK_LOST else 404, result)
@@ -205,11 +200,11 @@ async def nack_message(call: Call[ById, NackOne]) -> Answer:
 
 async def nack_messages(call: Call[None, Nacks]) -> Answer:
     nacks = call.body.nacks
-    results = await _settle_usable(call, nacks, _nack)
+    results = await settle_usable(call, nacks, nack)
     problems = [result if isinstance(result, Problem) else None for result in results]
     requeued = _pick(nacks, results, Outcome.REQUEUED)
     dead = _pick(nacks, results, Outcome.DEAD)
-    done = [nack.id for nack, problem in zip(nacks, problems, strict=True) if problem is None]
+    done = [item.id for item, problem in zip(nacks, problems, strict=True) if problem is None]
     failed = _list_failures(nacks, problems)
     return answer_json(
         200, Nacked(f"{len(done)}/{len(nacks)} messages nacked", done, failed, requeued, dead)
@@ -235,97 +230,8 @@ async def touch_message(call: Call[ById, Touch]) -> Answer:
     )
 
 
-async def _settle_usable(
-    call: Call[Any, Any],
-    items: Sequence[Named],
-    settle: Callable[[Call[Any, Any], Sequence[Named]], Awaitable[list[R]]],
-) -> Sequence[R | Problem]:
-    """Settle the messages of queues that the key may use; the others are not found."""
-    if call.identity.pattern is None:
-        return await settle(call, items)
-    usable = await find_usable(call, [item.id for item in items])
-    results: list[R | Problem] = [Problem.NOT_FOUND] * len(items)
-    settled = await settle(call, [items[position] for position in usable]) if usable else []
-    for position, result in zip(usable, settled, strict=True):
-        results[position] = result
-    return results
-
-
-async def _ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
-    """Return what is wrong with each, None where it is settled."""
-    results: list[Problem | None] = [None] * len(acks)
-    spans = read_spans(acks)
-    if spans is None:
-        results, refused = await _ack_each(call, acks)
-    else:
-        refused = await _ack_spans(call, spans)
-        if not refused:
-            return results
-    await _explain_refusals(call, acks, results, refused)
-    await record_refusals(call, acks, results)
-    return results
-
-
-async def _ack_spans(call: Call[Any, Any], spans: Spans) -> list[int]:
-    """Return the positions of those that were refused."""
-    return spans.find_positions(await call.service.broker.ack_spans(spans))
-
-
-async def _ack_each(
-    call: Call[Any, Any], acks: Sequence[Ack]
-) -> tuple[list[Problem | None], list[int]]:
-    """Return what is wrong with each that cannot be settled, and the positions of those refused."""
-    receipts = await find_receipts(call.broker, acks)
-    # One that is named twice is settled once, and both are told the same.
-    good: dict[Receipt, int] = {}
-    for receipt in receipts:
-        if not isinstance(receipt, Problem):
-            good.setdefault(receipt, len(good))
-    lost = set(await call.broker.ack(list(good)))
-    results: list[Problem | None] = []
-    refused: list[int] = []
-    for position, receipt in enumerate(receipts):
-        if isinstance(receipt, Problem):
-            results.append(receipt)
-        else:
-            results.append(None)
-            if good[receipt] in lost:
-                refused.append(position)
-    return results, refused
-
-
-async def _nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem | Outcome]:
-    """Return what became of each, or what is wrong with it."""
-    broker = call.service.broker
-    receipts = await find_receipts(broker, nacks)
-    good: dict[Receipt, tuple[int, Nack]] = {}
-    for item, receipt in zip(nacks, receipts, strict=True):
-        if not isinstance(receipt, Problem):
-            good.setdefault(receipt, (len(good), Nack(*receipt, reason=item.error)))
-    outcomes = await broker.nack([nack for _, nack in good.values()])
-    results = [
-        receipt if isinstance(receipt, Problem) else outcomes[good[receipt][0]]
-        for receipt in receipts
-    ]
-    refused = [position for position, result in enumerate(results) if result is Outcome.LOST]
-    await _explain_refusals(call, nacks, results, refused)
-    return results
-
-
-async def _explain_refusals(
-    call: Call[Any, Any],
-    items: Sequence[Ack | NackItem],
-    results: list[Any],
-    refused: Sequence[int],
-) -> None:
-    if refused:
-        problems = await diagnose(call.broker, [items[position] for position in refused])
-        for position, problem in zip(refused, problems, strict=True):
-            results[position] = problem
-
-
 async def _find_lease(call: Call[Any, Any], item: Ack) -> timedelta | None:
-    """Return how long the message's lock lasts when nobody says otherwise."""
+    """Return the message's own lease duration, or its queue's."""
     found = await locate(call.broker, [item.id])
     message = found[0].message if found else None
     return None if message is None else message.lease
@@ -357,8 +263,8 @@ def _refuse_touch(problem: Problem) -> Answer:
     return _refuse(409, Problem.LOCK_LOST)
 
 
-# In the reference's examples.
-_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - of a message, and made up
+# For examples in the API reference.
+_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - an example
 
 OPERATIONS = (
     Operation(

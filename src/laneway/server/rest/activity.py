@@ -249,7 +249,7 @@ async def list_consumers(call: Call[ConsumerQuery, None]) -> Answer:
     consumers = await call.broker.activity.list_consumers(
         await _choose_ids(call, None), consumer=call.parameters.consumer_id
     )
-    stats = {each.consumer: Consumer(each.taken, to_unix(each.last_at)) for each in consumers}
+    stats = {each.consumer: Consumer(each.claimed, to_unix(each.last_at)) for each in consumers}
     return answer_json(200, Consumers(stats))
 
 
@@ -283,10 +283,10 @@ async def _find_entries(
         and (wanted.consumer is None or entry.consumer == wanted.consumer)
         and (wanted.since is None or entry.at >= wanted.since)
         and (wanted.until is None or entry.at <= wanted.until)
-        and (wanted.anomalous is None or bool(entry.remarks) == wanted.anomalous)
+        and (wanted.anomalous is None or bool(entry.anomalies) == wanted.anomalous)
         and (
             wanted.anomaly_type is None
-            or any(remark.type == wanted.anomaly_type for remark in entry.remarks)
+            or any(anomaly.type == wanted.anomaly_type for anomaly in entry.anomalies)
         )
     ]
 

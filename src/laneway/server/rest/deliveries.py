@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MARK = b"\0"
 
 
-class Taker(NamedTuple):
-    """The consumer of a dequeue, the queue, and the lease duration that it asked for."""
+class DequeueContext(NamedTuple):
+    """What a dequeue asked for: the queue, the consumer and the lease duration."""
 
     queue: Queue
     consumer: str | None
@@ -40,19 +40,19 @@ class _Varying(NamedTuple):
     error: str | None
 
 
-class HandoutWriter:
-    """Writes messages as JSON; caches the last lock token, which concurrent consumers may share."""
+class DeliveryWriter:
+    """Writes messages as JSON; caches the encoding of the last lease, which concurrent consumers may share."""
 
     def __init__(self) -> None:
-        self._lock: tuple[object, ...] = ()
+        self._lease_key: tuple[object, ...] = ()
         self._pieces: Sequence[str] = ()
         self._times = UnixWriter()
 
-    def write(self, spans: Sequence[ClaimedSpan], taker: Taker) -> list[str]:
+    def write(self, spans: Sequence[ClaimedSpan], context: DequeueContext) -> list[str]:
         """Return each message as a MessageObject in JSON, in the order of delivery."""
-        return arrange(spans, [self._write(span, taker) for span in spans])
+        return arrange(spans, [self._write(span, context) for span in spans])
 
-    def _write(self, span: ClaimedSpan, taker: Taker) -> list[str]:
+    def _write(self, span: ClaimedSpan, context: DequeueContext) -> list[str]:
         written: list[str] = []
         start = after_id = after_body = after_time = after_size = end = ""
         shared: _Varying | None = None
@@ -60,7 +60,7 @@ class HandoutWriter:
         for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), span.first):
             if own is not shared and own != shared:
                 shared = own
-                pieces = self._find_shared(span, own, taker)
+                pieces = self._find_shared(span, own, context)
                 start, after_id, after_body, after_time, after_size, end = pieces
             size = len(body) if body.isascii() else len(body.encode())
             written.append(
@@ -68,12 +68,14 @@ class HandoutWriter:
             )
         return written
 
-    def _find_shared(self, span: ClaimedSpan, own: _Varying, taker: Taker) -> Sequence[str]:
+    def _find_shared(
+        self, span: ClaimedSpan, own: _Varying, context: DequeueContext
+    ) -> Sequence[str]:
         token, segment, lane, _, partition, priority, _, until, *_ = span
-        lock = (token, segment, lane, partition, priority, until, own, taker)
-        if lock != self._lock:
-            self._pieces = _encode_shared(span, own, taker)
-            self._lock = lock
+        lease_key = (token, segment, lane, partition, priority, until, own, context)
+        if lease_key != self._lease_key:
+            self._pieces = _encode_shared(span, own, context)
+            self._lease_key = lease_key
         return self._pieces
 
 
@@ -85,11 +87,11 @@ def _list_varying(span: ClaimedSpan) -> Iterable[_Varying]:
     return map(_Varying._make, zip(list_attempts(span), *own, strict=False))
 
 
-def _encode_shared(span: ClaimedSpan, own: _Varying, taker: Taker) -> Sequence[str]:
+def _encode_shared(span: ClaimedSpan, own: _Varying, context: DequeueContext) -> Sequence[str]:
     """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
     mark: Any = Raw(_MARK)
     message_id: Any = Raw(b'"%d-%d-%b"' % (span.segment, span.lane, _MARK))
-    queue, consumer, lease = taker
+    queue, consumer, lease = context
     duration = lease or own.lease or queue.settings.lease
     dequeued_at = to_unix(span.until - duration)
     shared = MessageObject(

@@ -12,7 +12,7 @@ from laneway.server.access import named
 from laneway.server.claims import Claims
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, encode
-from laneway.server.rest.deliveries import HandoutWriter, Taker
+from laneway.server.rest.deliveries import DeliveryWriter, DequeueContext
 from laneway.server.rest.wire import (
     QUEUE_NOT_FOUND,
     MessageObject,
@@ -33,7 +33,7 @@ LONGEST_WAIT = 86_400
 NOTHING = Answer(404, encode(Reply(message="Message not found")))
 
 
-class Take(msgspec.Struct, kw_only=True):
+class Dequeue(msgspec.Struct, kw_only=True):
     """Which message to dequeue, how long to wait for one, and how long to lease it."""
 
     timeout: Annotated[
@@ -75,7 +75,7 @@ class Take(msgspec.Struct, kw_only=True):
         return None if self.ack_timeout is None else timedelta(seconds=self.ack_timeout)
 
 
-class TakeMany(Take, kw_only=True):
+class DequeueMany(Dequeue, kw_only=True):
     count: Annotated[
         int,
         Meta(
@@ -86,7 +86,7 @@ class TakeMany(Take, kw_only=True):
     ]
 
 
-class Taken(msgspec.Struct):
+class DequeuedBatch(msgspec.Struct):
     """The messages that were dequeued."""
 
     messages: Annotated[
@@ -96,11 +96,11 @@ class Taken(msgspec.Struct):
     count: Annotated[int, Meta(description="How many messages were returned.")]
 
 
-async def take_message(call: Call[Take, None]) -> Answer:
+async def dequeue_message(call: Call[Dequeue, None]) -> Answer:
     return await _dequeue(call, 1, _answer_one)
 
 
-async def take_messages(call: Call[TakeMany, None]) -> Answer:
+async def dequeue_messages(call: Call[DequeueMany, None]) -> Answer:
     return await _dequeue(call, call.parameters.count, _answer_batch)
 
 
@@ -108,7 +108,7 @@ async def _dequeue(
     call: Call[Any, None], count: int, answer: Callable[[Sequence[str]], Answer]
 ) -> Answer:
     """Claim up to `count` messages and return the answer that `answer` makes of their JSON."""
-    wanted: Take = call.parameters
+    wanted: Dequeue = call.parameters
     name = wanted.queue or call.settings.queue
     queues = call.service.broker.queues
     async with Claims(call) as claims:
@@ -125,8 +125,8 @@ async def _dequeue(
             wait=wanted.timeout > 0,
         )
         # Its settings may have changed during a long poll.
-        taker = Taker(queues.peek(name) or queue, wanted.consumer_id, wanted.lease)
-        return answer(call.service.own(HandoutWriter).write(spans, taker))
+        context = DequeueContext(queues.peek(name) or queue, wanted.consumer_id, wanted.lease)
+        return answer(call.service.own(DeliveryWriter).write(spans, context))
 
 
 def _answer_one(messages: Sequence[str]) -> Answer:
@@ -134,13 +134,13 @@ def _answer_one(messages: Sequence[str]) -> Answer:
 
 
 def _answer_batch(messages: Sequence[str]) -> Answer:
-    """Return what `Taken` describes; the messages are JSON already."""
+    """Return what `DequeuedBatch` describes; the messages are JSON already."""
     body = f'{{"messages":[{",".join(messages)}],"count":{len(messages)}}}'
     return Answer(200, body.encode())
 
 
 @named
-async def _queue_taken_from(call: Call[Any, Any], /) -> Sequence[str]:
+async def _dequeued_queue(call: Call[Any, Any], /) -> Sequence[str]:
     return (call.parameters.queue or call.settings.queue,)
 
 
@@ -148,7 +148,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/queue/message",
-        handler=take_message,
+        handler=dequeue_message,
         summary="Dequeue the next message, or wait for one",
         description=(
             "Returns the next message and leases it to the caller until `locked_until`. "
@@ -157,7 +157,7 @@ OPERATIONS = (
             "delivered again and the attempt counts. If the client disconnects while it "
             "waits, no message is lost to it."
         ),
-        parameters=Take,
+        parameters=Dequeue,
         answers={
             200: Response(MessageObject, "The message, leased to the caller."),
             404: Response(
@@ -167,12 +167,12 @@ OPERATIONS = (
             ),
         },
         role=Role.WRITE,
-        reach=_queue_taken_from,
+        reach=_dequeued_queue,
     ),
     Operation(
         method="GET",
         path="/queue/messages/batch",
-        handler=take_messages,
+        handler=dequeue_messages,
         summary="Dequeue up to `count` messages, or wait for some",
         description=(
             "Returns up to `count` messages and leases each to the caller until its "
@@ -180,16 +180,16 @@ OPERATIONS = (
             "for the batch to fill. Without ready messages the answer is an empty list. Each "
             "message is settled on its own, by its id and `lock_token`."
         ),
-        parameters=TakeMany,
+        parameters=DequeueMany,
         answers={
             200: Response(
-                Taken,
+                DequeuedBatch,
                 "The messages, leased to the caller; an empty list if none became ready "
                 "within `timeout`.",
             ),
             404: QUEUE_NOT_FOUND,
         },
         role=Role.WRITE,
-        reach=_queue_taken_from,
+        reach=_dequeued_queue,
     ),
 )

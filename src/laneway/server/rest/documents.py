@@ -69,8 +69,8 @@ async def show_reference(_: Call[None, None]) -> Answer:
 
 
 async def show_script(call: Call[None, None]) -> Answer:
-    lasts = (b"cache-control", b"public, max-age=86400")
-    return _read_script().answer(call, b"text/javascript; charset=utf-8", lasts)
+    cached = (b"cache-control", b"public, max-age=86400")
+    return _read_script().answer(call, b"text/javascript; charset=utf-8", cached)
 
 
 @cache

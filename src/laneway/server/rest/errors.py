@@ -1,4 +1,4 @@
-"""What went wrong, in the words and codes of the REST protocol."""
+"""Maps errors to answers of the REST protocol."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ERRORS: dict[int, Response] = {
     ),
 }
 
-# By the nearest class; every other one answers a message.
+# The nearest class counts. Every status but 401, 403 and 422 has a Reply as its body.
 STATUS: dict[type[LanewayError], int] = {
     domain.LanewayError: 500,
     domain.Retryable: 503,
@@ -96,12 +96,12 @@ def _describe(error: LanewayError, status: int) -> msgspec.Struct:
         case _ if status == _UNPROCESSABLE:
             return describe_issues(server.InvalidInput([server.Issue("custom", (), str(error))]))
         case _:
-            return Reply(message=_word(error, status), error=_CODES.get(type(error)))
+            return Reply(message=_write_message(error, status), error=_CODES.get(type(error)))
 
 
-def _word(error: LanewayError, status: int) -> str:
+def _write_message(error: LanewayError, status: int) -> str:
     if status == _INTERNAL:
-        # What it was is in the log; it is nothing the client could use.
+        # The details are in the log.
         return "Internal Server Error"
     if isinstance(error, domain.QueueNotFound) and error.queue is not None:
         return f"Queue not found: {error.queue}"

@@ -16,7 +16,7 @@ from laneway.server.rest.times import to_unix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from laneway.domain.activity import Entry, Found, Remark
+    from laneway.domain.activity import AnomalyDetails, Entry, FoundAnomaly
     from laneway.domain.ids import MessageId
     from laneway.server.settings import ServerSettings
 
@@ -246,11 +246,11 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         triggered_by=_find_actor(entry, settings),
         batch_id=None if batch is None else str(entry.xid),
         batch_size=batch,
-        anomaly=_choose_remark(entry.remarks),
+        anomaly=_choose_anomaly(entry.anomalies),
     )
 
 
-def show_found(found: Found) -> AnomalyEntry:
+def show_found(found: FoundAnomaly) -> AnomalyEntry:
     body = None if found.facts is None else found.facts.body
     name = f"anomaly-{found.anomaly_id}"
     if found.event_id is not None:
@@ -263,7 +263,7 @@ def show_found(found: Found) -> AnomalyEntry:
         queue=found.queue,
         consumer_id=found.consumer,
         payload=None if body is None else Raw(body),
-        anomaly=_show_remark(found.remark),
+        anomaly=_show_anomaly(found.anomaly),
     )
 
 
@@ -282,20 +282,20 @@ def _find_actor(entry: Entry, settings: ServerSettings) -> str | None:
     return entry.consumer
 
 
-def _choose_remark(remarks: Sequence[Remark]) -> AnomalyObject | None:
+def _choose_anomaly(anomalies: Sequence[AnomalyDetails]) -> AnomalyObject | None:
     """Return the most severe anomaly."""
-    if not remarks:
+    if not anomalies:
         return None
-    return _show_remark(max(remarks, key=lambda remark: SEVERITIES.index(remark.severity)))
+    return _show_anomaly(max(anomalies, key=lambda anomaly: SEVERITIES.index(anomaly.severity)))
 
 
-def _show_remark(remark: Remark) -> AnomalyObject:
+def _show_anomaly(anomaly: AnomalyDetails) -> AnomalyObject:
     return AnomalyObject(
-        type=remark.type,
-        severity=remark.severity,
-        description=remark.description,
-        threshold=UNSET if remark.threshold is None else remark.threshold,
-        actual=UNSET if remark.actual is None else remark.actual,
+        type=anomaly.type,
+        severity=anomaly.severity,
+        description=anomaly.description,
+        threshold=UNSET if anomaly.threshold is None else anomaly.threshold,
+        actual=UNSET if anomaly.actual is None else anomaly.actual,
     )
 
 

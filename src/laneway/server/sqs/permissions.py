@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.domain.settings import QueueChanges
-from laneway.engine.pumps.conflicts import persist
+from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.server.sqs.attributes import SECTION, read_own
 from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
 from laneway.server.sqs.wire import QueueRequest
@@ -48,11 +48,11 @@ class RemovePermission(QueueRequest, kw_only=True):
 
 
 async def add_permission(exchange: Exchange, request: AddPermission) -> None:
-    await persist(lambda: _add(exchange, request))
+    await retry_conflicts(lambda: _add(exchange, request))
 
 
 async def remove_permission(exchange: Exchange, request: RemovePermission) -> None:
-    await persist(lambda: _remove(exchange, request))
+    await retry_conflicts(lambda: _remove(exchange, request))
 
 
 async def _add(exchange: Exchange, request: AddPermission) -> None:

@@ -29,14 +29,14 @@ _SPACES = re.compile(r" +")
 
 
 class Signed(NamedTuple):
-    """The signature of a request. lasts: how long a presigned URL is valid."""
+    """The signature of a request. lifetime: how long a presigned URL is valid."""
 
     access_key: str
     scope: str
     signed_headers: Sequence[str]
     signature: str
     at: datetime
-    lasts: timedelta | None
+    lifetime: timedelta | None
 
 
 class Signable(NamedTuple):
@@ -81,25 +81,25 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
     if "X-Amz-Signature" not in values:
         return None
     try:
-        lasts = timedelta(seconds=int(values.get("X-Amz-Expires", "")))
+        lifetime = timedelta(seconds=int(values.get("X-Amz-Expires", "")))
     except (ValueError, OverflowError):
-        lasts = timedelta(0)
-    if not timedelta(0) < lasts <= LONGEST_PRESIGNED:
+        lifetime = timedelta(0)
+    if not timedelta(0) < lifetime <= LONGEST_PRESIGNED:
         raise _mismatch("X-Amz-Expires must be between 1 second and 7 days.")
     return _read(
         values.get("X-Amz-Credential", ""),
         values.get("X-Amz-SignedHeaders", ""),
         values["X-Amz-Signature"],
         values.get("X-Amz-Date", ""),
-        lasts,
+        lifetime,
     )
 
 
 def require_scope(signed: Signed, headers: Mapping[str, str], *, now: datetime) -> None:
     """Refuse a request that was signed too long ago or in part, before reading its body."""
-    late = signed.at + (signed.lasts or SKEW)
+    late = signed.at + (signed.lifetime or SKEW)
     if now > late or signed.at > now + SKEW:
-        if signed.lasts is not None:
+        if signed.lifetime is not None:
             raise Fault("AccessDeniedException", "Request has expired.")
         raise _mismatch(f"Signature expired: {signed.at:{_TIME}} is not near {now:{_TIME}}.")
     if "host" not in signed.signed_headers:
@@ -143,7 +143,7 @@ def sign(signed: Signed, request: Signable, secret: str) -> str:
 
 
 def _read(
-    credential: str, headers: str, signature: str, at: str, lasts: timedelta | None
+    credential: str, headers: str, signature: str, at: str, lifetime: timedelta | None
 ) -> Signed:
     access_key, _, scope = credential.partition("/")
     try:
@@ -158,7 +158,7 @@ def _read(
         or parts[2:] != ["sqs", "aws4_request"]
     ):
         raise _mismatch(f"Credential should be scoped to {at[:8]}/region/sqs/aws4_request.")
-    return Signed(access_key, scope, headers.split(";"), signature, moment, lasts)
+    return Signed(access_key, scope, headers.split(";"), signature, moment, lifetime)
 
 
 def _canonical_query(query: Iterable[tuple[str, str]]) -> str:

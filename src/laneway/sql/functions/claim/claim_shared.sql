@@ -30,7 +30,7 @@ declare
   v_repeat boolean;                      -- look at the same priority again
   v_passes int := 0;
   v_locked_elsewhere int;                -- a reader that another transaction has locked
-  v_locked boolean := false;             -- this transaction has locked a reader
+  v_owns_lock boolean := false;          -- this transaction has locked a reader
 begin
   -- Part 1: pick the messages, priority by priority. After it they are no longer unread or parked, and nobody's.
   p_wants := laneway.skip_stopped_workers(p_group_id, p_wants, p_consumers);
@@ -90,7 +90,7 @@ begin
       v_unread := laneway.pick_unread(
         p_group_id, v_ready.readers, v_ready.lanes, v_left, v_now, v_read_far, v_ready.many);
       v_locked_elsewhere := coalesce(v_locked_elsewhere, v_unread.locked_elsewhere);
-      v_locked := v_locked or v_unread.locked;
+      v_owns_lock := v_owns_lock or v_unread.locked;
       v_picked := v_picked || v_unread.picked;
       v_left := v_left - cardinality(v_unread.picked);
       v_read_far := coalesce(v_unread.parked, v_read_far);
@@ -109,7 +109,7 @@ begin
   -- Part 2: where nothing was picked, wait for the lock of a lane that may have messages, and begin again.
   if cardinality(v_picked) = 0 then
     if v_locked_elsewhere is not null then
-      perform laneway.await_reader(p_group_id, v_locked_elsewhere, v_locked);
+      perform laneway.await_reader(p_group_id, v_locked_elsewhere, v_owns_lock);
       return query
         select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
     end if;

@@ -12,8 +12,10 @@
 -- An ordered group: claim_lanes. One lane has ready messages of the highest priority: the algorithm is here, with
 -- lease_span and lease_span_per_waiter. Up to 32 lanes, merged by age: claim_merged_as_one under one token,
 -- claim_merged_per_waiter with a token for each waiter. Everything else: claim_shared.
--- Locks: readers' advisory locks, until commit. Errors: LW404 unknown group; LW422 a number or lease duration out of
--- range; LW503 other claims have locked every lane that may have messages.
+-- Locks: readers' advisory locks, rows of due parked messages and, in ordered groups, of expired claims, and lanes'
+-- advisory locks to mark readers idle: all tried, through commit. It waits only as await_reader says.
+-- Errors: LW404 unknown group; LW422 a number or lease duration out of range; LW503 other claims have locked every lane
+-- that may have messages.
 create or replace function laneway.claim_spans(
   p_group_id int,
   p_wants int[],
@@ -96,7 +98,8 @@ begin
   end if;
 
   -- Part 3: select the algorithm. A fast one needs ready lanes, no filter, and no due parked message that comes before
-  -- those of the lanes.
+  -- those of the lanes. To change how many lanes are merged, change 32 also in claim_lanes, claim_past_exceptions and
+  -- ready_readers, and 33, which finds out whether there are more.
   v_now := clock_timestamp();
   v_fast := p_partition is null and p_priority is null and v_group.priority is not null;
   if v_fast and v_group.parked_priority >= v_group.priority then

@@ -75,7 +75,7 @@ begin
              and o.ready
              and o.priority = level
            order by o.reader_id
-           limit 33) r;
+           limit 33) r; -- one more than claim_spans merges
   if cardinality(readers) > 32 then
     many := true;
     v_last := (

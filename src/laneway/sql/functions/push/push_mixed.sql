@@ -1,4 +1,5 @@
--- push_many's general path: several queues, partitions or priorities in one call, delays, keys, headers, leases.
+-- Append messages to the log by the general algorithm of push_many: several queues, partitions or priorities in one
+-- call, delays, keys, headers, leases.
 -- Arguments: see push_many. Return one row per message, in input order. Locks: see push_many. Errors: see push_many.
 -- The helper functions check_push_arguments, find_push_lanes and lock_lanes run under the settings of this function:
 -- settings of their own would double what a call costs.

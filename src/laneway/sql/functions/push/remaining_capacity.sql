@@ -1,6 +1,6 @@
 -- Return how many more messages fit into a queue with at most p_most messages that its slowest group has not finished
 -- (see list_counted_groups). Other calls for the queue wait until the transaction ends.
--- Locks: an advisory lock on the queue, of its own. Errors: none.
+-- Locks: an advisory lock of the queue's id in the class of stream_lease, which nothing else uses. Errors: none.
 create or replace function laneway.remaining_capacity(p_queue_id int, p_most bigint) returns bigint
 language plpgsql set search_path = '' as $$
 begin

@@ -1,6 +1,6 @@
 -- Start the rest windows of lanes that got messages: the readers of these lanes claim nothing until the window ends.
 -- Lanes of queues without a rest window stay as they are.
--- Locks: the readers' advisory locks, in order of reader. Errors: none.
+-- Locks: the readers' advisory locks, in order of lane. Errors: none.
 create or replace function laneway.start_rest_windows(p_lanes int[]) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -13,7 +13,7 @@ begin
       join laneway.queue q on q.queue_id = l.queue_id
      where r.lane_id = any (p_lanes)
        and q.rest_window is not null
-     order by r.reader_id
+     order by r.lane_id, r.reader_id
   loop
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
     update laneway.progress p

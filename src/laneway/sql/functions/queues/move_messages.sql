@@ -1,8 +1,8 @@
 -- Move messages of a group from one state to another by hand. Messages that are not in state p_from are left as they
 -- are.
 -- States: queued, processing, acknowledged, dead and archived; p_to may also be 'deleted'.
--- To queued: the message is the next to be delivered. Its attempts stay if it was processing, else they start from
--- zero.
+-- To queued: the message is delivered before unread messages (in a shared group, of its priority; in an ordered group,
+-- of its lane). Its attempts stay if it was queued or processing, else they start from zero.
 -- To processing: it is leased for p_lease (null: its own lease, else the queue's) to p_consumer with a new token.
 -- To dead without p_reason: with its last error as the reason. To archived: with its attempts and its last error.
 -- p_segments, p_lanes, p_seqs are parallel arrays. Return a row for each message that moved: its index in them, from 0,

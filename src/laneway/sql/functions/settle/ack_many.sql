@@ -1,7 +1,7 @@
 -- Ack messages: the spans p_first[i] .. p_last[i] of p_lanes[i], as far as they are in the claims p_tokens[i] and the
 -- leases have not ended. Return what was not acked, by span (index from 0); for that nothing changed.
--- p_shared: false promises that no two spans have the same lane and token, if there are several lanes or tokens. That
--- saves looking for such.
+-- p_shared: whether two spans may have the same lane and token. If the caller knows that they do not, false costs less.
+-- Where all spans have one lane and token it makes no difference.
 -- Locks: the claims' rows, in order of lane and token. Errors: LW422 the arrays differ in length, or a span is invalid.
 create or replace function laneway.ack_many(
   p_tokens uuid[],

@@ -1,4 +1,5 @@
--- ack_many's general path: claims that are acked in part, have several parts in a lane, or have ended.
+-- Ack messages by the general algorithm of ack_many: of claims that are acked in part, have several parts in a lane, or
+-- have ended.
 -- Arguments and result are those of ack_many.
 -- Locks: the claims' rows, in order of lane, token and part.
 -- Errors: LW422 the arrays differ in length, or a span is invalid.

@@ -1,6 +1,7 @@
--- ack_many where several spans are of one claim, because consumers share it. Each claim is deleted or reduced once.
--- Arguments are those of ack_many. Return the positions (from 1) of the spans that were acked. Not among them are those
--- of claims with several parts in a lane, those that overlap, and those whose claim has ended or changed meanwhile.
+-- Ack spans of which several may belong to one claim, because consumers share it. Delete or reduce each claim once.
+-- Called by ack_many, with its arguments. Return the positions (from 1) of the spans that were acked. Not among them
+-- are those of claims with several parts in a lane, those that overlap, and those whose claim has ended or changed
+-- meanwhile.
 -- Locks: the claims' rows, in order of lane, token and part. Errors: none.
 create or replace function laneway.ack_shares(
   p_tokens uuid[],

@@ -3,7 +3,8 @@
 -- no attempts counted.
 -- p_queue_id null: all queues. p_limit: dead letters of each queue at most.
 -- Return the queues that got messages, with the number of messages.
--- Locks: the readers' advisory locks, in order; the dead letters' rows; those of push_many. Errors: none of its own.
+-- Locks: the readers' advisory locks, in order of lane; the dead letters' rows; those of push_many.
+-- Errors: none of its own.
 create or replace function laneway.redrive_by_policy(p_queue_id int default null, p_limit int default 1000)
 returns table (queue_id int, messages int)
 language plpgsql set search_path = '' as $$
@@ -28,13 +29,13 @@ begin
      order by q.queue_id
   loop
     perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
-       from (select distinct d.reader_id
-               from (select o.reader_id
+       from (select distinct d.lane_id, d.reader_id
+               from (select o.lane_id, o.reader_id
                        from laneway.dead_letter o
                       where o.group_id = v_source.group_id
                       order by o.died_at, o.seq
                       limit p_limit) d
-              order by d.reader_id
+              order by d.lane_id
              offset 0) r;
 
     -- The target does not exist: requeue the dead letters.

@@ -1,7 +1,7 @@
 -- Take messages out of one part of a claim and return them to the group.
 -- p_fate: 'retry', the attempt counts, and a message out of attempts becomes a dead letter; 'again', the attempt
 -- counts, and the message is delivered again in any case; 'dead', it becomes a dead letter at once; 'release', the
--- attempt does not count. p_delay null: the queue's backoff.
+-- attempt does not count. p_delay null: none for 'release', else the queue's backoff.
 -- p_action, for the event: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. p_dead_reason: the
 -- reason of a dead letter that is out of attempts; null: p_reason, or a text that says that none was given.
 -- In shared groups, and for claims of parked messages, each message is parked. Without a delay it is available since it

@@ -7,7 +7,7 @@
 --   'noop', 'committed': the group is past it already, and the action was an ack, or another one;
 --   'unresolved': there is no such message; 'unleased': no lease was named, and the message has none;
 --   'lease': the named lease is not the message's, or has ended. Then all items of that lease are refused.
--- Locks: the readers' advisory locks, in order of reader, then the claims' rows.
+-- Locks: the readers' advisory locks, in order of lane, then the claims' rows.
 -- Errors: LW422 an unknown action, or arrays of different lengths.
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[],
@@ -58,10 +58,10 @@ begin
         join laneway.reader r on r.group_id = g.group_id and r.lane_id = l.lane_id
        where l.lane_id = i.lane_id) r on true;
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, d.reader_id)
-     from (select distinct u.reader_id
-             from unnest(v_readers) u (reader_id)
+     from (select distinct u.lane_id, u.reader_id
+             from unnest(p_lanes, v_readers) u (lane_id, reader_id)
             where u.reader_id is not null
-            order by u.reader_id
+            order by u.lane_id, u.reader_id
            offset 0) d;
   v_now := clock_timestamp();
 

@@ -46,7 +46,7 @@ begin
          and q.rest_window is not null);
   end if;
 
-  -- Lock the readers of the settled and of the resting lanes together, in order, then the required claims.
+  -- Lock the readers of the settled and of the resting lanes together, in order of lane, then the required claims.
   perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
      from (select r.reader_id
              from laneway.reader r
@@ -56,7 +56,7 @@ begin
                      select from laneway.consumer_group g
                       where g.group_id = r.group_id
                         and g.name = any (p_groups)))
-            order by r.reader_id
+            order by r.lane_id, r.reader_id
            offset 0) r;
   perform from laneway.claim c
     where c.token = any (array(

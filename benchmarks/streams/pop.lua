@@ -1,4 +1,4 @@
--- Takes batches of 100 messages and acknowledges each batch. Argument: queue,groups; connections go to the groups in turns.
+-- Pops batches of 100 messages and acknowledges each batch. Argument: queue,groups. Requests go to the groups in turn.
 
 local bench = require("bench")
 local claims, head, gap = {}, nil, nil
@@ -25,7 +25,7 @@ end
 
 local ID, NEXT = '"transactionId":"', '"partitionId":"'
 
--- Finds by plain search, which runs through an answer quicker than a pattern does.
+-- Uses plain search, which is faster than a pattern.
 local function list_acks(body)
   local lease = body:match('"leaseId":"([^"]+)"')
   local lane = body:match('"partitionId":"([^"]+)"')
@@ -46,7 +46,7 @@ end
 function response(status, headers, body)
   if status == 204 then
     empty = empty + 1
-  elseif body:byte(1) == 91 then -- [ begins the answer to an acknowledgement
+  elseif body:byte(1) == 91 then -- a response to an acknowledgement begins with [
     local _, refused = body:gsub('"success":false', "")
     local _, done = body:gsub('"success":true', "")
     settled = settled + done

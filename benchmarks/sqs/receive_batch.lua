@@ -1,4 +1,4 @@
--- ReceiveMessage of ten, and DeleteMessageBatch. Argument: the queue. See http/take_one.lua on connections.
+-- ReceiveMessage of ten, and DeleteMessageBatch. Argument: the queue. See http/claim_one.lua on connections.
 
 local sqs = require("sqs")
 local receive, delete, queue

@@ -1,6 +1,6 @@
--- Takes single messages and acks each. Argument: the queue.
--- wrk does not say which connection asks: what one has taken, whichever writes next acks. Every answer
--- is followed by one request, so each connection still does one thing after the other.
+-- Dequeues single messages and acks each. Argument: the queue.
+-- wrk does not tell a script which connection it writes a request for. So the next connection to write acks the
+-- message. A connection sends one request after each response, so it never has two requests in progress.
 
 local bench = require("bench")
 local claim, head, gap

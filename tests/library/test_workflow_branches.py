@@ -446,6 +446,38 @@ async def test_branch_that_waits_for_something_else_delays_suspension_for_second
         await run.cancel()
 
 
+async def test_replayed_steps_delay_suspension_like_steps(
+    lane: Connection, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laneway.worker.progress.PATIENCE", 0.4)
+    app, again, done = make_app(address), Again(), asyncio.Event()
+    name = f"flow-{uuid4().hex[:8]}"
+
+    @step
+    async def part(n: int) -> int:
+        return n
+
+    async def rounds() -> None:
+        for n in range(4):
+            # Longer than the patience in total, shorter between two steps.
+            await asyncio.sleep(0.25)
+            await part(n)
+            if n == 2:
+                again()
+        done.set()
+
+    @app.workflow(name=name)
+    async def flow() -> None:
+        await asyncio.gather(laneway.sleep(timedelta(hours=1)), rounds())
+
+    async with running(app):
+        run = await lane.start(name)
+        async with asyncio.timeout(20):
+            await done.wait()
+        await run.cancel()
+    assert again.passes == 2
+
+
 @pytest.mark.parametrize("how", ["task", "group", "second timer"])
 async def test_abandoned_branches_end_without_a_warning(
     lane: Connection, address: str, queue: str, how: str

@@ -100,7 +100,10 @@ def test_marked_step_is_still_an_async_function_of_its_name() -> None:
     assert pickle.loads(pickle.dumps(part)) is part  # noqa: S301 - own data
 
 
-async def test_tasks_that_share_a_context_have_different_names() -> None:
+@pytest.mark.parametrize("factory", [None, EAGER])
+async def test_tasks_that_share_a_context_have_different_names(factory: Any) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(factory)
     with within_run(PROGRESS):
         context, gate = contextvars.copy_context(), asyncio.Event()
         tasks = [
@@ -109,6 +112,18 @@ async def test_tasks_that_share_a_context_have_different_names() -> None:
         await tasks[1]
         gate.set()
         assert [await task for task in tasks] == [keys_below(f"branch#{n}/") for n in (1, 2, 3)]
+    loop.set_task_factory(None)
+
+
+async def test_task_that_shares_the_context_of_its_creator_has_its_own_name() -> None:
+    async def flow() -> list[str | None]:
+        return await asyncio.create_task(branch(), context=context)
+
+    with within_run(PROGRESS):
+        context = contextvars.copy_context()
+        assert await asyncio.create_task(flow(), context=context) == [
+            f"flow#1/{key}" for key in keys_below("branch#1/")
+        ]
 
 
 async def test_concurrent_runs_and_other_tasks_have_different_names() -> None:

@@ -37,7 +37,10 @@ def create(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the API key (default: its id).")] = None,
 ) -> None:
-    """Create an API key and print it. It is not shown again."""
+    """Create an API key and print it. It is not shown again.
+
+    Once an API key exists, the server requires one.
+    """
     from laneway.engine.procedures import keys as procedures
     from laneway.server.authentication import PREFIX, make_key
 

@@ -167,7 +167,7 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             advice = "Stop the program that listens there, or choose another port with --port"
         raise AddressUnusable(
-            f"cannot listen on {host} port {port}: {error.strerror}. {advice}"
+            f"cannot listen on {host} port {port}: {error.strerror or error}. {advice}"
         ) from error
     listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextvars import Context
 
     from laneway.worker.progress import Progress
 
@@ -197,14 +198,7 @@ class _TaskFactory:
         if not isinstance(branch, Branch) or branch.creating is coroutine:
             return self._create(loop, coroutine, options)
         child = branch.create_child(coroutine)
-        if context is None:
-            # The task copies the context. An eager task starts before it is registered.
-            reset = place.set(child)
-            try:
-                task = self._create(loop, coroutine, options)
-            finally:
-                place.reset(reset)
-        else:
+        with _set_place(child, context):
             task = self._create(loop, coroutine, options)
         if isinstance(task, asyncio.Task):
             child.task = ref(task)
@@ -218,6 +212,26 @@ class _TaskFactory:
             return asyncio.Task(coroutine, loop=loop, **options)
         created: asyncio.Future[Any] = self.original(loop, coroutine, **options)
         return created
+
+
+@contextmanager
+def _set_place(branch: Branch, context: Context | None) -> Iterator[None]:
+    """Set the place that a task created in the enclosed code starts in.
+
+    An eager task runs up to its first wait before it is registered. context: the task's own; None
+    if it copies the current one.
+    """
+    run: Callable[..., Any] = (lambda call, value: call(value)) if context is None else context.run
+    try:
+        reset = run(place.set, branch)
+    except RuntimeError:
+        # Code is running in the context already, so no task can start eagerly in it.
+        yield
+        return
+    try:
+        yield
+    finally:
+        run(place.reset, reset)
 
 
 def retrieve_errors(branch: Branch | None) -> None:

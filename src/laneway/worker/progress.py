@@ -73,6 +73,8 @@ class Progress:
         self._run_id = run_id
         self._driver = driver
         self._finished = {item.step: item for item in finished}
+        # When a step or timer was last called or finished. Calls that return a stored result count
+        # too, else a run might be suspended during replay, each time before its first new step.
         self._started = self._last_step = monotonic()
         # Set once no step may start any more; ends the waits for timers.
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,6 +88,7 @@ class Progress:
 
     async def run_step(self, key: str, call: Callable[[], Awaitable[Any]], *, retry: Retry) -> Any:
         """Return the step's stored result, or run the step and store its result."""
+        self._last_step = monotonic()
         done: StepInfo | Stored | None = self._finished.get(key)
         if done is not None and done.failure is not None:
             failed = read_failure(done.failure)
@@ -104,6 +107,7 @@ class Progress:
 
     async def run_timer(self, key: str, duration: timedelta) -> None:
         """Wait for a timer; its start is stored, so a restart does not restart it."""
+        self._last_step = monotonic()
         done: StepInfo | Stored | None = self._finished.get(key)
         since = self._started
         if done is None:

@@ -8,7 +8,7 @@ begin
      set revoked_at = coalesce(k.revoked_at, clock_timestamp())
    where k.key_id = p_key_id;
   if not found then
-    raise exception 'key "%" does not exist', p_key_id
-      using errcode = 'LW404', hint = 'List the keys to see their ids.';
+    raise exception 'API key "%" does not exist', p_key_id
+      using errcode = 'LW404', hint = 'List the API keys to see their ids.';
   end if;
 end $$;

@@ -80,7 +80,7 @@ def test_call_may_override_the_error_of_a_code() -> None:
     )
     translated = translate(error, {"LW404": NotFound})
     assert type(translated) is NotFound
-    assert str(translated) == "queue 7 does not exist: Make it."
+    assert str(translated) == "queue 7 does not exist. Make it."
 
 
 def test_call_makes_an_error_of_its_data() -> None:

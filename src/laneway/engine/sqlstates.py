@@ -91,7 +91,7 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
 def describe_own(error: asyncpg.PostgresError) -> str:
     """Return the text and hint of an error that one of our functions raised."""
     hint = getattr(error, "hint", None)
-    return f"{error.args[0]}: {hint}" if hint else str(error.args[0])
+    return f"{error.args[0]}. {hint}" if hint else str(error.args[0])
 
 
 def find_name(error: asyncpg.PostgresError) -> str | None:

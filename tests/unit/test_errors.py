@@ -40,6 +40,7 @@ def test_text_is_made_of_the_data() -> None:
     assert str(QueueNotFound(queue="mails")) == (
         'queue "mails" not found. Create it with: laneway queue create mails'
     )
+    assert str(QueueNotFound(queue="a b; c")).endswith("laneway queue create 'a b; c'")
     assert str(QueueNotFound()).startswith("queue not found: it was deleted during the call")
     assert str(GroupNotFound(group=7)).startswith("group 7 not found: it was deleted")
 

@@ -31,6 +31,17 @@ SAMPLES = [
 ]
 
 
+# Never rename one: clients and servers of different versions call each other by these names.
+NAMES = """
+    ack ack_results archive_held ask_run ask_worker beat_worker browse claim create_group
+    create_queue delete_queue drive_run end_run extend extend_any find_result fire_schedule
+    follow_queue get_queue hold_for_worker install list_queues list_runs list_workers load_run
+    load_steps metrics nack ping purge purge_runs purge_workers push reclaim_dead reclaim_worker
+    register_worker release replay start_run step_worker store_step system_stats update_queue
+    verify
+"""
+
+
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_error_is_restored_by_the_client(error: LanewayError) -> None:
     sent = msgspec.json.decode(msgspec.json.encode(describe(error)), type=Failure)
@@ -49,3 +60,7 @@ def test_broker_has_every_call() -> None:
     broker = Broker("postgresql:///")
     for shape in list_shapes().values():
         assert callable(attrgetter(shape.method)(broker))
+
+
+def test_calls_keep_their_names_on_the_wire() -> None:
+    assert set(NAMES.split()) <= list_shapes().keys()

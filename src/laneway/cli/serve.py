@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from contextlib import ExitStack
@@ -162,9 +163,11 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
+        advice = "Choose another address with --host or --port"
+        if error.errno == errno.EADDRINUSE:
+            advice = "Stop the program that listens there, or choose another port with --port"
         raise AddressUnusable(
-            f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another"
-            " address or port, or stop the program that uses it"
+            f"cannot listen on {host} port {port}: {error.strerror or error}. {advice}"
         ) from error
     listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener

@@ -39,6 +39,7 @@ The embedded database and the schema's installation have errors of their own, be
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class QueueNotFound(NotFound):
         if queue is None:
             super().__init__("queue not found: it was deleted during the call. Call again")
         else:
-            advice = advice or f"Create it with: laneway queue create {queue}"
+            advice = advice or f"Create it with: laneway queue create {shlex.quote(queue)}"
             super().__init__(f'queue "{queue}" not found. {advice}')
         self.queue = queue
 

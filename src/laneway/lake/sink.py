@@ -7,6 +7,7 @@ epoch again changes nothing. A run's name stands for one job to one queue.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,7 +116,8 @@ def check_goal(options: WriteOptions) -> None:
         )
     if not names:
         raise QueueMissing(
-            f'queue "{options.queue}" not found. Create it with: laneway queue create {options.queue}'
+            f'queue "{options.queue}" not found. '
+            f"Create it with: laneway queue create {shlex.quote(options.queue)}"
         )
     if before and before[0]["name"] != options.queue:
         raise WriteRefused(

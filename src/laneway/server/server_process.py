@@ -81,8 +81,10 @@ async def serve(
         server = HttpServer(Application(service, make_surfaces(settings)), settings.limits)
 
         def stop() -> None:
-            service.stop()
+            # The server first: it marks the connections, so that the long polls which end now
+            # respond with Connection: close.
             server.stop()
+            service.stop()
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

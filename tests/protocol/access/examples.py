@@ -260,12 +260,12 @@ plain(
 )
 
 
-@example("library POST /record_heartbeat")
+@example("library POST /beat_worker")
 async def _(target: Target) -> Ask:
     return Ask(body={"worker_id": await target.worker(), "handled": 1, "failed": 0})
 
 
-@example("library POST /extend_leases_of_worker")
+@example("library POST /hold_for_worker")
 async def _(target: Target) -> Ask:
     return Ask(body={"worker_id": await target.worker(), "lease": "PT1H"})
 

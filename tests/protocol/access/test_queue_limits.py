@@ -250,9 +250,9 @@ async def test_worker_of_two_queues_is_no_limited_keys_own(world: World) -> None
     await call(world, "write", "POST", "/library/v1/register_worker", {"identity": identity})
     before = await target.look()
     for path, body in (
-        ("record_heartbeat", {"handled": 0, "failed": 0}),
+        ("beat_worker", {"handled": 0, "failed": 0}),
         ("step_worker", {"to": "stopped"}),
-        ("extend_leases_of_worker", {"lease": "PT1H"}),
+        ("hold_for_worker", {"lease": "PT1H"}),
     ):
         answer = await request(
             world, "limited-write", "POST", f"/library/v1/{path}", {"worker_id": worker_id, **body}
@@ -278,7 +278,7 @@ async def test_worker_holds_only_what_it_has_of_its_own_queues(world: World) -> 
         world, "limited-write", "POST", "/library/v1/register_worker", {"identity": identity}
     )
     body = {"worker_id": consumer, "lease": "P1000D"}
-    await call(world, "limited-write", "POST", "/library/v1/extend_leases_of_worker", body)
+    await call(world, "limited-write", "POST", "/library/v1/hold_for_worker", body)
     assert await target.look() == before
     workers = {each.worker_id: each for each in await world.broker.workers.list_all(OWN)}
     assert workers[consumer].held == 1

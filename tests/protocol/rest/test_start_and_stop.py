@@ -46,6 +46,8 @@ async def test_sigterm_finishes_running_requests(database: str) -> None:
         assert time.monotonic() - began < 15
         answers = await asyncio.gather(*waiting)
         assert {answer.status_code for answer in answers} == {404}
+        # The server closes these connections, so a client must not send another request there.
+        assert {answer.headers.get("connection") for answer in answers} == {"close"}
         assert len(set(await asyncio.gather(*adding))) == 20
         assert "Traceback" not in server.log
     async with run_laneway(database) as server, server.client() as api:
@@ -215,7 +217,7 @@ async def test_unusable_settings_are_one_line(database: str) -> None:
     port = occupied.sockets[0].getsockname()[1]
     for flags, words in (
         (("--host", EVERYWHERE), "without a key"),
-        (("--port", str(port)), "Address already in use. Choose another"),
+        (("--port", str(port)), f"127.0.0.1 port {port}: Address already in use. Stop the program"),
     ):
         done = subprocess.run(
             [LANEWAY, "serve", "--port", "0", *flags],

@@ -117,8 +117,8 @@ def url(settings: Settings) -> None:
         found = find_database(settings.environment, settings.data_dir)
     if found is None:
         tell(
-            f"laneway: bundled PostgreSQL is not running in {settings.data_dir}. Start it with: laneway"
-            " serve"
+            f"laneway: bundled PostgreSQL is not running in {settings.data_dir.resolve()}. Start it"
+            " with: laneway serve"
         )
         raise typer.Exit(1)
     typer.echo(found)

@@ -11,7 +11,7 @@ import msgspec
 from laneway.domain.messages import Nack, Outcome, Status
 from laneway.server.sqs.attributes import is_fifo
 from laneway.server.sqs.batches import check_entries, tell_failure
-from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.handles import read_handle
 from laneway.server.sqs.receives import LONGEST_VISIBILITY
 from laneway.server.sqs.wire import BatchEntry, BatchFailure, QueueRequest, Result
@@ -147,7 +147,7 @@ async def _delete(
     for position, handle in enumerate(handles):
         message = found.get(handle.message) if handle.receipt in lost else None
         if message is not None and message.status in _UNSETTLED:
-            faults[position] = _expired()
+            faults[position] = _expired(handle)
     return faults
 
 
@@ -162,8 +162,11 @@ async def _change(
         handles = [changes[position].handle for position in positions]
         kept = await _extend(exchange, queue, handles, seconds)
         lost = [position for position, leased in zip(positions, kept, strict=True) if not leased]
-        for position in lost:
-            faults[position] = await _explain(exchange, queue, changes[position].handle)
+        if lost:
+            handles = [changes[position].handle for position in lost]
+            late = await _change_late(exchange, queue, handles, seconds)
+            for position, fault in zip(lost, late, strict=True):
+                faults[position] = fault
     return faults
 
 
@@ -187,23 +190,37 @@ async def _extend(
     return [outcome is not Outcome.LOST for outcome in outcomes]
 
 
-async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
-    """Return why a visibility could not be changed."""
-    message = (await exchange.broker.messages.find(queue.name, [handle.message]))[0]
-    if message is None or message.status not in _UNSETTLED:
-        return invalid(
-            "Value for parameter ReceiptHandle is invalid. Reason: Message does not exist or is "
-            "not available for visibility timeout change."
-        )
-    if is_fifo(queue):
-        return _expired()
-    return Fault("MessageNotInflight", "The message referred to is not in flight.")
+async def _change_late(
+    exchange: Exchange, queue: Queue, handles: Sequence[Handle], seconds: int
+) -> list[Fault | None]:
+    """Change the visibility by handles whose own lease has ended, as far as AWS does.
+
+    In a standard queue it changes for the newest receive of the message, if that is in flight. Otherwise nothing
+    changes, and only a message that is gone is a fault.
+    """
+    found = await exchange.broker.messages.find(queue.name, [handle.message for handle in handles])
+    newest = []
+    faults: list[Fault | None] = []
+    for handle, message in zip(handles, found, strict=True):
+        exists = message is not None and message.status in _UNSETTLED
+        faults.append(None if exists else _gone(handle))
+        if message is not None and message.status == Status.PROCESSING and message.token:
+            newest.append(handle._replace(token=message.token))
+    if newest and not is_fifo(queue):
+        await _extend(exchange, queue, newest, seconds)
+    return faults
 
 
-def _expired() -> Fault:
-    return invalid(
-        "Value for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+def _gone(handle: Handle) -> Fault:
+    return invalid_value(
+        handle.text,
+        "ReceiptHandle",
+        "Message does not exist or is not available for visibility timeout change.",
     )
+
+
+def _expired(handle: Handle) -> Fault:
+    return invalid_value(handle.text, "ReceiptHandle", "The receipt handle has expired.")
 
 
 def _read_handle(text: str, queue: Queue) -> Handle:

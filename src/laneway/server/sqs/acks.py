@@ -175,14 +175,10 @@ async def _extend(
 ) -> list[bool]:
     """Set a new deadline from now; zero nacks. Return which messages were leased."""
     broker = exchange.broker
-    if seconds or is_fifo(queue):
-        # An ordered group gets a message back with all messages that were claimed together with it.
+    if seconds:
         lease = timedelta(seconds=seconds)
         untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
-        if seconds:
-            broker.expect_expiry(lease)
-        else:
-            await broker.end_expired()
+        broker.expect_expiry(lease)
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and queue.settings.dead_letter_queue is not None:

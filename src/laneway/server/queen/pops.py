@@ -235,7 +235,12 @@ class PopRoutes:
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
         shown = self._writer.show(
-            claimed.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
+            claimed.queue,
+            group,
+            spans,
+            lease=None if wanted.auto_ack else lease,
+            committing=broker.streams.commits_offsets(claimed.queue, group),
+            extra=extra,
         )
         if wanted.auto_ack:
             await broker.ack(list_receipts(spans))

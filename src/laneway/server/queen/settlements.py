@@ -30,7 +30,7 @@ _ACTIONS: dict[str, Action] = {
     "completed": "ack",
     "success": "ack",
     "failed": "retry",
-    "retry": "retry",
+    "retry": "release",
     "dlq": "dead",
 }
 # A lane that does not exist, for a partition id that is not one of ours.

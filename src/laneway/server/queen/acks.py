@@ -242,8 +242,10 @@ class AckRoutes:
                 handler=self.ack,
                 summary="Ack, nack or dead-letter a message",
                 description=(
-                    "Reports what became of one message. In an ordered group, a nack also "
-                    "releases the unsettled messages behind it in its batch. The status is "
+                    "Reports what became of one message. In an ordered group, an ack also "
+                    "acks the messages before it in its lease and partition, and a nack "
+                    "returns everything else that the lease has in the partition. With "
+                    "`ackMode` `individual`, an ack settles one message. The status is "
                     "200 also if the message was refused: check `success`. If it was refused "
                     "because the lease has expired, the message is delivered again, so "
                     "processing must be idempotent."
@@ -272,7 +274,9 @@ class AckRoutes:
                 handler=self.ack_batch,
                 summary="Ack, nack or dead-letter many messages",
                 description=(
-                    "Reports what became of up to 10,000 messages. If a lease does not cover "
+                    "Reports what became of up to 10,000 messages. In an ordered group, the "
+                    "first `failed` or `retry` of a partition returns its message and all "
+                    "behind it, whatever the request says of these. If a lease does not cover "
                     "one of the messages named under it, or has expired, everything named "
                     "under that lease is refused; other leases are not affected. The status "
                     "is 200 also if messages were refused: check each `success`."

@@ -45,8 +45,9 @@ class Lease(NamedTuple):
     def add(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
         """Add the messages from sequence number `first` on.
 
-        If two messages of the lane have the same transaction id, or its spans have several tokens
-        or come out of order, acks of the lane ask the database.
+        If two messages of the lane have the same transaction id, or its spans have several tokens,
+        acks of the lane ask the database. So they do if offsets are committed and the spans are not
+        in order.
         """
         seqs = dict(zip(names, range(first, first + len(names)), strict=True))
         if len(seqs) < len(names):
@@ -55,8 +56,9 @@ class Lease(NamedTuple):
             self.spans[lane] = LeasedMessages(token, seqs)
         else:
             other, known = self.spans[lane]
-            follows = not known or next(reversed(known.values())) < first
-            if other == token and follows and known.keys().isdisjoint(seqs):
+            behind = not known or next(reversed(known.values())) < first
+            ordered = behind or not self.committing
+            if other == token and ordered and known.keys().isdisjoint(seqs):
                 known.update(seqs)
             else:
                 self.spans[lane] = _UNCLEAR

@@ -171,7 +171,8 @@ def _choose_scale(arguments: argparse.Namespace, quick: Scale, full: Scale) -> S
 
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
-    return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
+    name = "-".join([arguments.command, *([arguments.scenario] if "scenario" in arguments else [])])
+    return chosen or RESULTS / f"{name}-{datetime.now(UTC):%Y-%m-%d}.json"
 
 
 def _show(run: Run, path: Path) -> None:

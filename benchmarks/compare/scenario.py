@@ -60,7 +60,7 @@ _LIMIT = 0.03
 class Scale:
     """slices: rounds of calls. turns: rounds of wrk and pgbench. The rest is in `side.Task`."""
 
-    slices: int = 200
+    slices: int = 400
     turns: int = 20
     turn: float = 2.0
     calls: int = 10

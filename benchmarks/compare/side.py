@@ -129,7 +129,10 @@ def _replace_loops(task: Task) -> None:
 
 
 def _replace(module: str, **parts: object) -> None:
-    vars(import_module(module)).update(parts)
+    names = vars(import_module(module))
+    if not names.keys() & parts.keys():
+        raise LookupError(f"{module} has no {' or '.join(parts)}: its benchmarks cannot take turns")
+    names.update(parts)
 
 
 async def _run_slices(base: Any, ours: Any, *, swap: bool = True, **_: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from laneway.engine.procedures import keys as procedures
 
 if TYPE_CHECKING:
-    from laneway.domain.keys import ApiKey, Role
+    from laneway.domain.keys import ApiKey, KeyInfo, Role
     from laneway.engine.core import Core
 
 
@@ -27,6 +27,10 @@ class Keys:
     async def revoke(self, key_id: str) -> None:
         async with self._core.pool.lend() as connection:
             await procedures.revoke_api_key(connection, key_id)
+
+    async def describe(self, *, revoked: bool = False) -> list[KeyInfo]:
+        """Return the valid API keys without their digests; with `revoked`, also the revoked ones."""
+        return [key.info for key in await self.list_all(revoked=revoked)]
 
     async def list_all(self, *, revoked: bool = False) -> list[ApiKey]:
         """Return the valid API keys; with `revoked`, also the revoked ones."""

@@ -6,8 +6,10 @@ import threading
 from base64 import b64decode, b64encode
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from uuid import RFC_4122, UUID
 from zlib import crc32
 
+import httpx
 import pytest
 
 from tests.protocol.sqs.clients import Refusal, bodies, drain
@@ -29,6 +31,21 @@ def test_message_is_sent_received_and_deleted(sqs: SQSClient, url: str) -> None:
     assert "Attributes" not in message
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+def test_message_id_is_a_version_4_uuid_that_streams_understand(
+    shared: Shared, sqs: SQSClient, name: str, url: str
+) -> None:
+    sent = sqs.send_message(QueueUrl=url, MessageBody="findable")["MessageId"]
+    assert (UUID(sent).version, UUID(sent).variant) == (4, RFC_4122)
+    batch = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "next"}])
+    assert UUID(batch["Successful"][0]["MessageId"]).version == 4
+    message = drain(sqs, url, 1, VisibilityTimeout=0)[0]
+    assert message["MessageId"] == sent
+    listed = httpx.get(f"{shared.server.url}/api/v1/messages", params={"queue": name}).json()
+    lane = listed["messages"][0]["partitionId"]
+    found = httpx.get(f"{shared.server.url}/api/v1/messages/{lane}/{sent}").json()
+    assert found["data"] == "findable"
 
 
 @pytest.mark.parametrize(

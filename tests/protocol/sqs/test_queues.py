@@ -212,12 +212,35 @@ def test_tags_are_kept(sqs: SQSClient, name: str) -> None:
 
 
 def test_permissions_are_statements_of_the_policy(sqs: SQSClient, url: str) -> None:
+    arn = look(sqs, url)["QueueArn"]
+    other = "210987654321"
+    readers = {
+        "Sid": "readers",
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
+        "Action": "SQS:ReceiveMessage",
+        "Resource": arn,
+    }
+    several = {
+        "Sid": "several",
+        "Effect": "Allow",
+        "Principal": {"AWS": [f"arn:aws:iam::{ACCOUNT}:root", f"arn:aws:iam::{other}:root"]},
+        "Action": ["SQS:SendMessage", "SQS:DeleteMessage"],
+        "Resource": arn,
+    }
+    policy = {"Version": "2008-10-17", "Id": f"{arn}/SQSDefaultPolicy", "Statement": [readers]}
     sqs.add_permission(
         QueueUrl=url, Label="readers", AWSAccountIds=[ACCOUNT], Actions=["ReceiveMessage"]
     )
-    statement = json.loads(look(sqs, url)["Policy"])["Statement"][0]
-    assert statement["Sid"] == "readers"
-    assert statement["Action"] == ["SQS:ReceiveMessage"]
+    assert json.loads(look(sqs, url)["Policy"]) == policy
+    sqs.add_permission(
+        QueueUrl=url,
+        Label="several",
+        AWSAccountIds=[ACCOUNT, other],
+        Actions=["SendMessage", "DeleteMessage"],
+    )
+    assert json.loads(look(sqs, url)["Policy"]) == {**policy, "Statement": [readers, several]}
+    sqs.remove_permission(QueueUrl=url, Label="several")
     with Refusal() as refusal:
         sqs.add_permission(
             QueueUrl=url, Label="readers", AWSAccountIds=[ACCOUNT], Actions=["SendMessage"]

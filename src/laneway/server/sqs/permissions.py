@@ -74,7 +74,8 @@ async def remove_permission(exchange: Exchange, request: RemovePermission) -> No
 async def _add(exchange: Exchange, request: AddPermission) -> None:
     queue = await exchange.get_queue(request)
     _check(request)
-    policy = _read_policy(queue)
+    arn = exchange.write_arn(queue.name)
+    policy = _read_policy(queue, arn)
     if any(_is_named(statement, request.label) for statement in policy["Statement"]):
         raise Refusal.LABEL_EXISTS.fault(value=request.label)
     policy["Statement"].append(
@@ -82,10 +83,10 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
             "Sid": request.label,
             "Effect": "Allow",
             "Principal": {
-                "AWS": [f"arn:aws:iam::{account}:root" for account in request.aws_account_ids]
+                "AWS": _list([f"arn:aws:iam::{each}:root" for each in request.aws_account_ids])
             },
-            "Action": [f"SQS:{action}" for action in request.actions],
-            "Resource": exchange.write_arn(queue.name),
+            "Action": _list([f"SQS:{action}" for action in request.actions]),
+            "Resource": arn,
         }
     )
     await _store(exchange, queue, policy)
@@ -95,7 +96,7 @@ async def _remove(exchange: Exchange, request: RemovePermission) -> None:
     queue = await exchange.get_queue(request)
     if not request.label:
         raise Refusal.MISSING.fault(parameter="Label")
-    policy = _read_policy(queue)
+    policy = _read_policy(queue, exchange.write_arn(queue.name))
     left = [item for item in policy["Statement"] if not _is_named(item, request.label)]
     if len(left) == len(policy["Statement"]):
         raise Refusal.LABEL_UNKNOWN.fault(value=request.label)
@@ -121,10 +122,15 @@ def _check(request: AddPermission) -> None:
             raise Refusal.ACTION_NAME.fault(action=action)
 
 
-def _read_policy(queue: Queue) -> dict[str, Any]:
+def _list(items: list[str]) -> str | list[str]:
+    """Return the items as AWS writes them in a policy: a single one as a string."""
+    return items[0] if len(items) == 1 else items
+
+
+def _read_policy(queue: Queue, arn: str) -> dict[str, Any]:
     text = read_own(queue).get("Policy")
     if not text:
-        return {"Version": "2008-10-17", "Id": f"{queue.name}/SQSDefaultPolicy", "Statement": []}
+        return {"Version": "2008-10-17", "Id": f"{arn}/SQSDefaultPolicy", "Statement": []}
     policy: dict[str, Any] = json.loads(text)
     statements = policy.get("Statement", [])
     return {**policy, "Statement": statements if isinstance(statements, list) else [statements]}
@@ -137,7 +143,7 @@ def _is_named(statement: Any, label: str) -> bool:
 
 async def _store(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
     """Store the policy, unless the queue was changed since it was read."""
-    text = None if policy is None else json.dumps(policy)
+    text = None if policy is None else json.dumps(policy, separators=(",", ":"))
     options = {"attributes": {"Policy": text}}
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, options, seen=queue.updated_at

@@ -15,7 +15,7 @@ from laneway.server.sqs.claims import claim
 from laneway.server.sqs.contents import read_headers, show_body
 from laneway.server.sqs.digests import digest_attributes, digest_body
 from laneway.server.sqs.handles import write_handle
-from laneway.server.sqs.sends import show_id, show_sequence
+from laneway.server.sqs.ids import show_id, show_sequence
 from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import AttributeValue, QueueRequest, Result
 

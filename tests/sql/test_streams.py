@@ -202,7 +202,7 @@ async def test_failed_message_clamps_the_commit(connect: Connect, failed: str) -
     ]
     events = [event for event in await list_events(session) if event[0] in ("acked", "dead")]
     assert events == [("acked", 1, 1), ("dead", 2, 2)]
-    counted = await session.fetchrow("select * from laneway.count_by_state(array[$1::int])", group)
+    [counted] = await session.fetch("select * from laneway.count_by_state(array[$1::int])", group)
     assert (counted["acknowledged"], counted["dead"], counted["processing"]) == (1, 1, 5)
 
 
@@ -273,7 +273,7 @@ async def test_racing_commits_of_one_lease_ack_each_message_once(connect: Connec
     assert await session.fetchval("select count(*) from laneway.claim") == 0
     acked = [event for event in await list_events(session) if event[0] == "acked"]
     assert [seq for _, first, last in acked for seq in range(first, last + 1)] == [*range(1, 41)]
-    counted = await session.fetchrow("select * from laneway.count_by_state(array[$1::int])", group)
+    [counted] = await session.fetch("select * from laneway.count_by_state(array[$1::int])", group)
     assert (counted["queued"], counted["processing"], counted["acknowledged"]) == (0, 0, 40)
 
 

@@ -155,13 +155,40 @@ async def test_lease_of_each_message_ends_by_itself(session: Session, queue: Que
 async def test_claim_ends_expired_leases_of_its_lane(session: Session, queue: Queue) -> None:
     await push(session, queue, ["1", "2", "3"])
     got = await claim(session, queue, 3)
-    await extend(session, [got[0]], HOUR)
+    assert await nack(session, got[:1]) == ["requeued"]
     await extend(session, [got[2]], HOUR)
-    await end_leases(session, *got[:2])
+    await end_leases(session, got[1])
     again = await claim(session, queue, 5)
     assert show(again) == [("1", 2), ("2", 2)]
     assert await ack(session, [*again, got[2]]) == []
     assert await count(session, queue) == Counts(acknowledged=3)
+
+
+@pytest.mark.parametrize(("before", "after"), [("work", "work.fifo"), ("work.fifo", "work")])
+async def test_renamed_queue_is_read_as_its_new_name_says(
+    session: Session, before: str, after: str
+) -> None:
+    queue = await create_queue(session, before, ordered=True)
+    await session.execute("select laneway.rename_queue($1, $2)", before, after)
+    await push(session, queue, ["1", "2", "3"])
+    got = await claim(session, queue, 2)
+    assert await nack(session, got[:1]) == ["requeued"]
+    assert await ack(session, got[1:]) == ([] if after == "work.fifo" else [0])
+
+
+async def test_messages_returned_after_their_queue_was_renamed_are_claimed_in_order(
+    session: Session, queue: Queue
+) -> None:
+    await push(session, queue, ["1", "2", "3"])
+    got = await claim(session, queue, 3)
+    assert await nack(session, got[:1]) == ["requeued"]
+    await session.execute("select laneway.rename_queue($1, 'work')", queue.name)
+    assert await nack(session, got[2:]) == ["requeued"]
+    assert await ack(session, got[1:2]) == []
+    [first] = await claim(session, queue, 5)
+    assert show([first]) == [("1", 2)]
+    assert await ack(session, [first]) == []
+    assert show(await claim(session, queue, 5)) == [("3", 2)]
 
 
 async def test_message_out_of_attempts_is_dead_lettered_alone(

@@ -30,11 +30,6 @@ CALLS = [
     ("is_logged", "select laneway.is_logged(s.segment) from laneway.segment s", "% 2"),
     ("event_segment", "select laneway.event_segment(s.segment) from laneway.segment s", "% 2"),
     (
-        "is_fifo",
-        "select laneway.is_fifo(q.name, 'default', q.ordered) from laneway.queue q",
-        "~~ '%.fifo'",
-    ),
-    (
         "try_lock_reader",
         "select laneway.try_lock_reader(r.reader_id) from laneway.reader r",
         "pg_try_advisory_xact_lock",

@@ -1,8 +1,8 @@
 -- Claim messages of an ordered group for many waiting consumers: each waiter gets the next messages of one lane that
 -- is not leased, the lane with the oldest next message first (beyond 32 lanes: in turn). Lanes whose next message is
 -- delayed or waits for a retry are skipped.
--- In FIFO queues (is_fifo), the lanes come in turn: the first is the one whose last claim, or whose next message if
--- that is younger, is the oldest. Beyond 32 lanes this is so among those that a call looks at.
+-- In FIFO queues (consumer_group.fifo), the lanes come in turn: the first is the one whose last claim, or whose next
+-- message if that is younger, is the oldest. Beyond 32 lanes this is so among those that a call looks at.
 -- p_fill: in FIFO queues, a waiter may get messages of several lanes, of each as many as it has. Each lane then has a
 -- token of its own.
 -- This is the fast algorithm. It finds the lanes' next messages in one statement, without locks; locks those that it
@@ -42,7 +42,7 @@ declare
   v_i int;                               -- where this claim is in v_next
   v_locked int[];                        -- which of v_next are locked …
   v_waiters int[];                       -- … for which waiter …
-  v_wants int[];                         -- … and how many messages it wants of them
+  v_wants int[];                         -- … and, with v_fill, how many messages it wants of them
   v_n int;                               -- the first of v_waiting that wants more lanes
   v_got int[];                           -- the waiters that were found to have messages
   v_waiter int;
@@ -62,11 +62,9 @@ begin
   -- Part 1: check the arguments and find the group.
   select g.queue_id, g.lease, g.record_events, g.durable_claims,
          exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
-         (select n.segment from laneway.newest_segment(true) n) as newest_segment,
-         laneway.is_fifo(q.name, g.name, g.ordered) as fifo
+         (select n.segment from laneway.newest_segment(true) n) as newest_segment, g.fifo
     into v_group
     from laneway.consumer_group g
-    join laneway.queue q on q.queue_id = g.queue_id
    where g.group_id = p_group_id;
   if not found then
     raise exception 'group % does not exist', p_group_id
@@ -157,12 +155,12 @@ begin
     select array_agg(u.reader_id) as readers, array_agg(u.lane_id) as lanes, array_agg(u.priority) as priorities,
            array_agg(p.step) as steps, array_agg(p.segment) as segments, array_agg(p.seq) as seqs,
            array_agg(p.exceptions_until > p.seq or c.until is not null) as exceptions, min(p.segment) as oldest,
-           array_agg(p.moved_at) as moved_at
+           array_agg(p.moved_at) filter (where v_group.fifo) as moved_at
       into v_free
       from unnest(v_ready.readers, v_ready.lanes, v_ready.priorities) u (reader_id, lane_id, priority)
       cross join lateral laneway.newest_progress(u.reader_id) p
       left join lateral (
-        select case when v_group.fifo then min(c.until) else max(c.until) end as until
+        select max(c.until) as until
           from laneway.claim c
          where c.token = p.token
            and (not v_group.fifo or lower(c.pending) <= p.seq)) c on true
@@ -189,9 +187,7 @@ begin
              where u.exception
                 or (m.delayed is not true and (v_many or m.seq is not null))
              order by u.priority desc,
-                      case when v_group.fifo then greatest(u.moved_at, m.created_at)
-                           when not v_many then m.created_at
-                      end,
+                      case when v_group.fifo or not v_many then greatest(u.moved_at, m.created_at) end,
                       u.i) n;
 
     v_i := 1;
@@ -213,27 +209,31 @@ begin
         else
           v_owns_lock := true;
           v_locked := v_locked || v_i;
-          v_waiter := v_waiting[v_n];
-          v_waiters := v_waiters || v_waiter;
-          v_wants := v_wants || p_wants[v_waiter];
-          v_ahead := 10000;
-          if v_fill and p_wants[v_waiter] > 1 then
-            v_ahead := 1 - v_next.seqs[v_i] + (
-              select m.seq
-                from laneway.message m
-               where m.segment = v_next.segments[v_i]
-                 and m.lane_id = v_next.lanes[v_i]
-               order by m.seq desc
-               limit 1);
-          end if;
-          if v_ahead < p_wants[v_waiter] then
-            p_wants[v_waiter] := p_wants[v_waiter] - v_ahead;
-          else
-            v_n := v_n + 1;
+          v_n := v_n + 1;
+          if v_fill then
+            v_waiter := v_waiting[v_n - 1];
+            v_waiters := v_waiters || v_waiter;
+            v_wants := v_wants || p_wants[v_waiter];
+            if p_wants[v_waiter] > 1 then
+              v_ahead := 1 - v_next.seqs[v_i] + (
+                select m.seq
+                  from laneway.message m
+                 where m.segment = v_next.segments[v_i]
+                   and m.lane_id = v_next.lanes[v_i]
+                 order by m.seq desc
+                 limit 1);
+              if v_ahead < p_wants[v_waiter] then
+                p_wants[v_waiter] := p_wants[v_waiter] - v_ahead;
+                v_n := v_n - 1;
+              end if;
+            end if;
           end if;
         end if;
         v_i := v_i + 1;
       end loop;
+      if not v_fill then
+        v_waiters := v_waiting[:v_n - 1];
+      end if;
       continue when cardinality(v_locked) = 0;
 
       -- Part 5: claim. After it all locked lanes are claimed whose progress row is still the one that part 3 read, and
@@ -242,7 +242,7 @@ begin
         with claimed as materialized (
           select v_waiters[u.i] as waiter, v_next.tokens[u.n] as token, v_next.readers[u.n] as reader_id,
                  v_next.lanes[u.n] as lane_id, v_next.segments[u.n] as segment, v_next.seqs[u.n] as first_seq,
-                 v_next.priorities[u.n] as priority, v_wants[u.i] as wanted,
+                 v_next.priorities[u.n] as priority, coalesce(v_wants[u.i], p_wants[v_waiters[u.i]]) as wanted,
                  v_now + coalesce(p_leases[v_waiters[u.i]], v_group.lease) as until,
                  p_consumers[v_waiters[u.i]] as consumer, l.partition, p.place, p.exceptions_until, m.*
             from unnest(v_locked) with ordinality u (n, i)
@@ -263,7 +263,7 @@ begin
                          and m.segment = v_next.segments[u.n]
                          and m.lane_id = v_next.lanes[u.n]
                          and m.seq >= v_next.seqs[u.n]
-                         and m.seq < v_next.seqs[u.n] + v_wants[u.i]
+                         and m.seq < v_next.seqs[u.n] + coalesce(v_wants[u.i], p_wants[v_waiters[u.i]])
                        order by m.seq) m) m
            where p.step = v_next.steps[u.n]
              and not m.special),
@@ -313,12 +313,13 @@ begin
                 from laneway.claim_lane(
                        p_group_id, v_next.readers[v_lane], v_next.lanes[v_lane], v_next.segments[v_lane],
                        v_next.seqs[v_lane], 9223372036854775807, v_position.place, v_position.exceptions_until,
-                       v_waiters[i] - 1, v_wants[i], p_leases[v_waiters[i]], p_consumers[v_waiters[i]]) c;
+                       v_waiters[i] - 1, coalesce(v_wants[i], p_wants[v_waiters[i]]), p_leases[v_waiters[i]],
+                       p_consumers[v_waiters[i]]) c;
           elsif v_position.token = v_next.tokens[v_lane] then
             v_got := v_got || v_waiters[i];
           elsif v_waiters[i] <> all (v_missed || v_waiting[v_n:]) then
             v_missed := v_missed || v_waiters[i];
-            p_wants[v_waiters[i]] := v_wants[i];
+            p_wants[v_waiters[i]] := coalesce(v_wants[i], p_wants[v_waiters[i]]);
           end if;
         end loop;
         -- What a waiter did not get of one lane it need not get of another.

@@ -1,6 +1,7 @@
 -- Claim messages of an ordered group where claim_lanes meets an exception: parked messages, retries, gaps, an expired
 -- lease, or more than 32 lanes of several priorities. Looks at the lanes one by one, under their locks.
--- In FIFO queues (is_fifo) a lane may have several leases. Messages are claimed only up to the first that is leased.
+-- In FIFO queues (consumer_group.fifo) a lane may have several leases. Messages are claimed only up to the first that is
+-- leased.
 -- p_fill: see claim_lanes. p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this
 -- call need not wait for anybody.
 -- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
@@ -55,10 +56,9 @@ declare
 begin
   p_wants := laneway.skip_stopped_workers(p_group_id, p_wants, p_consumers);
   v_waiting := array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0 order by n);
-  select g.queue_id, laneway.is_fifo(q.name, g.name, g.ordered) as fifo
+  select g.queue_id, g.fifo
     into v_group
     from laneway.consumer_group g
-    join laneway.queue q on q.queue_id = g.queue_id
    where g.group_id = p_group_id;
   v_has_parked := exists (select from laneway.parked k where k.group_id = p_group_id);
   while v_served < cardinality(v_waiting) loop

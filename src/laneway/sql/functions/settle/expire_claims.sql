@@ -33,9 +33,8 @@ begin
                           from laneway.claim i
                          where i.token = o.token
                            and (i.until > v_now) is true)
-                      and (select i.ordered and not laneway.is_fifo(q.name, i.name, i.ordered)
+                      and (select i.ordered and not i.fifo
                              from laneway.consumer_group i
-                             join laneway.queue q on q.queue_id = i.queue_id
                             where i.group_id = o.group_id) is true)
            order by o.until
            limit greatest(p_limit, 0)) c

@@ -1,14 +1,15 @@
 -- Take messages out of one part of a claim and return them to the group.
 -- p_fate: 'retry', the attempt counts, and a message out of attempts becomes a dead letter; 'again', the attempt
 -- counts, and the message is delivered again in any case; 'dead', it becomes a dead letter at once; 'release', the
--- attempt does not count. p_delay null: none for 'release', else the queue's backoff.
+-- attempt does not count. p_delay null: the queue's backoff, but no delay for 'release', nor for 'expired' if the queue
+-- has no expiry_backoff.
 -- p_action, for the event: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. p_dead_reason: the
 -- reason of a dead letter that is out of attempts; null: p_reason, or a text that says that none was given.
 -- In shared groups, and for claims of parked messages, each message is parked. Without a delay it is available since it
 -- was created, so that the oldest is delivered first. In ordered groups the reader moves back (rewind_reader): messages
 -- behind the first one are delivered again with it, recorded as released. The parts of an ordered group's claim are
--- returned together, whichever is named, and expire only when all of them have. Not so in FIFO queues (is_fifo): there
--- the other messages stay leased.
+-- returned together, whichever is named, and expire only when all of them have. Not so in FIFO queues
+-- (consumer_group.fifo): there the other messages stay leased.
 -- Return each message's outcome: 'requeued' or 'dead'.
 -- Locks: the reader's advisory lock (ordered groups), then the claim's rows. With p_action 'expired' it waits for
 -- neither, and returns nothing if one is locked. Errors: none.
@@ -61,8 +62,8 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, laneway.is_fifo(q.name, g.name, g.ordered) as fifo, q.max_attempts, q.backoff, q.backoff_factor,
-         q.backoff_limit, q.rest_window
+  select g.ordered, g.fifo, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window,
+         q.expiry_backoff
     into v_queue
     from laneway.consumer_group g
     join laneway.queue q on q.queue_id = g.queue_id
@@ -76,6 +77,9 @@ begin
   end if;
   v_in_order := v_queue.ordered and not v_claim.aside;
   v_whole := v_in_order and not v_queue.fifo;
+  if v_expired and not v_queue.expiry_backoff then
+    p_delay := interval '0';
+  end if;
 
   -- Lock. Afterwards v_claim is current, and v_returned says which messages leave it.
   if v_in_order then

@@ -60,7 +60,7 @@ begin
      and not g.gone
      and not p_dead @> g.first_seq;
 
-  if p_alone and v_first > v_progress.seq then
+  if v_first > v_progress.seq then
     -- The reader was moved back further before.
     insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
     values (

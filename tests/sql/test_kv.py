@@ -58,7 +58,9 @@ def check(key: str, expect: int, **more: Any) -> KvOperation:
 
 
 def prefix(text: str, limit: int = 100, after: str | None = None, **more: Any) -> KvOperation:
-    return KvOperation(**{"kind": "prefix", **more}, namespace=SPACE, key=text, after=after, limit=limit)
+    return KvOperation(
+        **{"kind": "prefix", **more}, namespace=SPACE, key=text, after=after, limit=limit
+    )
 
 
 async def let_expire(session: Session) -> None:

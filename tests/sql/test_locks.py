@@ -196,9 +196,7 @@ async def test_crossing_calls_on_several_locks_all_end(connect: Connect) -> None
                 session,
                 *(LockOperation("acquire", name, f"w{number}", MINUTE) for name in order),
             )
-            held = {
-                order[row["idx"]]: row["token"] for row in rows if row["applied"]
-            }
+            held = {order[row["idx"]]: row["token"] for row in rows if row["applied"]}
             if held:
                 await do(
                     session,

@@ -114,9 +114,11 @@ class Streams:
         full. kv: as for `KeyValues.apply`, before everything else.
         """
         columns = await self._address(pushes, guards, new)
-        timer_columns = await self._address_timers(timers, guards, columns.new)
+        bundled = bool(kv or timers)
+        if bundled:
+            timer_columns = await self._address_timers(timers, guards, columns.new)
         async with self._core.pool.lend() as connection:
-            if kv or timers:
+            if bundled:
                 rows = await retry_conflicts(
                     lambda: procedures.transact_bundle(
                         connection,
@@ -135,7 +137,7 @@ class Streams:
                 )
         if any(each.delay is not None and each.delay < _SOON for each in timers):
             self._timers_due.set()
-        messages = [row for row in rows if row["part"] == "message"] if kv or timers else rows
+        messages = [row for row in rows if row["part"] == "message"] if bundled else rows
         self._free(settlements)
         self._announce(columns)
         verdicts = [

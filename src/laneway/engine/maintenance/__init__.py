@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 def make_services(
     settings: MaintenanceSettings, wakeups: Wakeups, *, outbox: asyncio.Event, timers: asyncio.Event
 ) -> list[Service]:
-    """Return the services; `outbox` is set when messages have arrived in the outbox,
-    `timers` when a timer was set that is due soon.
+    """Return the services.
+
+    outbox: set when messages have arrived in the outbox. timers: set when a timer is due soon.
     """
     return [
         Expire(settings, wakeups),

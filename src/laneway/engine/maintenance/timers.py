@@ -38,7 +38,5 @@ class Timers:
         queues, left = await fire_timers(connection, limit=self._limit)
         for queue_id in queues:
             self._wakeups.wake(queue_id, delayed=True)
-        self.interval = (
-            self._longest if left is None else max(LEAST, min(left, self._longest))
-        )
+        self.interval = self._longest if left is None else max(LEAST, min(left, self._longest))
         return False

@@ -134,7 +134,7 @@ async def transact_bundle(
     ]
     return await fetch(
         connection,
-        f"select * from laneway.transact_bundle({number(arguments)})",
+        f"select * from laneway.transact_bundle({number(arguments)})",  # noqa: S608 - only numbers
         *arguments,
         means={"LW404": lambda _: QueueNotFound(), "LW410": LeaseLost, **PRECONDITION},
     )

@@ -33,9 +33,7 @@ class TimerColumns(NamedTuple):
     guards: Sequence[int | None]
 
 
-async def fire_timers(
-    connection: Connection, *, limit: int
-) -> tuple[list[int], timedelta | None]:
+async def fire_timers(connection: Connection, *, limit: int) -> tuple[list[int], timedelta | None]:
     """Return the queues that got messages, and how long it is until the next timer is due."""
     *pushed, last = await fetch(connection, "select * from laneway.fire_timers($1)", limit)
     return [row["queue_id"] for row in pushed], last["until_next"]

@@ -161,6 +161,11 @@ def read_moment(text: str, name: str) -> datetime:
         raise InvalidInput([Issue("invalid_date", (name,), f"{name} is not a date")]) from None
 
 
+def show_moment(moment: datetime) -> str:
+    """Return a time as text, always as long: clients compare such texts."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def refuse(name: str, message: str) -> InvalidInput:
     return InvalidInput([Issue("custom", (name,), message)])
 

@@ -6,14 +6,14 @@
 --   'put'             p_ttls null: the key never expires
 --   'delete'
 --   'check'           writes nothing
---   'incr'            adds p_deltas to a number. An absent key counts as 0. Refused outside p_least … p_most. A live key
---                     keeps its expiry
+--   'incr'            adds p_deltas to a number. An absent key counts as 0. Refused outside p_least … p_most. A live
+--                     key keeps its expiry
 -- p_expects: the version that the key must have, 0: it must not exist; null: any. A key past its expiry does not exist.
 -- p_required: if the operation does not apply, nothing of the call does.
 -- All 'many', 'prefix' and 'keys' of a call together return at most 4 MiB of values.
 -- Return for a read each live key; for a write whether it applied and, if not, why not: 'exists', 'absent', 'version',
--- 'limit' or 'type', with the present value (of what is no number, 0) and version. A put that applied returns no value. more: the key and those
--- after it were left out, because there are more than p_limits or the limit of bytes is reached.
+-- 'limit' or 'type', with the present value (0 if it is no number) and version. A put that applied returns no value.
+-- more: this key and those after it were left out, because of p_limits or of the limit of bytes.
 -- Locks: an advisory lock for each key that is written or checked, whether or not it exists, sorted by hash.
 -- Errors: LW428 a required operation does not apply (DETAIL: its index, reason, version and value, as JSON).
 create or replace function laneway.apply_kv(

@@ -1,7 +1,7 @@
 -- Return partitions of queues, oldest first, with their base and newest seq and when they were last pushed to. The
 -- arrays have one element per queue: p_since, only partitions pushed to since then (null: all); p_after, those of lanes
--- after this one; p_limits, at most so many. A queue's last row says in next_lane where to continue, null at the end; that
--- row has no lane.
+-- after this one; p_limits, at most so many. A queue's last row has no lane; it says in next_lane where to continue,
+-- null at the end.
 -- The first row has only safe_time: every push up to then counts in this result. A push that was not committed yet
 -- began later.
 -- A call looks at 5000 partitions of each queue at most, so a page may be short.

@@ -4,6 +4,8 @@ SCENARIO ?= engine
 # because tests often wait for the programs that they start.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BIN := .venv/bin
+# Say what .venv has: all that running needs, and also all that development and tests need.
+RUNNABLE := .venv/.runnable
 CURRENT := .venv/.current
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal
 
@@ -13,14 +15,14 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-15 test-16 test-17 coverage needs check bench docs wheel lock
+.PHONY: help setup run test test-fast test-15 test-16 test-17 coverage needs check bench bench-compare docs wheel lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: $(CURRENT) ## make .venv from the locks, with the laneway command; nothing to do when current
 
-run: setup ## start the server, on the embedded database unless the environment names another
+run: $(RUNNABLE) ## start the server, on the embedded database unless the environment names another
 	$(BIN)/laneway serve
 
 test: setup needs ## run every test on PostgreSQL 18, then those that touch a database on 15
@@ -57,6 +59,10 @@ check: setup ## format, lint, types, layers, the style of SQL, and locks and gen
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
 
+bench-compare: setup ## measure one SCENARIO on revision BASE and on this checkout, in turns
+	$(if $(BASE),,$(error BASE is not set; run: make bench-compare BASE=revision))
+	$(BIN)/python -m benchmarks compare $(BASE) --scenario $(SCENARIO)
+
 docs: setup ## write docs/functions.md and the schema's catalogue from the SQL files, and the synchronous library
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tests.catalogue
@@ -68,11 +74,20 @@ wheel: setup ## build the source distribution, and from it the wheel, into dist/
 lock: $(UV) ## compile requirements/*.txt from pyproject.toml
 	PATH="$(dir $(abspath $(UV))):$$PATH" $(PYTHON) requirements/lock.py
 
-$(CURRENT): requirements/dev.txt pyproject.toml | $(UV)
+# Make .venv from one lock, with the laneway command.
+define install
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes $(1)
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+endef
+
+$(RUNNABLE): requirements/run.txt pyproject.toml | $(UV)
+	$(call install,requirements/run.txt)
 	touch $@
+
+$(CURRENT): requirements/dev.txt pyproject.toml | $(UV)
+	$(call install,requirements/dev.txt)
+	touch $(RUNNABLE) $@
 
 .venv-tools/bin/uv: requirements/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools

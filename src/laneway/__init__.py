@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from laneway import middlewares as middlewares
     from laneway import sync as sync
     from laneway.domain.ids import MessageId as MessageId
+    from laneway.domain.keys import KeyInfo as KeyInfo
+    from laneway.domain.keys import NewKey as NewKey
     from laneway.domain.messages import Status as Status
     from laneway.domain.messages import StoredMessage as StoredMessage
     from laneway.domain.queues import Group as Group
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "MessageId": "laneway.domain.ids",
+    "KeyInfo": "laneway.domain.keys",
+    "NewKey": "laneway.domain.keys",
     "Status": "laneway.domain.messages",
     "StoredMessage": "laneway.domain.messages",
     "Group": "laneway.domain.queues",

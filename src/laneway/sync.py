@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import Snapshot
     from laneway.domain.ids import MessageId
+    from laneway.domain.keys import KeyInfo, NewKey
     from laneway.domain.messages import Outcome, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
@@ -258,7 +259,7 @@ class Consumer:
 
 
 class Admin:
-    """Manages queues, groups, dead letters, workers and workflow runs."""
+    """Manages API keys, queues, groups, dead letters, workers and workflow runs."""
 
     def __init__(self, inner: _Admin, portal: Portal) -> None:
         self._inner = inner
@@ -271,6 +272,28 @@ class Admin:
     def verify(self) -> list[str]:
         """Return the schema's problems: wrong versions, differences, dangling rows; [] if none."""
         return self._portal.call(self._inner.verify())
+
+    def create_key(
+        self,
+        role: Literal["read", "write", "admin"],
+        *,
+        queues: str | None = None,
+        name: str | None = None,
+    ) -> NewKey:
+        """Create an API key. Only this answer contains it: the broker stores its hash.
+
+        queues: a pattern such as "mail-*" of the queues that the key is limited to; None: all. name:
+        None for the key's id. Once a key exists, servers require one.
+        """
+        return self._portal.call(self._inner.create_key(role, queues=queues, name=name))
+
+    def list_keys(self, *, revoked: bool = False) -> list[KeyInfo]:
+        """Return the valid API keys; with `revoked`, also the revoked ones."""
+        return self._portal.call(self._inner.list_keys(revoked=revoked))
+
+    def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key. Running servers refuse it within seconds."""
+        self._portal.call(self._inner.revoke_key(key_id))
 
     def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Create a queue; raise QueueExists if it exists."""

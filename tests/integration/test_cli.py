@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from laneway.cli.database import open_database
-from laneway.cli.environment import Environment
+from laneway.cli.database_url import Environment
 from laneway.cli.errors import DatabaseNotReady
 from laneway.cli.execution import find_code
-from laneway.cli.settings import SETTINGS
+from laneway.cli.known_settings import SETTINGS
 from laneway.embedded import EmbeddedPostgres, find_running
 from laneway.embedded.directory import DataDirectory
 from tests.postgres import execute, find_binaries, open_directory
@@ -33,11 +34,11 @@ import asyncio
 from pathlib import Path
 import typer
 from laneway.cli.database import open_database
-from laneway.cli.environment import Environment
+from laneway.cli.database_url import Environment
 from laneway.cli.execution import execute
 
 async def command(data_dir):
-    async with open_database(Environment(), data_dir):
+    async with open_database(Environment(), data_dir, create=True):
         print("open", flush=True)
         await asyncio.Event().wait()
 
@@ -45,6 +46,16 @@ def main(data_dir: Path):
     execute(command(data_dir))
 
 typer.run(main)
+"""
+
+
+WORKFLOW = """
+import laneway
+app = laneway.App()
+
+@app.workflow()
+async def greet():
+    return "hello"
 """
 
 
@@ -72,6 +83,95 @@ def test_demo_without_settings_runs_on_the_embedded_database(folder: Path) -> No
     assert "PostgreSQL 18" in done.stdout
     assert (folder / ".laneway" / "postgres").is_dir()
     assert find_running(folder / ".laneway") is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "queue list",
+        "queue create mail",
+        "enqueue 1",
+        "dequeue",
+        "key create --role admin",
+        "worker list",
+        "admin install",
+        "benchmark",
+        "lake run",
+    ],
+)
+def test_command_without_a_database_fails_and_writes_nothing(folder: Path, command: str) -> None:
+    done = laneway(*command.split(), cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "laneway: no database: none is configured" in done.stderr
+    assert f"no bundled PostgreSQL in {folder / '.laneway'}" in done.stderr
+    assert "laneway serve" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_command_uses_the_database_that_serve_left_in_the_directory(folder: Path) -> None:
+    assert laneway("demo", cwd=folder).returncode == 0
+    assert laneway("queue", "create", "mail", cwd=folder).returncode == 0
+    assert "mail" in laneway("queue", "list", cwd=folder).stdout
+    (folder / "below").mkdir()
+    assert laneway("queue", "list", cwd=folder / "below").returncode == 1
+
+
+def test_worker_without_a_database_creates_one(folder: Path) -> None:
+    (folder / "jobs.py").write_text(WORKFLOW)
+    with subprocess.Popen(
+        [LANEWAY, "worker", "run", "jobs:app"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        started = laneway("workflow", "start", "greet", "--wait", "60", cwd=folder)
+        while started.returncode and worker.poll() is None:
+            started = laneway("workflow", "start", "greet", "--wait", "60", cwd=folder)
+        assert started.stdout.strip() == '"hello"'
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+    assert find_running(folder / ".laneway") is None
+
+
+@pytest.mark.parametrize("command", ["demo", "url", "lake run"])
+def test_command_that_needs_a_database_refuses_a_server(folder: Path, command: str) -> None:
+    (folder / ".env").write_text("SERVER_URL=http://127.0.0.1:1\n")
+    done = laneway(*command.split(), cwd=folder)
+    assert done.returncode == 1
+    assert "works on a database only, and SERVER_URL in .env configures a server" in done.stderr
+    assert [item.name for item in folder.iterdir()] == [".env"]
+
+
+def test_settings_and_their_places_are_shown(folder: Path) -> None:
+    (folder / ".env").write_text("LANEWAY_PORT=3002\nSECRET_KEY=hush\n")
+    (folder / "laneway.toml").write_text("max_attempts = 7\n")
+    variables = {"LANEWAY_QUEUE_NAME": "jobs", "WORKERS": "4"}
+    done = laneway("config", "--log-level", "error", "--format", "json", cwd=folder, **variables)
+    shown = {item["setting"]: (item["value"], item["from"]) for item in json.loads(done.stdout)}
+    assert shown["log_level"] == ("error", "--log-level")
+    assert shown["queue_name"] == ("jobs", "environment variable LANEWAY_QUEUE_NAME")
+    assert shown["port"] == ("3002", "LANEWAY_PORT in .env")
+    assert shown["secret_key"] == shown["api_key"] == ("********", "SECRET_KEY in .env")
+    assert shown["max_attempts"] == ("7", "max_attempts in laneway.toml")
+    assert shown["workers"] == ("1", "default")
+    assert "hush" not in done.stdout
+    assert done.stderr == (
+        "laneway: environment variable WORKERS is not read since version 0.3.0: set LANEWAY_WORKERS"
+        " instead, or ignore this if it belongs to another program\n"
+    )
+
+
+def test_module_is_the_command(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "laneway", "queue", "list", "-h"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "List queues with their counts and rates." in done.stdout
 
 
 async def test_install_and_verify_use_the_given_database(blank_database: str, folder: Path) -> None:
@@ -109,7 +209,7 @@ async def test_command_waits_for_a_database_that_another_command_starts(folder: 
     found: list[str] = []
 
     async def command(done: asyncio.Event) -> None:
-        async with open_database(Environment(), folder) as dsn:
+        async with open_database(Environment(), folder, create=True) as dsn:
             await execute(dsn, "select 1")
             found.append(dsn)
             await done.wait()
@@ -129,7 +229,7 @@ async def test_command_starts_the_database_after_another_command_has_stopped_it(
     folder: Path,
 ) -> None:
     async def command() -> None:
-        async with open_database(Environment(), folder) as dsn:
+        async with open_database(Environment(), folder, create=True) as dsn:
             await execute(dsn, "select 1")
 
     lock = DataDirectory(folder).acquire()

@@ -35,7 +35,7 @@ async def test_server_with_a_direct_connection_has_every_feature(
             pooled,
             "--workers",
             workers,
-            DATABASE_DIRECT_URL=blank_database,
+            LANEWAY_DATABASE_DIRECT_URL=blank_database,
             OVERDUE_CHECK_INTERVAL_MS="100",
         ) as server,
         server.client() as api,
@@ -63,7 +63,7 @@ async def test_server_with_a_direct_connection_has_every_feature(
         )
         again = await api.get("/queue/message", params={"timeout": 20})
         assert again.json()["id"] == first["id"]
-        assert "DATABASE_DIRECT_URL" not in server.log
+        assert "LANEWAY_DATABASE_DIRECT_URL" not in server.log
 
 
 async def test_server_without_a_direct_connection_works_and_reports_missing_features(
@@ -74,7 +74,7 @@ async def test_server_without_a_direct_connection_works_and_reports_missing_feat
         run_laneway(pooled, "--database-pooled") as server,
         server.client() as api,
     ):
-        assert "Set DATABASE_DIRECT_URL" in server.log
+        assert "Set LANEWAY_DATABASE_DIRECT_URL" in server.log
         waiting = asyncio.ensure_future(api.get("/queue/message", params={"timeout": 20}))
         pushed = await api.post("/queue/message", json={"type": "t", "payload": 1})
         assert (await waiting).json()["id"] == pushed.json()["id"]
@@ -87,7 +87,7 @@ async def test_undeclared_pooler_is_reported_with_the_setting_to_use(
     async with run_pgbouncer(database) as pooled:
         done = await asyncio.to_thread(laneway, *command.split(), cwd=folder, DATABASE_URL=pooled)
     assert done.returncode == 1
-    assert "set DATABASE_DIRECT_URL" in done.stderr
+    assert "set LANEWAY_DATABASE_DIRECT_URL" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -97,7 +97,7 @@ async def test_pooler_that_drops_parameters_is_logged(database: str) -> None:
         run_laneway(pooled) as server,
         server.client() as api,
     ):
-        assert "DATABASE_POOLED" in server.log
+        assert "LANEWAY_DATABASE_POOLED" in server.log
         pushed = await api.post("/queue/message", json={"type": "t", "payload": 1})
         assert pushed.status_code == 201
 
@@ -109,7 +109,9 @@ async def test_commands_work_through_the_pooler(
     async with run_pgbouncer(blank_database) as pooled:
         settings = {"DATABASE_URL": pooled}
         settings |= (
-            {"DATABASE_DIRECT_URL": blank_database} if direct else {"DATABASE_POOLED": "true"}
+            {"LANEWAY_DATABASE_DIRECT_URL": blank_database}
+            if direct
+            else {"LANEWAY_DATABASE_POOLED": "true"}
         )
         for command in (
             "admin install",
@@ -134,13 +136,13 @@ async def test_worker_works_through_the_pooler_of_the_settings(database: str, fo
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
     )
     async with run_pgbouncer(database) as pooled:
-        settings = {"DATABASE_URL": pooled, "DATABASE_DIRECT_URL": database}
+        settings = {"DATABASE_URL": pooled, "LANEWAY_DATABASE_DIRECT_URL": database}
         for command in ("queue create mail", "enqueue --queue mail 1", "worker run jobs:app"):
             done = await asyncio.to_thread(laneway, *command.split(), cwd=folder, **settings)
             assert done.returncode == 0, (command, done.stderr)
 
 
 def test_pooler_without_a_database_is_refused(folder: Path) -> None:
-    done = laneway("queue", "list", cwd=folder, DATABASE_POOLED="true")
+    done = laneway("queue", "list", cwd=folder, LANEWAY_DATABASE_POOLED="true")
     assert done.returncode == 1
-    assert "DATABASE_POOLED is set without a database" in done.stderr
+    assert "LANEWAY_DATABASE_POOLED is set without a database" in done.stderr

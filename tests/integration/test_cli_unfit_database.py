@@ -96,7 +96,7 @@ async def test_time_limit_behind_a_pooler_is_reported(database: str, folder: Pat
     name = urlsplit(database).path[1:]
     await execute(database, f"alter database {name} set statement_timeout = '5ms'")
     async with run_pgbouncer(database) as pooled:
-        settings = {"DATABASE_URL": pooled, "DATABASE_POOLED": "true"}
+        settings = {"DATABASE_URL": pooled, "LANEWAY_DATABASE_POOLED": "true"}
         done = await asyncio.to_thread(laneway, "serve", "--port", "0", cwd=folder, **settings)
     assert done.returncode == 1
     assert f'statement_timeout is 5ms for the database "{name}"' in done.stderr

@@ -10,10 +10,9 @@ import pytest
 import laneway
 from laneway.cli.database import open_connection
 from laneway.domain.errors import AccessDenied, InvalidRequest, Misconfigured, Unavailable
-from laneway.domain.keys import Role
+from laneway.domain.keys import Role, make_key
 from laneway.domain.settings import ConnectionSettings
 from laneway.engine.procedures.keys import create_api_key
-from laneway.server.authentication import make_key
 from tests.library.conftest import QUIET
 from tests.library.workers import QUICK, running
 from tests.protocol.servers import run_laneway

@@ -6,11 +6,11 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 import asyncpg
 import pytest
 
+from laneway.server.sqs.ids import show_id
 from tests.sql.calls import HOUR, ack, claim, count, create_queue, nack, push, sqlstate
 
 if TYPE_CHECKING:
@@ -84,9 +84,8 @@ async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pa
     assert headers["theirs"] == "\ufffd"
     assert headers["sqs"] == {"trace": "t"}
     place = places[0]
-    address = place.segment << 96 | place.lane_id << 64 | place.seq
     assert headers["moved"] == {
-        "id": str(UUID(int=address)),
+        "id": show_id(place.segment, place.lane_id, place.seq),
         # Of a millisecond that has begun, as clients were shown it before.
         "sent": (taken[0].created_at - EPOCH) // timedelta(milliseconds=1),
         "source": "arn:aws:sqs:r:1:work",
@@ -96,6 +95,15 @@ async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pa
     left = await count(session, pair.source)
     assert (left.queued, left.processing, left.acknowledged, left.dead) == (0, 0, 0, 0)
     assert await redrive(session) == {}
+
+
+async def test_dead_letter_has_the_id_that_sqs_showed(session: Session) -> None:
+    largest = 2**31 - 1
+    rare = (largest, 1 << 15, (1 << 15) - 1, 7, 8)
+    seqs = (1, 2**48 - 1, 2**48, 2**59 - 1, 2**59, 2**63 - 1)
+    for place in [*((2, lane, seq) for lane in rare for seq in seqs), (largest, largest, 1)]:
+        id_ = await session.fetchval("select laneway.message_uuid($1, $2, $3)::text", *place)
+        assert id_ == show_id(*place)
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["nacked", "expired"])

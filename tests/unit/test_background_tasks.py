@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laneway.domain.keys import ApiKey, Role
-from laneway.server.authentication import Keyring, make_key
+from laneway.domain.keys import ApiKey, Role, make_key
+from laneway.server.authentication import Keyring
 from laneway.server.background_tasks import run_in_background
 from laneway.server.calls import Caller
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laneway.cli import environment
+from laneway.cli.known_settings import SERVER_SETTINGS, SETTINGS
 from laneway.cli.main import app
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ def test_every_command_is_documented() -> None:
 
 def test_every_variable_is_documented() -> None:
     text = (ROOT / "docs" / "command.md").read_text()
-    variables = re.findall(r"^([A-Z_]{3,}) ", environment.__doc__ or "", re.MULTILINE)
-    assert variables == ["DATABASE_URL", *(f"POSTGRES_{part}" for part in environment._PARTS)]
+    variables = [name for setting in (*SETTINGS, *SERVER_SETTINGS) for name in setting.variables]
     assert [name for name in variables if f"`{name}`" not in text] == []
+
+
+def test_every_former_variable_is_documented() -> None:
+    text = (ROOT / "docs" / "command.md").read_text()
+    former = [setting.former for setting in (*SETTINGS, *SERVER_SETTINGS) if setting.former]
+    assert [name for name in former if f"`{name}`" not in text] == []
 
 
 def test_every_dependency_has_a_documented_reason() -> None:

@@ -1,8 +1,8 @@
-"""A message id has two forms with the same bits."""
+"""A message id has several forms, and each leads back to the message's address."""
 
 from __future__ import annotations
 
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
@@ -10,19 +10,52 @@ from hypothesis import strategies as st
 
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import MessageId
+from laneway.server.sqs.ids import show_id, show_sequence
 
-ids = st.builds(
-    MessageId,
-    st.integers(0, 2**31 - 1),
-    st.integers(0, 2**31 - 1),
-    st.integers(0, 2**63 - 1),
-)
+# Up to here a seq fits into a version 4 UUID beside segment and lane.
+LAST_SHORT = 2**59 - 1
+LAST_INT, LAST_BIGINT = 2**31 - 1, 2**63 - 1
+
+numbers = st.integers(0, LAST_INT)
+bounds = st.sampled_from((LAST_SHORT - 1, LAST_SHORT, LAST_SHORT + 1, LAST_BIGINT))
+ids = st.builds(MessageId, numbers, numbers, st.integers(0, LAST_BIGINT) | bounds)
+short_ids = st.builds(MessageId, numbers, numbers, st.integers(0, LAST_SHORT))
 
 
 @given(ids)
 def test_both_forms_of_an_id_are_parsed(message_id: MessageId) -> None:
     assert MessageId.parse(str(message_id)) == message_id
     assert MessageId.from_uuid(message_id.uuid) == message_id
+
+
+@given(ids)
+def test_id_of_sqs_leads_back_to_the_address(message_id: MessageId) -> None:
+    assert MessageId.from_uuid(UUID(show_id(*message_id))) == message_id
+
+
+@given(short_ids)
+def test_id_of_sqs_is_a_version_4_uuid(message_id: MessageId) -> None:
+    shown = UUID(show_id(*message_id))
+    assert (str(shown), shown.version, shown.variant) == (show_id(*message_id), 4, RFC_4122)
+
+
+@given(short_ids, short_ids)
+def test_ids_of_sqs_sort_as_the_addresses(one: MessageId, other: MessageId) -> None:
+    assert (show_id(*one) < show_id(*other)) == (one < other)
+
+
+def test_id_of_sqs_at_its_bounds() -> None:
+    assert show_id(LAST_INT, LAST_INT, LAST_SHORT) == "7fffffff-ffff-4fff-bfff-ffffffffffff"
+    # A seq beyond them has the bits of the address; only its variant is another.
+    beyond = UUID(show_id(LAST_INT, LAST_INT, LAST_SHORT + 1))
+    assert beyond == MessageId(LAST_INT, LAST_INT, LAST_SHORT + 1).uuid
+    assert beyond.variant != RFC_4122
+
+
+@given(st.integers(1, LAST_BIGINT - 1))
+def test_sequence_number_has_twenty_digits_and_increases(seq: int) -> None:
+    assert len(show_sequence(seq)) == 20
+    assert show_sequence(seq) < show_sequence(seq + 1)
 
 
 def test_text_form_has_segment_lane_and_seq() -> None:

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from laneway.domain import errors as domain
-from laneway.domain.keys import ApiKey, Role
+from laneway.domain.keys import ApiKey, Role, make_key
 from laneway.engine.measurements import Measurements
 from laneway.server import errors as server
 from laneway.server.access import nothing
-from laneway.server.authentication import Keyring, make_key
+from laneway.server.authentication import Keyring
 from laneway.server.calls import read_key
 from laneway.server.compression import accepts_gzip
 from laneway.server.decoder import BodyDecoder, read_issue

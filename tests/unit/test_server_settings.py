@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from laneway.cli.errors import FlagInvalid, SettingInvalid
+from laneway.cli.known_settings import CLIENT_SETTINGS, SETTINGS
 from laneway.cli.server_settings import make_server_settings
-from laneway.cli.settings import CLIENT_SETTINGS, SETTINGS, read_settings
+from laneway.cli.settings_sources import list_former, read_dotenv, read_settings
 from laneway.domain.dsn import HIDDEN
 from laneway.server.origins import Origins
 from laneway.server.settings import ServerSettings, is_loopback
 
 if TYPE_CHECKING:
-    from laneway.cli.settings import Settings
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+    from laneway.cli.settings import Settings
 
 
 @pytest.fixture
@@ -40,6 +40,77 @@ def test_flag_overrides_environment_overrides_file(file: Path) -> None:
     )
     assert (settings["max_attempts"], settings.chosen["max_attempts"].source) == (9, "file")
     assert (settings["workers"], settings.chosen["workers"].source) == (1, "default")
+
+
+def test_variable_with_prefix_overrides_its_alias(file: Path) -> None:
+    settings = read_settings({}, {"PORT": "2", "LANEWAY_PORT": "3", "LANEWAY_QUEUE_NAME": ""}, file)
+    assert (settings["port"], settings.chosen["port"].where) == (
+        3,
+        "environment variable LANEWAY_PORT",
+    )
+    assert (settings["queue_name"], settings.chosen["queue_name"].where) == (
+        "file",
+        f"queue_name in {file}",
+    )
+
+
+def test_environment_overrides_dotenv_overrides_file(file: Path) -> None:
+    dotenv = {"LANEWAY_PORT": "2", "QUEUE_NAME": "dotenv", "MAX_ATTEMPTS": ""}
+    settings = read_settings({}, {"PORT": "3"}, file, dotenv=dotenv)
+    assert (settings["port"], settings.chosen["port"].source) == (3, "environment")
+    assert (settings["queue_name"], settings.chosen["queue_name"].where) == (
+        "dotenv",
+        "QUEUE_NAME in .env",
+    )
+    assert settings["max_attempts"] == 9
+
+
+def test_dotenv_is_read_as_other_programs_read_it(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    assert read_dotenv(path) == {}
+    path.write_text(
+        "# a comment\nexport PORT=3002 # another\n\nQUEUE_NAME='a # b'\nSECRET_KEY=\"a\\nb\"\n"
+        "EMPTY=\nREFERENCE=${PORT}\nNAME_ALONE\n"
+    )
+    assert read_dotenv(path) == {
+        "PORT": "3002",
+        "QUEUE_NAME": "a # b",
+        "SECRET_KEY": "a\nb",
+        "EMPTY": "",
+        "REFERENCE": "${PORT}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"PORT=1\nQUEUE_NAME='open\n", "line 2 of"),
+        (b"PORT=\xff\n", "cannot be read"),
+    ],
+)
+def test_invalid_dotenv_is_refused(tmp_path: Path, text: bytes, words: str) -> None:
+    path = tmp_path / ".env"
+    path.write_bytes(text)
+    with pytest.raises(SettingInvalid, match=words):
+        read_dotenv(path)
+
+
+def test_variables_of_other_programs_change_nothing(file: Path) -> None:
+    variables = {"WORKERS": "4", "INSECURE": "true", "HOST": "10.0.0.1", "DATA_DIR": "/elsewhere"}
+    settings = read_settings({}, variables, file, dotenv=variables)
+    assert [settings[name.lower()] for name in variables] == [1, False, "127.0.0.1", ".laneway"]
+    warned = list_former(settings, variables)
+    assert len(warned) == len(variables)
+    assert any("WORKERS is not read" in text and "LANEWAY_WORKERS" in text for text in warned)
+    chosen = read_settings({}, {"LANEWAY_WORKERS": "2"}, file)
+    assert list_former(chosen, {"WORKERS": "4"}) == []
+
+
+def test_server_of_the_same_settings_is_called_with_its_own_key(file: Path) -> None:
+    settings = read_settings({}, {"SECRET_KEY": "own"}, file, wanted=CLIENT_SETTINGS)
+    assert settings["api_key"] == "own"
+    variables = {"LANEWAY_API_KEY": "other", "SECRET_KEY": "own"}
+    assert read_settings({}, variables, file, wanted=CLIENT_SETTINGS)["api_key"] == "other"
 
 
 def test_no_settings_mean_the_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,9 +189,9 @@ POOLER = {"database_pooled", "database_direct_url"}
         ),
         ({}, {"SERVER_URL": HTTP}, f"database_url = '{DSN}'", HTTP),
         ({}, {"SERVER_URL": HTTP, "DATABASE_URL": DSN}, "", HTTP),
-        ({}, {"DATA_DIR": "here", "DATABASE_URL": DSN}, "", DSN),
-        ({}, {"DATA_DIR": "here", "SERVER_URL": HTTP}, "", HTTP),
-        ({}, {"DATA_DIR": "here"}, f"server_url = '{HTTP}'", HTTP),
+        ({}, {"LANEWAY_DATA_DIR": "here", "DATABASE_URL": DSN}, "", DSN),
+        ({}, {"LANEWAY_DATA_DIR": "here", "SERVER_URL": HTTP}, "", HTTP),
+        ({}, {"LANEWAY_DATA_DIR": "here"}, f"server_url = '{HTTP}'", HTTP),
         ({}, {}, f"server_url = '{HTTP}'", HTTP),
         ({}, {}, "", None),
     ],
@@ -192,19 +263,23 @@ def test_invalid_setting_is_named(
     ("name", "value", "words"),
     [
         (
-            "ALLOWED_HOSTS",
+            "LANEWAY_ALLOWED_HOSTS",
             "http://mq.example",
             "contains 'http://mq.example': use host names such as",
         ),
-        ("ALLOWED_HOSTS", "mq.example:3001", "without scheme or port"),
-        ("ALLOWED_HOSTS", "a,*", "contains '*'"),
+        ("LANEWAY_ALLOWED_HOSTS", "mq.example:3001", "without scheme or port"),
+        ("LANEWAY_ALLOWED_HOSTS", "a,*", "contains '*'"),
         (
-            "ALLOWED_ORIGINS",
+            "LANEWAY_ALLOWED_ORIGINS",
             "app.example",
             "use origins such as https://app.example.com:8443, or *",
         ),
-        ("ALLOWED_ORIGINS", "https://app.example/page", "contains 'https://app.example/page'"),
-        ("ALLOWED_ORIGINS", "null", "contains 'null'"),
+        (
+            "LANEWAY_ALLOWED_ORIGINS",
+            "https://app.example/page",
+            "contains 'https://app.example/page'",
+        ),
+        ("LANEWAY_ALLOWED_ORIGINS", "null", "contains 'null'"),
     ],
 )
 def test_invalid_names_are_refused(file: Path, name: str, value: str, words: str) -> None:
@@ -214,7 +289,10 @@ def test_invalid_names_are_refused(file: Path, name: str, value: str, words: str
 
 
 def test_lists_are_parsed(file: Path) -> None:
-    variables = {"ALLOWED_HOSTS": " MQ.example,b ,", "ALLOWED_ORIGINS": "https://App.example/, *"}
+    variables = {
+        "LANEWAY_ALLOWED_HOSTS": " MQ.example,b ,",
+        "LANEWAY_ALLOWED_ORIGINS": "https://App.example/, *",
+    }
     made = make_server_settings(read_settings({}, variables, file))
     assert made.allowed_hosts == ("mq.example", "b")
     assert made.allowed_origins == ("https://app.example", "*")
@@ -236,7 +314,7 @@ def test_lists_are_parsed(file: Path) -> None:
 def test_configured_origin_is_normalized_like_a_browser_origin(
     file: Path, listed: str, sent: str
 ) -> None:
-    made = make_server_settings(read_settings({}, {"ALLOWED_ORIGINS": listed}, file))
+    made = make_server_settings(read_settings({}, {"LANEWAY_ALLOWED_ORIGINS": listed}, file))
     assert made.allowed_origins == (sent,)
     headers = {b"origin": sent.encode(), b"host": b"mq.example"}
     assert Origins(made).allows(sent.encode(), headers, keyless=False)
@@ -291,11 +369,6 @@ def test_units_are_understood(file: Path) -> None:
     server = make_server_settings(read_settings({}, variables, file))
     assert server.ack_timeout == timedelta(seconds=1.5)
     assert server.engine.maintenance.expire == timedelta(milliseconds=250)
-
-
-def test_every_setting_is_documented() -> None:
-    text = (ROOT / "docs" / "command.md").read_text()
-    assert [item.variable for item in SETTINGS if f"`{item.variable}`" not in text] == []
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,21 @@ import functools
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from laneway.cli.database import open_database
 from laneway.cli.errors import DatabaseUnreachable
 from laneway.cli.execution import execute
-from laneway.cli.flags import list_options, list_own, make_parameter, sign, take_settings
-from laneway.cli.output import Format, Output
-from laneway.cli.settings import CLIENT_SETTINGS
+from laneway.cli.flags import (
+    ON_EITHER,
+    list_options,
+    list_own,
+    make_parameter,
+    sign,
+    take_settings,
+)
+from laneway.cli.known_settings import CLIENT_SETTINGS
+from laneway.cli.output import Format, FormatOption, Output
 from laneway.domain.errors import Unavailable
 from laneway.domain.settings import EngineSettings, MaintenanceSettings
 from laneway.library.connection import connect
@@ -27,9 +32,11 @@ if TYPE_CHECKING:
     from laneway.library.connection import Connection
 
 # Commands do no maintenance: they end soon, and servers and workers do it.
-_BRIEF = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
+BRIEF = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 
-_FORMAT = Annotated[Format, typer.Option("--format", help="Output format.")]
+
+# In which databases a command installs the schema before it starts.
+Install: TypeAlias = Literal["any", "bundled", "none"]
 
 
 def with_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -37,15 +44,20 @@ def with_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     In the bundled database, the schema is installed first.
     """
-    return _with_lane(command, ready=True)
+    return _with_lane(command, install="bundled")
+
+
+def with_installed_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Like `with_lane`, but the schema is installed first in any database."""
+    return _with_lane(command, install="any")
 
 
 def with_raw_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Like `with_lane`, but without installing the schema, for commands about the schema."""
-    return _with_lane(command, ready=False)
+    return _with_lane(command, install="none")
 
 
-def _with_lane(command: Callable[..., Awaitable[None]], *, ready: bool) -> Callable[..., None]:
+def _with_lane(command: Callable[..., Awaitable[None]], *, install: Install) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(**flags: Any) -> None:
         # The command itself prints errors, so they are not logged too.
@@ -54,30 +66,31 @@ def _with_lane(command: Callable[..., Awaitable[None]], *, ready: bool) -> Calla
         settings = take_settings(flags, CLIENT_SETTINGS)
 
         async def run() -> None:
-            async with _open_lane(settings, ready=ready) as lane:
+            async with _open_lane(settings, install) as lane:
                 await command(lane, output, **flags)
 
         execute(run())
 
-    own = [*list_own(command, 2), make_parameter("format_", _FORMAT, Format.TABLE)]
-    return sign(wrapper, [*own, *list_options(CLIENT_SETTINGS)])
+    own = [*list_own(command, 2), make_parameter("format_", FormatOption, Format.TABLE)]
+    return sign(wrapper, [*own, *list_options(CLIENT_SETTINGS)], note=ON_EITHER)
 
 
 @asynccontextmanager
-async def _open_lane(settings: Settings, *, ready: bool) -> AsyncIterator[Connection]:
+async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Connection]:
     url = settings.server_url
     if url is not None:
-        connections = replace(_BRIEF.connections, size=settings["postgres_pool_size"])
-        brief = replace(_BRIEF, connections=connections)
+        connections = replace(BRIEF.connections, size=settings["postgres_pool_size"])
+        brief = replace(BRIEF, connections=connections)
         async with connect(url, api_key=settings["api_key"], settings=brief) as lane:
             yield lane
         return
     environment = settings.environment
-    brief = replace(_BRIEF, connections=settings.connections)
+    bundled = environment.database_url is None
+    brief = replace(BRIEF, connections=settings.connections)
     async with open_database(environment, settings.data_dir) as dsn:
         try:
             async with connect(dsn, settings=brief) as lane:
-                if ready and environment.database_url is None:
+                if install == "any" or (install == "bundled" and bundled):
                     await lane.install()
                 yield lane
         except Unavailable as error:

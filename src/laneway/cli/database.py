@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from laneway.cli.errors import DatabaseNotReady, DatabaseUnreachable
+from laneway.cli.errors import DatabaseMissing, DatabaseNotReady, DatabaseUnreachable
 from laneway.domain.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from laneway.cli.environment import Environment
+    from laneway.cli.database_url import Environment
     from laneway.domain.settings import ConnectionSettings
 
 # How long a command waits for a PostgreSQL server that another program is starting or stopping.
@@ -29,11 +29,12 @@ _LONG = timedelta(days=1)
 
 @asynccontextmanager
 async def open_database(
-    environment: Environment, data_dir: Path, *, shared: bool = True
+    environment: Environment, data_dir: Path, *, shared: bool = True, create: bool = False
 ) -> AsyncIterator[str]:
     """Yield a DSN. The bundled server is started if it is not running, and stopped afterwards.
 
     shared: use a bundled server that another program runs, although it ends with that program.
+    Otherwise, or with `create`, the database is created if there is none.
     """
     from laneway.embedded import EmbeddedPostgres
 
@@ -41,7 +42,7 @@ async def open_database(
         if environment.database_url is not None:
             yield environment.database_url
         elif shared:
-            yield await _share(data_dir, stack)
+            yield await _share(data_dir, stack, create=create)
         else:
             yield (await stack.enter_async_context(EmbeddedPostgres(data_dir))).dsn
 
@@ -83,12 +84,12 @@ async def open_connection(
         await connection.close()
 
 
-async def _share(data_dir: Path, stack: AsyncExitStack) -> str:
+async def _share(data_dir: Path, stack: AsyncExitStack, *, create: bool) -> str:
     """Return the DSN of the running bundled server, or start one that stops with the stack.
 
     Waits while another program that uses the directory is starting or stopping its server.
     """
-    from laneway.embedded import EmbeddedPostgres, find_running
+    from laneway.embedded import EmbeddedPostgres, find_running, has_database
     from laneway.embedded.errors import DataDirectoryInUse
 
     loop = asyncio.get_running_loop()
@@ -97,6 +98,8 @@ async def _share(data_dir: Path, stack: AsyncExitStack) -> str:
         running = find_running(data_dir)
         if running is not None:
             return running
+        if not (create or has_database(data_dir)):
+            raise DatabaseMissing(data_dir)
         try:
             return (await stack.enter_async_context(EmbeddedPostgres(data_dir))).dsn
         except DataDirectoryInUse as error:

@@ -4,7 +4,8 @@ Retryable
 ├── DatabaseNotReady        retry: another program uses the data directory, without a running server
 └── DatabaseUnreachable     retry, or fix the address: no server answers there
 LanewayError
-├── EnvironmentInvalid      fix the call: an environment variable is invalid
+├── DatabaseMissing         configure a database or server, or change the directory
+├── ServerUnsupported       configure a database: the command cannot use a server
 ├── SettingInvalid          fix the call: a flag, variable or line of the settings file is invalid
 │   └── FlagInvalid         a flag is invalid, or two contradict each other
 └── AddressUnusable         fix the call: the server cannot listen on the address
@@ -37,9 +38,21 @@ class DatabaseUnreachable(Retryable):
         )
 
 
-class EnvironmentInvalid(LanewayError):
-    def __init__(self, variable: str, problem: str) -> None:
-        super().__init__(f"environment variable {variable} {problem}")
+class DatabaseMissing(LanewayError):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"no database: none is configured, and there is no bundled PostgreSQL in {directory.absolute()}. Set"
+            " SERVER_URL or DATABASE_URL, change to the directory of `laneway serve`, or start it here"
+            " with: laneway serve"
+        )
+
+
+class ServerUnsupported(LanewayError):
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"this command works on a database only, and {where} configures a server. Configure its"
+            " database with --database-url instead"
+        )
 
 
 class SettingInvalid(LanewayError):

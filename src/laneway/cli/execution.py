@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_ENDED_BY_SIGNAL = 128
+ENDED_BY_SIGNAL = 128
 
 # Any other error exits with 1. Typer exits with 2 too for flags that it refuses itself.
 CODES: dict[type[Exception], int] = {
@@ -39,9 +39,9 @@ def execute(command: Coroutine[None, None, Result]) -> Result:
         with reporting():
             return uvloop.run(_until_terminated(command))
     except asyncio.CancelledError:
-        raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGTERM) from None
+        raise typer.Exit(ENDED_BY_SIGNAL + signal.SIGTERM) from None
     except KeyboardInterrupt:
-        raise typer.Exit(_ENDED_BY_SIGNAL + signal.SIGINT) from None
+        raise typer.Exit(ENDED_BY_SIGNAL + signal.SIGINT) from None
 
 
 @contextmanager

@@ -18,7 +18,8 @@ import typer
 
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.execution import execute
-from laneway.cli.settings import DATABASE_SETTINGS, read_settings
+from laneway.cli.flags import with_database, with_nothing
+from laneway.cli.settings import Settings
 from laneway.cli.stdio import tell
 from laneway.domain.escapes import escape
 
@@ -60,10 +61,6 @@ Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://…, 
 Conf = Annotated[
     list[str] | None, typer.Option(help="Spark setting, as name=value; can be repeated.")
 ]
-DataDir = Annotated[
-    str | None,
-    typer.Option("--data-dir", "--data", help="Data directory of the bundled PostgreSQL."),
-]
 DEFAULT_FOLDER = Path("lake")
 DEFAULT_MASTER = "local[*]"
 
@@ -78,7 +75,9 @@ class AnswerFormat(StrEnum):
 
 
 @lake.command("run")
+@with_database
 def run_lake(
+    settings: Settings,
     folder: Folder = DEFAULT_FOLDER,
     *,
     continuous: Annotated[bool, typer.Option("--continuous", help="Repeat until stopped.")] = False,
@@ -94,7 +93,6 @@ def run_lake(
     ] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Export new messages and events, refine them, detect anomalies, and store results in PostgreSQL."""
     pause = parse_length(every).total_seconds()
@@ -112,10 +110,11 @@ def run_lake(
                 if not continuous or stop.wait(pause):
                     return
 
-    _execute(work, data_dir)
+    _execute(work, settings)
 
 
 @lake.command("report")
+@with_nothing
 def make_report(
     folder: Folder = DEFAULT_FOLDER,
     *,
@@ -147,6 +146,7 @@ def make_report(
 
 
 @lake.command("sql")
+@with_nothing
 def ask(
     query: Annotated[str, typer.Argument(help="Query in Spark SQL.")],
     folder: Folder = DEFAULT_FOLDER,
@@ -173,7 +173,9 @@ def ask(
 
 
 @lake.command("offload")
+@with_database
 def offload_segments(
+    settings: Settings,
     folder: Folder = DEFAULT_FOLDER,
     *,
     older_than: Annotated[
@@ -181,7 +183,6 @@ def offload_segments(
     ] = "1h",
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Export closed segments, verify the copies, and drop the segments from PostgreSQL."""
     length = parse_length(older_than)
@@ -204,11 +205,13 @@ def offload_segments(
         if not done:
             typer.echo("no closed segment is old enough")
 
-    _execute(work, data_dir)
+    _execute(work, settings)
 
 
 @lake.command("replay")
+@with_database
 def replay_history(
+    settings: Settings,
     queue: Annotated[str, typer.Option(help="Queue whose history to replay.")],
     folder: Folder = DEFAULT_FOLDER,
     *,
@@ -229,7 +232,6 @@ def replay_history(
     ] = False,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Enqueue past messages again, as new ones."""
     name = uuid4().hex if run_id is None else _check_run(run_id)
@@ -250,7 +252,7 @@ def replay_history(
             else:
                 typer.echo(f'{count} messages enqueued to "{goal}" by replay {name}')
 
-    _execute(work, data_dir)
+    _execute(work, settings)
 
 
 def parse_length(text: str) -> timedelta:
@@ -278,14 +280,13 @@ def _check_run(name: str) -> str:
     return name
 
 
-def _execute(work: Callable[[str, threading.Event], None], data_dir: str | None) -> None:
+def _execute(work: Callable[[str, threading.Event], None], settings: Settings) -> None:
     """Run work with the database's DSN. Ctrl-C lets the current pass end and starts no other."""
 
     async def command() -> None:
         from laneway.sql.migrate import install
 
         stop = threading.Event()
-        settings = read_settings({"data_dir": data_dir}, os.environ, wanted=DATABASE_SETTINGS)
         async with open_database(settings.environment, settings.data_dir) as dsn:
             async with open_connection(dsn, settings.connections) as connection:
                 await install(connection)

@@ -11,9 +11,11 @@ from laneway.cli.admin import admin
 from laneway.cli.benchmark import benchmark
 from laneway.cli.database import find_database, open_database
 from laneway.cli.execution import execute, reporting
-from laneway.cli.flags import with_database, with_settings
+from laneway.cli.flags import ON_NEITHER, with_database, with_settings
 from laneway.cli.keys import key
+from laneway.cli.known_settings import SERVER_SETTINGS, SETTINGS
 from laneway.cli.lake import lake
+from laneway.cli.output import Format, FormatOption, Output
 from laneway.cli.queues import queue
 from laneway.cli.settings import Settings, show_settings
 from laneway.cli.stdio import OutputLost, guard_output, tell
@@ -27,6 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(admin, name="admin")
 app.add_typer(key, name="key")
@@ -77,12 +80,13 @@ def describe(
 
 
 @app.command()
-@with_settings
+@with_settings(SETTINGS, "It is the server: it works directly on a database.")
 def serve(settings: Settings) -> None:
     """Run the server, on the bundled PostgreSQL unless a database is configured.
 
-    Every setting is a flag (--port), an environment variable (PORT) and a line of laneway.toml
-    (port). Flags take precedence over the environment, and the environment over the file.
+    Every setting is a flag (--port), an environment variable (LANEWAY_PORT), also in .env, and a line
+    of laneway.toml (port). Flags have precedence over the environment, that over .env, and .env over
+    laneway.toml.
     """
     from laneway.cli.serve import run_server
 
@@ -90,10 +94,10 @@ def serve(settings: Settings) -> None:
 
 
 @app.command()
-@with_settings
-def config(settings: Settings) -> None:
-    """Print all settings and their sources, with secrets hidden."""
-    show_settings(settings)
+@with_settings((*SETTINGS, *SERVER_SETTINGS), ON_NEITHER)
+def config(settings: Settings, *, format_: FormatOption = Format.TABLE) -> None:
+    """Print each setting, its value and where that comes from, with secrets hidden."""
+    show_settings(settings, Output(format_))
 
 
 @app.command()
@@ -103,7 +107,7 @@ def demo(settings: Settings) -> None:
     from laneway.cli.demo import run_demo
 
     async def command() -> None:
-        async with open_database(settings.environment, settings.data_dir) as dsn:
+        async with open_database(settings.environment, settings.data_dir, create=True) as dsn:
             await run_demo(dsn, settings.connections)
 
     execute(command())

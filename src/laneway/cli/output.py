@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import typer
 
 from laneway.domain.escapes import escape, escape_json
 
@@ -27,6 +28,9 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 
 
 class Output:

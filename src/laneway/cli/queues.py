@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from laneway.cli.connections import with_lane
+from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
-from laneway.cli.settings import LONGEST
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection

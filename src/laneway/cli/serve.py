@@ -48,14 +48,14 @@ BACKLOG = 2048
 
 LEFT_OUT = (
     "a connection pooler between this server and PostgreSQL drops session parameters. If it is "
-    "PgBouncer in transaction mode, set DATABASE_DIRECT_URL to a URL of the same database that "
-    "bypasses it, or set DATABASE_POOLED=true"
+    "PgBouncer in transaction mode, set LANEWAY_DATABASE_DIRECT_URL to a URL of the same database that "
+    "bypasses it, or set LANEWAY_DATABASE_POOLED=true"
 )
 NO_SESSIONS = (
-    "DATABASE_POOLED without DATABASE_DIRECT_URL: this server does no maintenance, and finds "
+    "LANEWAY_DATABASE_POOLED without LANEWAY_DATABASE_DIRECT_URL: this server does no maintenance, and finds "
     "messages from other processes by polling once a second. Leases expire and old messages are "
     "removed only while another Laneway process with a direct connection is running. Set "
-    "DATABASE_DIRECT_URL to a URL of the same database that bypasses PgBouncer"
+    "LANEWAY_DATABASE_DIRECT_URL to a URL of the same database that bypasses PgBouncer"
 )
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from laneway.cli.connections import with_lane
+from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
-from laneway.cli.settings import LONGEST
 from laneway.domain.workers import WorkerState
 from laneway.library.connection import Connection
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from laneway.cli.connections import with_lane
+from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
 from laneway.cli.payloads import cut, find_payloads
-from laneway.cli.settings import LONGEST
 from laneway.cli.stdio import OutputLost, tell
 from laneway.domain.errors import InvalidMessage, LanewayError, LeaseLost
 from laneway.library.connection import Connection

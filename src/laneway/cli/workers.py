@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
+import signal
 import sys
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laneway.cli.connections import with_lane
-from laneway.cli.database import find_database
+from laneway.cli.connections import BRIEF, with_lane
+from laneway.cli.database import open_database
 from laneway.cli.errors import FlagInvalid
-from laneway.cli.execution import reporting
-from laneway.cli.flags import with_database
+from laneway.cli.execution import ENDED_BY_SIGNAL, reporting
+from laneway.cli.flags import with_client
+from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
-from laneway.cli.settings import LONGEST, Settings
+from laneway.cli.settings import Settings
 from laneway.domain.errors import LanewayError
 from laneway.domain.escapes import escape
 from laneway.domain.workers import WorkerInfo
-from laneway.library.connection import Connection
+from laneway.library.connection import Connection, connect
 
 if TYPE_CHECKING:
     from laneway.worker.app import App
@@ -57,7 +61,7 @@ _COLUMNS = (
 
 
 @worker.command("run")
-@with_database
+@with_client
 def run(
     settings: Settings,
     app: Annotated[str, typer.Argument(help="App, as module:name.")],
@@ -71,23 +75,26 @@ def run(
 ) -> None:
     """Run an app's handlers until SIGTERM or Ctrl-C, then drain.
 
-    The address is that of the flags, else the app's own, else the database of the settings.
+    The address is that of the flags, else the app's own, else the server or database of the settings,
+    else the bundled PostgreSQL, which is created if there is none.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
+    from laneway.worker.loops import run_program
+
     with reporting():
-        if address is not None and settings.has_database_flag:
+        if address is not None and settings.has_place_flag:
             raise FlagInvalid(
-                "--address", "contradicts the flag that names another database: use one of them"
+                "--address",
+                "contradicts the flag that names another server or database: use one of them",
             )
         found = find_app(app)
-        place = address or (None if settings.has_database_flag else found.address)
-        if place is None and settings.environment.pooled:
-            found.behind_pooler(settings.environment.direct_url)
-        found.run(
-            address=place or find_database(settings.environment, settings.data_dir), name=name
-        )
+        place = address or (None if settings.has_place_flag else found.address)
+        try:
+            run_program(lambda: _work(found, settings, place, name))
+        except asyncio.CancelledError:
+            raise typer.Exit(ENDED_BY_SIGNAL + signal.SIGTERM) from None
 
 
 @worker.command("list")
@@ -185,6 +192,30 @@ async def health(
 async def stats(lane: Connection, output: Output) -> None:
     """Show totals of all workers."""
     output.one((await lane.admin.worker_stats())._asdict())
+
+
+async def _work(app: App, settings: Settings, place: str | None, name: str | None) -> None:
+    """Run a worker at the place, else at the server or database of the settings."""
+    from laneway.worker.signals import stopped_by_signals
+
+    url = settings.server_url if place is None else place
+    if url is not None:
+        app.complete(api_key=settings["api_key"])
+        await app.work(address=url, name=name)
+        return
+    environment = settings.environment
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is one
+    async with AsyncExitStack() as stack:
+        with stopped_by_signals(task.cancel):
+            dsn = await stack.enter_async_context(
+                open_database(environment, settings.data_dir, create=True)
+            )
+            if environment.database_url is None:
+                async with connect(dsn, settings=BRIEF) as lane:
+                    await lane.install()
+        app.complete(pooled=environment.pooled, direct_dsn=environment.direct_url)
+        await app.work(address=dsn, name=name)
 
 
 class _LogFormatter(logging.Formatter):

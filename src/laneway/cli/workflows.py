@@ -11,9 +11,9 @@ import msgspec
 import typer
 
 from laneway.cli.connections import with_lane
+from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
 from laneway.cli.payloads import read_json
-from laneway.cli.settings import LONGEST
 from laneway.domain.runs import RunInfo, RunStatus
 from laneway.library.connection import Connection
 

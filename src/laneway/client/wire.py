@@ -26,6 +26,9 @@ _TOKEN = (UUID, str)
 # The name of a call on the wire stays when its method's name changes. Those not listed have their
 # method's name.
 _WIRE_NAMES = {
+    "keys.create": "create_key",
+    "keys.revoke": "revoke_key",
+    "keys.describe": "list_keys",
     "queues.create": "create_queue",
     "queues.update": "update_queue",
     "queues.delete": "delete_queue",

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from laneway.domain.activity import Snapshot
 from laneway.domain.ids import MessageId
+from laneway.domain.keys import KeyInfo, Role
 from laneway.domain.messages import (
     Delivery,
     Nack,
@@ -39,6 +40,16 @@ class LeasedMessage(NamedTuple):
     segment: int
     lane: int
     seq: int
+
+
+class KeyCalls(Protocol):
+    async def create(
+        self, key_id: str, *, name: str, role: Role, pattern: str | None, digest: bytes
+    ) -> None: ...
+
+    async def revoke(self, key_id: str) -> None: ...
+
+    async def describe(self, *, revoked: bool = False) -> list[KeyInfo]: ...
 
 
 class SchemaCalls(Protocol):
@@ -184,6 +195,9 @@ class WorkflowCalls(Protocol):
 class Backend(Protocol):
     @property
     def schema(self) -> SchemaCalls: ...
+
+    @property
+    def keys(self) -> KeyCalls: ...
 
     @property
     def queues(self) -> QueueCalls: ...

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from laneway.embedded.server import EmbeddedPostgres, find_running
+from laneway.embedded.server import EmbeddedPostgres, find_running, has_database
 
-__all__ = ["EmbeddedPostgres", "find_running"]
+__all__ = ["EmbeddedPostgres", "find_running", "has_database"]

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from laneway.embedded.binaries import SHARED
 from laneway.embedded.errors import DataDirectoryInUse, DataDirectoryUnusable
 
@@ -64,6 +66,14 @@ class DataDirectory:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         return DirectoryLock(descriptor)
+
+    def find_owner(self) -> int | None:
+        """Return the process that holds the lock, without taking it; None if none does."""
+        try:
+            holder = (self.root / "lock").read_text().strip()
+        except OSError:
+            return None
+        return int(holder) if holder.isdigit() and psutil.pid_exists(int(holder)) else None
 
     def read_socket_folder(self) -> Path | None:
         """Return the last owner's socket folder, if it was killed before removing it."""

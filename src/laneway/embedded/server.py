@@ -146,6 +146,12 @@ class EmbeddedPostgres:
                 await asyncio.sleep(RESTART_PAUSE.total_seconds())
 
 
+def has_database(data_dir: Path) -> bool:
+    """Return whether the directory has a cluster, or a program that is creating one. Changes nothing."""
+    directory = DataDirectory(data_dir.absolute())
+    return directory.cluster.exists() or directory.find_owner() is not None
+
+
 def find_running(data_dir: Path) -> str | None:
     """Return the DSN of the server running on the directory, in whichever program."""
     directory = DataDirectory(data_dir.absolute())

@@ -141,7 +141,7 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
         return (
             f"the DSN connects through a pooler in transaction mode ({error.args[0]}): connect with "
             "pooled=True and direct_dsn (the laneway command and its server: set "
-            "DATABASE_DIRECT_URL to a URL without the pooler, or set DATABASE_POOLED=true), or use a "
+            "LANEWAY_DATABASE_DIRECT_URL to a URL without the pooler, or set LANEWAY_DATABASE_POOLED=true), or use a "
             "DSN without the pooler"
         )
     if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:

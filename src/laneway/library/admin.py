@@ -1,11 +1,12 @@
-"""Administration of queues, groups, dead letters, workers and workflow runs."""
+"""Administration of API keys, queues, groups, dead letters, workers and workflow runs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidSetting, WorkerNotFound
+from laneway.domain.errors import InvalidRequest, InvalidSetting, WorkerNotFound
+from laneway.domain.keys import Role, make_key
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.runs import RunStatus
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import Snapshot
     from laneway.domain.backend import Backend
+    from laneway.domain.keys import KeyInfo, NewKey
     from laneway.domain.messages import StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Admin:
-    """Manages queues, groups, dead letters, workers and workflow runs."""
+    """Manages API keys, queues, groups, dead letters, workers and workflow runs."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -48,6 +50,36 @@ class Admin:
     async def verify(self) -> list[str]:
         """Return the schema's problems: wrong versions, differences, dangling rows; [] if none."""
         return await self._backend.schema.verify()
+
+    async def create_key(
+        self,
+        role: Literal["read", "write", "admin"],
+        *,
+        queues: str | None = None,
+        name: str | None = None,
+    ) -> NewKey:
+        """Create an API key. Only this answer contains it: the broker stores its hash.
+
+        queues: a pattern such as "mail-*" of the queues that the key is limited to; None: all. name:
+        None for the key's id. Once a key exists, servers require one.
+        """
+        made = make_key()
+        await self._backend.keys.create(
+            made.key_id,
+            name=made.key_id if name is None else check_text(name, "name of the API key"),
+            role=_role(role),
+            pattern=None if queues is None else check_text(queues, "pattern of queues"),
+            digest=made.digest,
+        )
+        return made
+
+    async def list_keys(self, *, revoked: bool = False) -> list[KeyInfo]:
+        """Return the valid API keys; with `revoked`, also the revoked ones."""
+        return await self._backend.keys.describe(revoked=bool(revoked))
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key. Running servers refuse it within seconds."""
+        await self._backend.keys.revoke(check_text(key_id, "API key id"))
 
     async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Create a queue; raise QueueExists if it exists."""
@@ -233,6 +265,12 @@ def _group(group: object) -> str:
 
 def _worker(worker_id: object) -> str:
     return check_text(worker_id, "worker id")
+
+
+def _role(role: object) -> Role:
+    if not isinstance(role, str) or role.upper() not in Role.__members__:
+        raise InvalidRequest(f'role is {role!r}: use "read", "write" or "admin"')
+    return Role[role.upper()]
 
 
 def _status(status: object) -> Status:

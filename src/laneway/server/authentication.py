@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import logging
-import secrets
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import LanewayError
-from laneway.domain.keys import Role
+from laneway.domain.keys import PREFIX, Role, digest_key
 from laneway.server.calls import Identity
 from laneway.server.errors import Unauthenticated
 
@@ -29,8 +27,6 @@ logger = logging.getLogger(__name__)
 # Keys are refreshed after this share of their maximum age, so that no request waits for it.
 _EARLY = 2 / 3
 
-# The format of a key: "lw_", eight hex digits that name it, "_", and the secret.
-PREFIX = "lw"
 _MARK = f"{PREFIX}_".encode()
 
 # A signed token is three parts with dots between them; an API key has no dots.
@@ -39,25 +35,6 @@ TOKEN_DOTS = 2
 _SEARCH_PAUSE = 0.5
 # The id of the server's own secret, where clients name keys by their ids.
 OWNER = "SECRET_KEY"
-
-
-class NewKey(NamedTuple):
-    """An API key to store; `text` is shown once and never stored."""
-
-    key_id: str
-    text: str
-    digest: bytes
-
-
-def make_key() -> NewKey:
-    key_id = secrets.token_hex(4)
-    text = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
-    return NewKey(key_id, text, digest_key(text.encode()))
-
-
-def digest_key(key: bytes) -> bytes:
-    # A key is 256 random bits, so one round of a fast hash is as safe as many.
-    return hashlib.sha256(key).digest()
 
 
 class Credential(NamedTuple):

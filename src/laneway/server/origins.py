@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Headers = Mapping[bytes, bytes]
 
-# In ALLOWED_ORIGINS: any page, if an API key is required.
+# In LANEWAY_ALLOWED_ORIGINS: any page, if an API key is required.
 ANY = "*"
 # Names by which LocalStack's clients reach this machine.
 _LOCALSTACK = "localhost.localstack.cloud"
@@ -134,14 +134,14 @@ def _refuse_host(host: bytes) -> Forbidden:
     name = _split_place(_show(host))[0]
     return Forbidden(
         f'request for host "{name}" refused: without keys this server answers only to localhost, IP '
-        f'addresses and the names in ALLOWED_HOSTS. Add "{name}" to ALLOWED_HOSTS, or create a key '
+        f'addresses and the names in LANEWAY_ALLOWED_HOSTS. Add "{name}" to LANEWAY_ALLOWED_HOSTS, or create a key '
         "with: laneway key create --role admin"
     )
 
 
 def _refuse_page(which: str, origin: str) -> Forbidden:
     return Forbidden(
-        f"request {which} refused: it is not in ALLOWED_ORIGINS. Add {origin} to ALLOWED_ORIGINS, "
+        f"request {which} refused: it is not in LANEWAY_ALLOWED_ORIGINS. Add {origin} to LANEWAY_ALLOWED_ORIGINS, "
         "or, where no key is required, create one with: laneway key create --role admin"
     )
 

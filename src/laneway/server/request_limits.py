@@ -47,11 +47,11 @@ class Rooms:
 
     def __init__(self, limits: Limits) -> None:
         self.requests = Room(limits.requests, "concurrent requests")
-        self.waits = Room(limits.long_polls, "long polls", "MAX_LONG_POLLS")
+        self.waits = Room(limits.long_polls, "long polls", "LANEWAY_MAX_LONG_POLLS")
         self.documents = Room(limits.documents, "concurrent requests for documents")
-        self.events = Room(limits.event_streams, "event streams", "MAX_EVENT_STREAMS")
+        self.events = Room(limits.event_streams, "event streams", "LANEWAY_MAX_EVENT_STREAMS")
         self.hints = Room(
             limits.anonymous_event_streams,
             "event streams without a key",
-            "MAX_ANONYMOUS_EVENT_STREAMS",
+            "LANEWAY_MAX_ANONYMOUS_EVENT_STREAMS",
         )

@@ -268,9 +268,12 @@ class App:
         """Run a worker on a new event loop, until SIGTERM or Ctrl-C."""
         run_program(partial(self.work, address=address, name=name))
 
-    def behind_pooler(self, direct_dsn: str | None) -> None:
-        """Connect through PgBouncer in transaction mode, at whatever address the app runs."""
-        self._options |= {"pooled": True, "direct_dsn": direct_dsn}
+    def complete(
+        self, *, api_key: str | None = None, pooled: bool = False, direct_dsn: str | None = None
+    ) -> None:
+        """Set those options of the connection that the app's code left out."""
+        given = {"api_key": api_key, "pooled": pooled, "direct_dsn": direct_dsn}
+        self._options |= {name: value for name, value in given.items() if not self._options[name]}
 
     @contextmanager
     def _bind(self, target: Target, backend: Backend) -> Iterator[None]:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 
 # The functions that the signals call. A loop has one handler per signal, so its workers share it.
-_stops: list[Callable[[], None]] = []
+_stops: list[Callable[[], object]] = []
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
     """Call `stop` at every SIGTERM and Ctrl-C. Only on the main thread's running event loop."""
     loop = asyncio.get_running_loop()
     if not _stops:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from laneway.domain.keys import Role
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -187,6 +190,26 @@ async def _(target: Target) -> Ask:
 plain("library POST /ping", lambda _: Ask(body={}, changes=False))
 plain("library POST /install", lambda _: Ask(body={}, changes=False))
 plain("library POST /verify", lambda _: Ask(body={}))
+
+
+def new_key(key_id: str) -> dict[str, Any]:
+    digest = b64encode(bytes(32)).decode()
+    return {"key_id": key_id, "name": key_id, "role": 1, "pattern": None, "digest": digest}
+
+
+plain("library POST /create_key", lambda t: Ask(body=new_key(f"of-{t.queue_id}"), changes=False))
+
+
+@example("library POST /revoke_key")
+async def _(target: Target) -> Ask:
+    key_id = f"revoked-{target.queue_id}"
+    await target.broker.keys.create(
+        key_id, name=key_id, role=Role.READ, pattern=None, digest=bytes(32)
+    )
+    return Ask(body={"key_id": key_id}, changes=False)
+
+
+plain("library POST /list_keys", lambda _: Ask(body={"revoked": True}, changes=False))
 plain(
     "library POST /push",
     lambda t: Ask(body={"queue": t.name, "messages": [["1"]]}),

@@ -21,9 +21,8 @@ from botocore.credentials import Credentials
 
 import laneway
 from laneway.domain.errors import AccessDenied
-from laneway.domain.keys import Role
+from laneway.domain.keys import Role, make_key
 from laneway.engine.procedures.keys import create_api_key
-from laneway.server.authentication import make_key
 from tests.protocol.access.world import OWNER, make_keys
 from tests.protocol.servers import make_queue, run_laneway
 

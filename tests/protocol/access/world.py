@@ -10,12 +10,11 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from laneway.domain.keys import Role
+from laneway.domain.keys import Role, make_key
 from laneway.domain.messages import Delivery, Nack, OutgoingMessage
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity
 from laneway.engine.procedures.keys import create_api_key
-from laneway.server.authentication import make_key
 
 if TYPE_CHECKING:
     import httpx

@@ -47,9 +47,9 @@ async def named(server: str) -> AsyncIterator[RunningServer]:
             dsn,
             "--allowed-hosts",
             "laneway, mq.example",
-            ALLOWED_ORIGINS="https://app.example, http://localhost:5173",
-            SQS_HOST="queues.example:9324",
-            SQS_PORT="0",
+            LANEWAY_ALLOWED_ORIGINS="https://app.example, http://localhost:5173",
+            LANEWAY_SQS_HOST="queues.example:9324",
+            LANEWAY_SQS_PORT="0",
         ) as running,
     ):
         yield running
@@ -93,7 +93,7 @@ async def test_foreign_page_cannot_post(shared: Shared, path: str) -> None:
         assert status == 403, (origin, text)
         assert "access-control-allow-origin" not in headers
         assert origin in text
-        assert "ALLOWED_ORIGINS" in text
+        assert "LANEWAY_ALLOWED_ORIGINS" in text
         assert "laneway key create" in text
 
 
@@ -185,7 +185,7 @@ async def test_other_host_name_is_refused(shared: Shared, path: str, host: str) 
     assert status == 403
     assert "access-control-allow-origin" not in headers
     assert host.partition(":")[0] in text
-    assert "ALLOWED_HOSTS" in text
+    assert "LANEWAY_ALLOWED_HOSTS" in text
     assert "laneway key create" in text
 
 
@@ -320,7 +320,7 @@ async def test_any_origin_is_accepted_with_a_key_unless_some_are_configured(
 
 
 async def test_wildcard_origin_is_not_returned_without_a_key(database: str) -> None:
-    async with run_laneway(database, ALLOWED_ORIGINS="*") as server:
+    async with run_laneway(database, LANEWAY_ALLOWED_ORIGINS="*") as server:
         assert (await ask(server, "GET", "/api/queues", origin=FOREIGN))[0] == 403
 
 

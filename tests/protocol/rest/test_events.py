@@ -325,8 +325,8 @@ async def test_streams_have_limits_of_their_own(database: str) -> None:
         AsyncExitStack() as stack,
     ):
         for client, limit, setting in (
-            (stranger, 1, "MAX_ANONYMOUS_EVENT_STREAMS"),
-            (owner, 2, "MAX_EVENT_STREAMS"),
+            (stranger, 1, "LANEWAY_MAX_ANONYMOUS_EVENT_STREAMS"),
+            (owner, 2, "LANEWAY_MAX_EVENT_STREAMS"),
         ):
             async with AsyncExitStack() as few:
                 for _ in range(limit):
@@ -347,7 +347,7 @@ async def test_streams_have_limits_of_their_own(database: str) -> None:
 
 
 async def test_hints_can_be_switched_off(database: str) -> None:
-    environment = {"SECRET_KEY": SECRET, "MAX_ANONYMOUS_EVENT_STREAMS": "0"}
+    environment = {"SECRET_KEY": SECRET, "LANEWAY_MAX_ANONYMOUS_EVENT_STREAMS": "0"}
     async with (
         run_laneway(database, **environment) as server,
         server.client() as stranger,

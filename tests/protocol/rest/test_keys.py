@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from laneway.domain.keys import Role
+from laneway.domain.keys import Role, digest_key, make_key
 from laneway.engine.procedures.keys import create_api_key
-from laneway.server.authentication import make_key
 from laneway.server.server_process import make_surfaces
 from laneway.server.settings import ServerSettings
 from tests.postgres import make_database
@@ -22,6 +22,7 @@ from tests.protocol.servers import LANEWAY, make_queue, run_laneway
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     import httpx
 
@@ -280,3 +281,44 @@ async def until(api: httpx.AsyncClient, status: int) -> None:
     async with asyncio.timeout(20):
         while (await api.get("/queue/config")).status_code != status:
             await asyncio.sleep(0.05)
+
+
+async def test_key_commands_work_over_a_server(database: str, tmp_path: Path) -> None:
+    async with run_laneway(database) as server:
+
+        async def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+            def call() -> subprocess.CompletedProcess[str]:
+                return subprocess.run(
+                    [LANEWAY, "key", *arguments],
+                    cwd=tmp_path,
+                    env={"PATH": "/usr/bin:/bin", "SERVER_URL": server.url, **variables},
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                )
+
+            return await asyncio.to_thread(call)
+
+        made = await run("create", "--role", "admin")
+        key = made.stdout.strip()
+        async with server.client(**{"X-API-KEY": key}) as api:
+            assert (await api.get("/queues")).status_code == 200
+        async with asyncio.timeout(30), server.client() as api:
+            # Without a key, until the server has read that one exists.
+            while (await api.get("/queues")).status_code == 200:
+                await asyncio.sleep(0.05)
+        refused = await run("create", "--role", "admin")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        limited = await run("create", "--role", "admin", "--queue", "mail-*", LANEWAY_API_KEY=key)
+        own = limited.stdout.strip()
+        assert (await run("create", "--role", "read", LANEWAY_API_KEY=own)).returncode == 1
+        listed = await run("list", "--format", "json", LANEWAY_API_KEY=key)
+        assert [item["queues"] for item in json.loads(listed.stdout)] == ["all", "mail-*"]
+        for text in (key, own):
+            assert text not in listed.stdout
+            assert digest_key(text.encode()).hex() not in listed.stdout
+        key_id = json.loads(listed.stdout)[1]["id"]
+        assert (await run("revoke", key_id, LANEWAY_API_KEY=key)).returncode == 0
+        assert (await run("revoke", "nobody", LANEWAY_API_KEY=key)).returncode == 3
+    assert list(tmp_path.iterdir()) == []

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from laneway.domain.keys import Role
+from laneway.domain.keys import Role, make_key
 from laneway.engine.procedures.keys import create_api_key
-from laneway.server.authentication import make_key
 from tests.protocol.rest.calls import add
 from tests.protocol.servers import make_queue, run_laneway
 

@@ -161,7 +161,7 @@ async def test_long_polls_have_a_limit_of_their_own(database: str) -> None:
         message = refused.json()["message"]
         assert message.startswith("too many long polls (2 at most")
         assert "retry later" in message
-        assert "MAX_LONG_POLLS" in message
+        assert "LANEWAY_MAX_LONG_POLLS" in message
         popped = await api.get(f"{server.url}/api/v1/pop/queue/default?wait=true&timeout=1000")
         assert popped.status_code == 503
         assert popped.json() == {"error": message, "code": "unavailable"}

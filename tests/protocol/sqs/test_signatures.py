@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from laneway.server.authentication import make_key
+from laneway.domain.keys import make_key
 from tests.postgres import execute, name_database
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import REGION, Refusal, bodies, connect, drain

@@ -11,7 +11,7 @@ import msgspec
 from laneway.domain.settings import QueueChanges
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.server.sqs.attributes import SECTION, read_own
-from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ _ACTIONS = frozenset(
         "PurgeQueue",
         "ReceiveMessage",
         "SendMessage",
+    }
+)
+_OWNERS_ACTIONS = frozenset(
+    {
+        "AddPermission",
+        "CancelMessageMoveTask",
+        "CreateQueue",
+        "DeleteQueue",
+        "ListMessageMoveTasks",
+        "ListQueueTags",
+        "ListQueues",
+        "RemovePermission",
+        "SetQueueAttributes",
+        "StartMessageMoveTask",
+        "TagQueue",
+        "UntagQueue",
     }
 )
 
@@ -58,18 +74,19 @@ async def remove_permission(exchange: Exchange, request: RemovePermission) -> No
 async def _add(exchange: Exchange, request: AddPermission) -> None:
     queue = await exchange.get_queue(request)
     _check(request)
-    policy = _read_policy(queue)
+    arn = exchange.write_arn(queue.name)
+    policy = _read_policy(queue, arn)
     if any(_is_named(statement, request.label) for statement in policy["Statement"]):
-        raise invalid_value(request.label, "Label", "Already exists.")
+        raise Refusal.LABEL_EXISTS.fault(value=request.label)
     policy["Statement"].append(
         {
             "Sid": request.label,
             "Effect": "Allow",
             "Principal": {
-                "AWS": [f"arn:aws:iam::{account}:root" for account in request.aws_account_ids]
+                "AWS": _list([f"arn:aws:iam::{each}:root" for each in request.aws_account_ids])
             },
-            "Action": [f"SQS:{action}" for action in request.actions],
-            "Resource": exchange.write_arn(queue.name),
+            "Action": _list([f"SQS:{action}" for action in request.actions]),
+            "Resource": arn,
         }
     )
     await _store(exchange, queue, policy)
@@ -78,40 +95,42 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
 async def _remove(exchange: Exchange, request: RemovePermission) -> None:
     queue = await exchange.get_queue(request)
     if not request.label:
-        raise missing("Label")
-    policy = _read_policy(queue)
+        raise Refusal.MISSING.fault(parameter="Label")
+    policy = _read_policy(queue, exchange.write_arn(queue.name))
     left = [item for item in policy["Statement"] if not _is_named(item, request.label)]
     if len(left) == len(policy["Statement"]):
-        raise invalid_value(request.label, "Label", "can't find label.")
+        raise Refusal.LABEL_UNKNOWN.fault(value=request.label)
     await _store(exchange, queue, {**policy, "Statement": left} if left else None)
 
 
 def _check(request: AddPermission) -> None:
+    if not request.label:
+        raise Refusal.MISSING.fault(parameter="Label")
     if not _LABEL.fullmatch(request.label):
-        raise invalid_value(
-            request.label, "Label", "Label must be 1 to 80 characters of A-Z, a-z, 0-9, _ and -."
-        )
-    if not request.aws_account_ids:
-        raise missing("AWSAccountIds")
+        raise Refusal.LABEL.fault(value=request.label)
     if not request.actions:
-        raise missing("Actions")
+        raise Refusal.MISSING.fault(parameter="Actions")
+    accounts = request.aws_account_ids
+    if not accounts or not all(map(_ACCOUNT.fullmatch, accounts)):
+        raise Refusal.PRINCIPAL.fault(value=", ".join(accounts))
     if len(request.actions) > MOST_ACTIONS:
-        raise Fault(
-            "OverLimit",
-            f"{len(request.actions)} Actions were found, maximum allowed is {MOST_ACTIONS}.",
-        )
-    for account in request.aws_account_ids:
-        if not _ACCOUNT.fullmatch(account):
-            raise invalid_value(account, "AWSAccountIds", "An account id must have 12 digits.")
+        raise Refusal.ACTIONS.fault(count=len(request.actions))
     for action in request.actions:
+        if action in _OWNERS_ACTIONS:
+            raise Refusal.OWNERS_ACTION.fault(action=action)
         if action not in _ACTIONS:
-            raise invalid(f"Value SQS:{action} for parameter ActionName is invalid.")
+            raise Refusal.ACTION_NAME.fault(action=action)
 
 
-def _read_policy(queue: Queue) -> dict[str, Any]:
+def _list(items: list[str]) -> str | list[str]:
+    """Return the items as AWS writes them in a policy: a single one as a string."""
+    return items[0] if len(items) == 1 else items
+
+
+def _read_policy(queue: Queue, arn: str) -> dict[str, Any]:
     text = read_own(queue).get("Policy")
     if not text:
-        return {"Version": "2008-10-17", "Id": f"{queue.name}/SQSDefaultPolicy", "Statement": []}
+        return {"Version": "2008-10-17", "Id": f"{arn}/SQSDefaultPolicy", "Statement": []}
     policy: dict[str, Any] = json.loads(text)
     statements = policy.get("Statement", [])
     return {**policy, "Statement": statements if isinstance(statements, list) else [statements]}
@@ -124,7 +143,7 @@ def _is_named(statement: Any, label: str) -> bool:
 
 async def _store(exchange: Exchange, queue: Queue, policy: dict[str, Any] | None) -> None:
     """Store the policy, unless the queue was changed since it was read."""
-    text = None if policy is None else json.dumps(policy)
+    text = None if policy is None else json.dumps(policy, separators=(",", ":"))
     options = {"attributes": {"Policy": text}}
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, options, seen=queue.updated_at

@@ -1,0 +1,7 @@
+"""`python -m laneway` is the command `laneway`."""
+
+from __future__ import annotations
+
+from laneway.cli.main import main
+
+main()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 KvKind: TypeAlias = Literal["get", "many", "prefix", "keys", "put", "delete", "check", "incr"]
 LockAction: TypeAlias = Literal["acquire", "renew", "release", "get"]
+LockReason: TypeAlias = Literal["held", "contended", "lost"]
 
 # The namespace whose keys are the permits of locks.
 LOCKS = "queen-locks"
@@ -82,7 +83,7 @@ class LockResult(NamedTuple):
 
     applied: bool
     already: bool
-    reason: str | None
+    reason: LockReason | None
     slot: int | None
     token: int | None
     holders: Sequence[Permit]

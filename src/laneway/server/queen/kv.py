@@ -86,14 +86,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handler=apply,
         summary="Read and write keys",
         description=(
-            "Reads and writes keys of namespaces, in one database transaction. What was written is "
-            "on disk before the server responds. A write that does not apply, because the key is "
-            "not as `expect` says, is no error: its result says so, with the present value and "
-            "version. Only if it is `required`, nothing of the request is done. Versions rise "
-            "with every write, also of a key that was deleted or has expired. An API key that is "
-            "limited to some queues may use the namespaces with names like theirs; in the namespace "
-            "`queen-locks`, the keys of locks with names like theirs. Writing takes the role "
-            "`write`."
+            "Reads and writes keys of namespaces, in one database transaction that is on disk before "
+            "the server responds. A write that does not apply is no error: its result has the present "
+            "value and version. If it is `required`, nothing of the request is done. Versions rise "
+            "with every write, also of a key that was deleted or has expired. Writing requires the "
+            "role `write`; an API key that is limited to some queues may use the namespaces with "
+            "names that match, and of `queen-locks` the locks with names that match."
         ),
         body=KvRequests,
         example={

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from laneway.domain.kv import LOCKS, LockOperation, LockResult
+from laneway.domain.kv import LOCKS, LockOperation, LockReason, LockResult
 from laneway.server.access import named, require_role
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.wire import LONGEST, refuse, show_moment
@@ -36,8 +36,8 @@ Name = Annotated[
 Owner = Annotated[
     Annotated[str, Meta(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$(?!\n)")] | None,
     Meta(
-        description="Who holds the permit: 1 to 256 bytes without control characters, another one for "
-        "each holder. With it, a repeated request finds the permit that the first one got."
+        description="Owner of the permit: 1 to 256 bytes without control characters, different for each "
+        "client. With it, a repeated request finds the permit that the first one acquired."
     ),
 ]
 Lifetime = Annotated[
@@ -57,7 +57,7 @@ class _Operation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_f
 
 
 class Acquire(_Operation, kw_only=True, tag="acquire"):
-    """Take a permit."""
+    """Acquire a permit."""
 
     ttl_seconds: Lifetime = msgspec.field(name="ttlSeconds")
     owner: Owner = None
@@ -80,14 +80,14 @@ class Renew(_Operation, kw_only=True, tag="renew"):
 
 
 class Release(_Operation, kw_only=True, tag="release"):
-    """Give a permit back."""
+    """Release a permit."""
 
     token: Token
     slot: Slot = 0
 
 
 class Show(_Operation, kw_only=True, tag="get"):
-    """Show who holds a lock."""
+    """Show the owners of a lock's permits."""
 
 
 LockRequest: TypeAlias = Acquire | Renew | Release | Show
@@ -103,7 +103,7 @@ class LockRequests(msgspec.Struct, kw_only=True):
 
 
 class Guard(msgspec.Struct, kw_only=True):
-    """An operation for `kv` of a transaction, which commits only while the permit is held."""
+    """An operation for `kv` of a transaction, which commits only while the permit is valid."""
 
     op: Annotated[str, Meta(description="Always `check`.")] = "check"
     ns: Annotated[str, Meta(description="Always `queen-locks`.")] = LOCKS
@@ -113,7 +113,7 @@ class Guard(msgspec.Struct, kw_only=True):
 
 
 class Holder(msgspec.Struct, kw_only=True):
-    """Who holds a permit. Other operations than `get` show slot and owner only."""
+    """A permit that is not free. Other operations than `get` show slot and owner only."""
 
     slot: Annotated[int, Meta(description="Slot of the permit.")]
     owner: Annotated[str | None, Meta(description="Its owner; null if none was given.")]
@@ -141,16 +141,17 @@ class LockShown(msgspec.Struct, kw_only=True):
         bool | UnsetType, Meta(description="Of `renew`: whether the permit was extended.")
     ] = UNSET
     released: Annotated[
-        bool | UnsetType, Meta(description="Of `release`: whether the permit was given back.")
+        bool | UnsetType, Meta(description="Of `release`: whether the permit was released.")
     ] = UNSET
     held: Annotated[
-        bool | UnsetType, Meta(description="Of `get`: whether anybody holds a permit.")
+        bool | UnsetType, Meta(description="Of `get`: whether a permit is not free.")
     ] = UNSET
     reason: Annotated[
-        str | UnsetType,
+        LockReason | UnsetType,
         Meta(
-            description="`held`: every permit is taken. `contended`: try again. `lost`: the token is no "
-            "longer the permit's. Absent if the operation applied."
+            description="Why it did not apply: no permit is free; the permit changed otherwise "
+            "meanwhile, so try again (`contended`); or the token is no longer the permit's (`lost`). "
+            "Absent if it did."
         ),
     ] = UNSET
     slot: Annotated[int | UnsetType, Meta(description="Slot of the permit.")] = UNSET
@@ -158,7 +159,7 @@ class LockShown(msgspec.Struct, kw_only=True):
         int | UnsetType,
         Meta(
             description="Fencing token of the permit. It is higher than any that the lock had before, "
-            "so a resource can refuse former holders."
+            "so a resource can refuse earlier owners."
         ),
     ] = UNSET
     owner: Annotated[
@@ -172,7 +173,7 @@ class LockShown(msgspec.Struct, kw_only=True):
     ] = UNSET
     holders: Annotated[
         list[Holder] | UnsetType,
-        Meta(description="Of `get`, and of what did not apply: who holds the permits."),
+        Meta(description="Of `get`, and of what did not apply: the permits that are not free."),
     ] = UNSET
 
 
@@ -187,7 +188,7 @@ class LocksShown(msgspec.Struct, kw_only=True):
 async def apply(call: Call[None, LockRequests]) -> Answer:
     requests = call.body.operations
     if not all(isinstance(request, Show) for request in requests):
-        require_role(call.identity, Role.WRITE, "holding a lock")
+        require_role(call.identity, Role.WRITE, "acquiring and releasing locks")
     if len({request.name for request in requests}) < len(requests):
         raise refuse("operations", "each lock may be named once")
     if sum(_count_slots(request) for request in requests) > MOST_SLOTS:
@@ -289,13 +290,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handler=apply,
         summary="Acquire, renew, release and show locks",
         description=(
-            "A permit of a lock belongs to one holder until it is released or expires, by the "
-            "database's clock; nobody tells a holder that its permit has expired. What keeps the "
-            "work of a former holder out is the fencing token: make transactions depend on it with "
-            "`guard`, and let other resources refuse lower tokens than they have seen. Each "
-            "operation applies or not by itself: a lock that somebody else holds is no error. An "
-            "API key that is limited to some queues may use the locks with names like theirs. All "
-            "but `get` takes the role `write`."
+            "A permit of a lock belongs to one owner until it is released or expires, by the "
+            "database's clock. An owner is not told that its permit has expired, so protect the work "
+            "with the fencing token: use `guard` in transactions, and let other resources refuse lower "
+            "tokens than they have seen. A lock that has another owner is no error: each operation "
+            "applies or not by itself. All but `get` requires the role `write`; an API key that is "
+            "limited to some queues may use the locks with names that match."
         ),
         body=LockRequests,
         example={
@@ -306,7 +306,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answers={
             200: Response(
                 LocksShown,
-                "What became of each operation. Check `acquired`, `renewed`, `released` or `held`.",
+                "What became of each operation. Check what the result of its `op` says.",
             )
         },
         role=Role.READ,

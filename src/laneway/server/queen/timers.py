@@ -155,11 +155,11 @@ class TimerRoutes:
                 handler=self.apply,
                 summary="Set and cancel timers",
                 description=(
-                    "A timer pushes a message after a delay, counted by the database's clock: never "
-                    "before, once, and soon afterwards. It is on disk before the server responds. "
-                    "Setting the timer of a name again replaces it. Once a cancel has succeeded, "
-                    "the message is never pushed. If the queue is full (`maxSize`), the message "
-                    "waits until there is room. Deleting a queue deletes its timers."
+                    "A timer pushes a message once, after a delay by the database's clock, never "
+                    "before and soon afterwards. It is on disk before the server responds. Setting "
+                    "a timer again replaces it, and deleting its queue deletes it. Once a cancel "
+                    "has succeeded, the message is never pushed. If the queue is full (`maxSize`), "
+                    "the message waits until there is room."
                 ),
                 body=TimerRequests,
                 example={

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laneway.domain.errors import QueueNotFound
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.attributes import (
     COUNTS,
     FIFO,
@@ -74,8 +73,8 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
         raise missing("Attributes")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
     check_throughput({**show_attributes(queue, ""), **attributes})
-    await check_redrive(exchange, queue.name, attributes)
-    change = plan_change(attributes)
+    target = await find_target(exchange, queue.name, attributes)
+    change = plan_change(attributes, target)
     if "RedrivePolicy" in attributes:
         change.settings["dead_letter_source"] = exchange.write_arn(queue.name)
         # Messages that are dead letters under the previous policy go to its target.
@@ -96,18 +95,29 @@ async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQu
     return SourceUrls(queue_urls=urls, next_token=page.next_token)
 
 
-async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
-    """Refuse a redrive policy whose target is missing, of the other type, or does not allow it."""
+async def find_target(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> str | None:
+    """Return the target of the redrive policy; refuse one that is missing or does not fit.
+
+    Both names are those in Laneway.
+    """
     text = attributes.get("RedrivePolicy")
     if not text:
-        return
-    wanted = read_arn(read_redrive(text).arn, "deadLetterTargetArn")
+        return None
+    arn = read_redrive(text).arn
+    try:
+        wanted = exchange.name_arn(arn, "deadLetterTargetArn")
+    except QueueNotFound:
+        raise _no_target(text) from None
+    if exchange.find_owned(wanted).owner != exchange.find_owned(name).owner:
+        raise invalid_value(
+            text, "RedrivePolicy", "Dead-letter target owner should be same as the source."
+        )
     # Check this before the look-up, so that the error does not reveal other queues.
     exchange.require_queue(wanted)
     try:
         target = await exchange.broker.queues.get(wanted)
     except QueueNotFound:
-        raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
+        raise _no_target(text) from None
     if is_fifo(target) != name.endswith(FIFO):
         raise invalid_value(
             text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source."
@@ -118,6 +128,11 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
             "RedrivePolicy",
             "The dead-letter queue's RedriveAllowPolicy does not allow this queue as a source.",
         )
+    return wanted
+
+
+def _no_target(policy: str) -> Fault:
+    return invalid_value(policy, "RedrivePolicy", "Dead letter target does not exist.")
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:

@@ -43,7 +43,7 @@ async def tag_queue(exchange: Exchange, request: TagQueue) -> None:
         raise missing("Tags")
     check_tags(request.tags)
     if len({**read_tags(queue), **request.tags}) > MOST_TAGS:
-        raise invalid(f"Too many tags added for queue {queue.name}.")
+        raise invalid(f"Too many tags added for queue {exchange.find_owned(queue.name).name}.")
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict(request.tags)}
     )

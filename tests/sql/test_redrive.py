@@ -222,7 +222,7 @@ async def test_move_task_prefers_the_name_of_the_queue_to_the_end_of_its_arn(
     session: Session, pair: Pair
 ) -> None:
     """Messages that moved before the name was recorded have only the ARN."""
-    long = await create_queue(session, "r:1:work", ordered=pair.source.ordered)
+    long = await create_queue(session, "r:1:work")
     source = "arn:aws:sqs:r:1:work"
     headers = [{"source": source}, {"source": source, "queue": "r:1:work"}]
     await push(

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from laneway.server.sqs.errors import Fault, invalid, missing
+from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.owners import ACCOUNT, REGION, Owner
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.server.settings import SqsSettings
@@ -72,11 +73,7 @@ def read_url(url: str) -> Address:
     """Return the parts of a queue's URL, or of a bare name."""
     # Bounds the size of the cache below and of the standard library's.
     if len(url) > _LONGEST:
-        raise Fault(
-            "InvalidAddress",
-            f"The address {url[:100]}… is not valid for this endpoint: it has more than {_LONGEST} "
-            "characters.",
-        )
+        raise Refusal.QUEUE.fault()
     return _read_url(url)
 
 
@@ -107,7 +104,7 @@ def write_arn(queue: Owned) -> str:
 def read_arn(arn: str, parameter: str) -> Address:
     found = _ARN.fullmatch(arn)
     if found is None:
-        raise invalid(f"You must use this format to specify the {parameter}: arn:aws:sqs:…")
+        raise Refusal.ARN.fault(parameter=parameter)
     return Address(found[3], found[1] or None, found[2] or None)
 
 
@@ -125,24 +122,20 @@ _read_credential = lru_cache(maxsize=1024)(_parse_credential)
 @lru_cache(maxsize=1024)
 def _read_url(url: str) -> Address:
     if not url:
-        raise missing("QueueUrl")
+        raise Refusal.MISSING.fault(parameter="QueueUrl")
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise _refuse(url) from None
+        raise Refusal.QUEUE.fault() from None
     *steps, last = parts.path.rstrip("/").split("/")
     name = unquote(last)
     if not name:
-        raise _refuse(url)
+        raise Refusal.QUEUE.fault()
     if not steps or not ACCOUNT.fullmatch(steps[-1]):
         return Address(name)
     if len(steps) > 2 and steps[-3] == "queue":  # noqa: PLR2004 - queue, region, account
         return Address(name, steps[-2], steps[-1])
     return _read_host(parts.netloc)._replace(name=name, account=steps[-1])
-
-
-def _refuse(url: str) -> Fault:
-    return Fault("InvalidAddress", f"The address {url} is not valid for this endpoint.")
 
 
 def _read_host(host: str) -> Address:

@@ -20,8 +20,8 @@ from laneway.server.sqs.attributes import (
     read_values,
     show_attributes,
 )
-from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.pages import cut_page
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
     wanted = set(request.attribute_names)
     unknown = sorted(wanted - READABLE)
     if unknown:
-        raise Fault("InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
+        raise Refusal.ATTRIBUTE.fault(name=unknown[0])
     everything = "All" in wanted
     shown = show_attributes(queue, exchange.write_arn(queue.name))
     if everything or wanted & set(COUNTS):
@@ -70,7 +70,7 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
 async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
     queue = await exchange.get_queue(request)
     if not request.attributes:
-        raise missing("Attributes")
+        raise Refusal.MISSING.fault(parameter="Attribute.Name")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
     check_throughput({**show_attributes(queue, ""), **attributes})
     target = await find_target(exchange, queue.name, attributes)
@@ -107,32 +107,20 @@ async def find_target(exchange: Exchange, name: str, attributes: Mapping[str, st
     try:
         wanted = exchange.name_arn(arn, "deadLetterTargetArn")
     except QueueNotFound:
-        raise _no_target(text) from None
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
     if exchange.find_owned(wanted).owner != exchange.find_owned(name).owner:
-        raise invalid_value(
-            text, "RedrivePolicy", "Dead-letter target owner should be same as the source."
-        )
+        raise Refusal.REDRIVE_OWNER.fault(value=text)
     # Check this before the look-up, so that the error does not reveal other queues.
     exchange.require_queue(wanted)
     try:
         target = await exchange.broker.queues.get(wanted)
     except QueueNotFound:
-        raise _no_target(text) from None
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
     if is_fifo(target) != name.endswith(FIFO):
-        raise invalid_value(
-            text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source."
-        )
+        raise Refusal.REDRIVE_TYPE.fault(value=text)
     if not allows_source(target, exchange.write_arn(name)):
-        raise invalid_value(
-            text,
-            "RedrivePolicy",
-            "The dead-letter queue's RedriveAllowPolicy does not allow this queue as a source.",
-        )
+        raise Refusal.REDRIVE_REFUSED.fault(value=text)
     return wanted
-
-
-def _no_target(policy: str) -> Fault:
-    return invalid_value(policy, "RedrivePolicy", "Dead letter target does not exist.")
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:

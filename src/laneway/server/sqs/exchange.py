@@ -15,8 +15,9 @@ from laneway.server.sqs.addresses import (
     write_arn,
     write_url,
 )
-from laneway.server.sqs.errors import Fault, missing
+from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.owners import Owner, find_owned, name_queue
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Queue
@@ -98,7 +99,7 @@ class Exchange:
             return self._name(read_url(request.queue_url))
         path = self.call.parameters
         if path is None:
-            raise missing("QueueUrl")
+            raise Refusal.MISSING.fault(parameter="QueueUrl")
         return self._name(read_path(path.queue, path.account, path.region, self.host))
 
     def _name(self, address: Address) -> str:

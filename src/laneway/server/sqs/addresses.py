@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _LONGEST = 4096
 _LONGEST_CREDENTIAL = 256
 
-_CREDENTIAL = re.compile(rb"Credential=([^/,\s]+)/[0-9]{8}/([^/,\s]*)/")
+_SIGNED = b"Credential="
+_CREDENTIAL = re.compile(rb"([^/,\s]+)/[0-9]{8}/([^/,\s]*)/")
 _ARN = re.compile(r"arn:[^:]+:sqs:([^:]*):([^:]*):([^:]+)")
 # sqs.us-east-1.localhost, us-east-1.queue.localhost, queue.localhost
 _HOST = re.compile(r"(?:sqs\.([a-z0-9_-]+)|([a-z0-9_-]+)\.queue|queue)\.(.+)")
@@ -41,12 +42,13 @@ class Address(NamedTuple):
 
 def read_owner(authorization: bytes | None, settings: SqsSettings) -> Owner:
     """Return whom a request is made for, by its credential scope, whether signed or not."""
-    found = _CREDENTIAL.search(authorization) if authorization else None
-    if found is None:
+    start = authorization.find(_SIGNED) if authorization else -1
+    if authorization is None or start < 0:
         return Owner(settings.region, settings.account)
-    read = _read_credential if len(found[0]) <= _LONGEST_CREDENTIAL else _parse_credential
-    region, account = read(found[1], found[2])
-    return Owner(region or settings.region, account or settings.account)
+    end = authorization.find(b",", start)
+    credential = authorization[start + len(_SIGNED) : end if end >= 0 else None]
+    read = _read_credential if len(credential) <= _LONGEST_CREDENTIAL else _parse_credential
+    return read(credential, settings.region, settings.account)
 
 
 def write_url(queue: Owned, host: str, settings: SqsSettings) -> str:
@@ -91,7 +93,7 @@ def find_owner(address: Address, caller: Owner, host: str, settings: SqsSettings
         found, base = address.place
         if base == _find_base(host, caller.region, settings).lower():
             region = found or settings.region
-    if region is None and account is None:
+    if region is None and account in {None, caller.account}:
         return caller
     return Owner(region or caller.region, account or caller.account)
 
@@ -108,12 +110,15 @@ def read_arn(arn: str, parameter: str) -> Address:
     return Address(found[3], found[1] or None, found[2] or None)
 
 
-def _parse_credential(access_key: bytes, region: bytes) -> tuple[str, str | None]:
-    scope = region.decode("latin-1").lower()
-    if scope and not REGION.fullmatch(scope):
+def _parse_credential(credential: bytes, default_region: str, default_account: str) -> Owner:
+    found = _CREDENTIAL.match(credential)
+    if found is None:
+        return Owner(default_region, default_account)
+    region = found[2].decode("latin-1").lower()
+    if region and not REGION.fullmatch(region):
         raise Fault("InvalidSignatureException", "Credential should be scoped to a valid region.")
-    key = access_key.decode("latin-1")
-    return scope, key if ACCOUNT.fullmatch(key) else None
+    key = found[1].decode("latin-1")
+    return Owner(region or default_region, key if ACCOUNT.fullmatch(key) else default_account)
 
 
 _read_credential = lru_cache(maxsize=1024)(_parse_credential)

@@ -103,7 +103,8 @@ class Exchange:
         return self._name(read_path(path.queue, path.account, path.region, self.host))
 
     def _name(self, address: Address) -> str:
-        owner = find_owner(address, self.owner, self.host, self.settings)
+        host = "" if address.place is None else self.host
+        owner = find_owner(address, self.owner, host, self.settings)
         return name_queue(address.name, owner, self.settings)
 
     async def find_queue(self, request: Addressed) -> Queue:

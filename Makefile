@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-15 test-16 test-17 coverage needs check bench docs wheel lock
+.PHONY: help setup run test test-fast test-15 test-16 test-17 coverage needs check bench bench-compare docs wheel lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -58,6 +58,10 @@ check: setup ## format, lint, types, layers, the style of SQL, and locks and gen
 
 bench: setup ## measure one SCENARIO (default: engine)
 	$(BIN)/python -m benchmarks $(SCENARIO)
+
+bench-compare: setup ## measure one SCENARIO on revision BASE and on this checkout, in turns
+	$(if $(BASE),,$(error BASE is not set; run: make bench-compare BASE=revision))
+	$(BIN)/python -m benchmarks compare $(BASE) --scenario $(SCENARIO)
 
 docs: setup ## write docs/functions.md and the schema's catalogue from the SQL files, and the synchronous library
 	$(BIN)/python -m tools.reference

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import uvloop
 
+from benchmarks.compare import scenario as compare
+from benchmarks.compare.revision import RevisionUnusable
 from benchmarks.engine import scale as engine_scale
 from benchmarks.engine import scenario as engine
 from benchmarks.http import scale as http_scale
@@ -29,7 +31,7 @@ from benchmarks.streams import scale as streams_scale
 from benchmarks.streams import scenario as streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from benchmarks.results import Run
 
@@ -70,6 +72,8 @@ def _run(arguments: argparse.Namespace) -> None:
             _run_library(arguments)
         case "streams":
             _run_streams(arguments)
+        case "compare":
+            _run_compare(arguments)
         case _:
             _run_report(arguments)
 
@@ -129,6 +133,27 @@ def _run_streams(arguments: argparse.Namespace) -> None:
     _show(uvloop.run(streams.run_streams(plan, Progress())), plan.path)
 
 
+def _run_compare(arguments: argparse.Namespace) -> None:
+    rows = compare.ROWS[arguments.scenario]
+    try:
+        names = _splitter(rows)(arguments.only) if arguments.only else rows
+    except argparse.ArgumentTypeError as error:
+        sys.exit(f"{error}; the rows of {arguments.scenario}: {', '.join(rows)}")
+    plan = compare.Plan(
+        base=arguments.base,
+        scenario=arguments.scenario,
+        names=names,
+        scale=compare.QUICK if arguments.quick else compare.FULL,
+        rounds=arguments.rounds,
+        quick=arguments.quick,
+        path=_choose_path(arguments),
+    )
+    try:
+        _show(asyncio.run(compare.run_compare(plan, Progress())), plan.path)
+    except RevisionUnusable as error:
+        sys.exit(str(error))
+
+
 def _run_spark(arguments: argparse.Namespace) -> None:
     scale = _choose_scale(arguments, spark_scale.QUICK, spark_scale.FULL)
     plan = spark.Plan(
@@ -146,7 +171,8 @@ def _choose_scale(arguments: argparse.Namespace, quick: Scale, full: Scale) -> S
 
 def _choose_path(arguments: argparse.Namespace) -> Path:
     chosen: Path | None = arguments.json
-    return chosen or RESULTS / f"{arguments.command}-{datetime.now(UTC):%Y-%m-%d}.json"
+    name = "-".join([arguments.command, *([arguments.scenario] if "scenario" in arguments else [])])
+    return chosen or RESULTS / f"{name}-{datetime.now(UTC):%Y-%m-%d}.json"
 
 
 def _show(run: Run, path: Path) -> None:
@@ -187,6 +213,9 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_options(commands.add_parser("streams", help="measure streams"), streams.ROWS)
     of_spark = commands.add_parser("spark", help="measure the Spark source, the sink and the lake")
     _add_options(of_spark, spark.ROWS)
+    _add_compare(
+        commands.add_parser("compare", help="measure a base revision and this checkout in turns")
+    )
     report = commands.add_parser("report", help="print results as Markdown")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE")
     report.add_argument(
@@ -213,7 +242,20 @@ def _add_options(parser: argparse.ArgumentParser, rows: Iterable[str]) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results")
 
 
-def _splitter(rows: list[str]) -> Callable[[str], list[str]]:
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("base", metavar="BASE", help="revision to compare this checkout with")
+    parser.add_argument(
+        "--scenario", choices=list(compare.ROWS), default="engine", help="rows to compare (engine)"
+    )
+    parser.add_argument("--only", metavar="NAME,...", help="run only these rows of the scenario")
+    parser.add_argument("--rounds", type=_parse_count, help="rounds of every row")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to check that everything works"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results")
+
+
+def _splitter(rows: Sequence[str]) -> Callable[[str], list[str]]:
     def split(text: str) -> list[str]:
         names = text.split(",")
         unknown = [name for name in names if name not in rows]

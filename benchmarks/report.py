@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from benchmarks.results import Bound, Figure, Hot, Machine, Row, Run
 
 HEADINGS = ("row", "ours", "compared with", "ratio", "target", "goal", "verdict")
+# The table of "compare".
+COMPARE_HEADINGS = ("row", "base", "this", "ratio", "95 % interval", "verdict")
 # Columns after `ours`, in runs that measure latency or processor time.
 LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 
 _TITLES = {
+    "compare": "Comparison",
     "engine": "Engine",
     "http": "HTTP",
     "library": "Library",
@@ -54,7 +57,7 @@ def replace_results(document: str, runs: Iterable[Run]) -> str:
 def _format_section(run: Run) -> str:
     size = ", quick sizes" if run.quick else ""
     lines = [
-        f"### {_TITLES[run.scenario]}, {run.started_at:%Y-%m-%d}{size}",
+        f"### {_name(run)}, {run.started_at:%Y-%m-%d}{size}",
         "",
         f"{_describe(run.machine)}.",
         "",
@@ -68,6 +71,11 @@ def _format_section(run: Run) -> str:
     return "\n".join(lines)
 
 
+def _name(run: Run) -> str:
+    title = _TITLES[run.scenario]
+    return f"{title} of {run.compared}" if run.compared else title
+
+
 def _describe(machine: Machine) -> str:
     size = f"{machine.cores} cores of {machine.processor}, {machine.memory_gib:g} GiB"
     python = [machine.python] if machine.python else []  # older results do not include it
@@ -76,6 +84,8 @@ def _describe(machine: Machine) -> str:
 
 def _tabulate(run: Run) -> list[tuple[str, ...]]:
     """Return the headings, and one line for each row."""
+    if run.compared:
+        return [COMPARE_HEADINGS, *(_compare_cells(row) for row in run.rows)]
     loaded = any(row.latency or row.cpu for row in run.rows)
     extra = LOAD_HEADINGS if loaded else ()
     headings = (*HEADINGS[:2], *extra, *HEADINGS[2:])
@@ -111,6 +121,17 @@ def _cells(row: Row, *, loaded: bool) -> tuple[str, ...]:
         _format_ratio(row),
         _format_bound(row.target, row.ours.unit),
         _format_bound(row.goal, row.ours.unit),
+        row.verdict,
+    )
+
+
+def _compare_cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.name,
+        _format_figure(row.beside) if row.beside else "-",
+        _format_figure(row.ours),
+        _format_ratio(row),
+        f"{row.interval[0]:.3f}-{row.interval[1]:.3f}" if row.interval else "-",
         row.verdict,
     )
 

@@ -14,7 +14,9 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Verdict = Literal["met", "short", "-"]
+# Of a row of "compare": the cost of this checkout, compared with that of the base.
+Judgement = Literal["within 3 %", "worse", "better", "unresolved"]
+Verdict = Literal["met", "short", "-"] | Judgement
 
 MICROSECONDS = "µs"
 MILLISECONDS = "ms"
@@ -53,7 +55,10 @@ class Cpu(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. `low` and `high` are the quartiles of the rounds' ratios."""
+    """One line of the table. `low` and `high` are the quartiles of the rounds' ratios.
+
+    `interval` and `judgement` are of rows of "compare": the confidence interval of the ratio, and the verdict.
+    """
 
     name: str
     ours: Figure
@@ -62,6 +67,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     rounds: int = 0
+    interval: tuple[float, float] | None = None
+    judgement: Judgement | None = None
     target: Bound | None = None
     goal: Bound | None = None
     failure: str | None = None
@@ -73,6 +80,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
+        if self.judgement is not None:
+            return self.judgement
         if self.failure is not None:
             return "short"
         if self.target is None:
@@ -115,7 +124,12 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one scenario. A run of "compare" also has the scenario compared, and the revisions."""
+
     scenario: str
+    compared: str = ""
+    base: str = ""
+    this: str = ""
     started_at: datetime
     quick: bool
     machine: Machine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import comb
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,7 +30,11 @@ Slice: TypeAlias = Callable[[], Awaitable[Cost]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Medians of the rounds. Each round's ratio is our cost divided by the base."""
+    """Medians of the rounds. Each round's ratio is our cost divided by the base.
+
+    low, high: the quartiles of the ratios. interval: the 95 % confidence interval of their median,
+    None for fewer than six rounds.
+    """
 
     base: float
     ours: float
@@ -37,6 +42,7 @@ class Comparison:
     low: float
     high: float
     rounds: int
+    interval: tuple[float, float] | None = None
 
 
 async def measure(
@@ -82,4 +88,15 @@ def compare(pairs: list[tuple[float, float]]) -> Comparison:
         low=low,
         high=high,
         rounds=len(pairs),
+        interval=_find_interval(ratios),
     )
+
+
+def _find_interval(ratios: list[float]) -> tuple[float, float] | None:
+    """Return the confidence interval by order statistics, which assume no distribution."""
+    count, outside, chances = len(ratios), 0, 1
+    while chances <= 0.025 * 2**count:
+        outside += 1
+        chances += comb(count, outside)
+    ordered = sorted(ratios)
+    return (ordered[outside - 1], ordered[-outside]) if outside else None

@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
+def benchmarks(*arguments: str, timeout: int = 100) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=timeout,
         check=False,
     )
 
@@ -85,6 +85,43 @@ def test_quick_run_compares_workers_with_other_job_queues(tmp_path: Path) -> Non
     (row,) = json.loads(results.read_text())["rows"]
     assert row["latency"]["p99"] >= row["latency"]["p50"] > 0
     assert {"laneway, p50 ms", "procrastinate, p50 ms", "pgqueuer, p50 ms"} <= set(row["details"])
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the base comes from git")
+@pytest.mark.parametrize(
+    ("scenario", "name"),
+    [
+        ("engine", "push-100"),
+        pytest.param(
+            *("http", "single-enqueue"),
+            marks=pytest.mark.skipif(not shutil.which("wrk"), reason="the load comes from wrk"),
+        ),
+    ],
+)
+def test_compare_measures_a_revision_and_this_checkout(
+    tmp_path: Path, scenario: str, name: str
+) -> None:
+    results = tmp_path / "found.json"
+    done = benchmarks(
+        *("compare", "HEAD", "--scenario", scenario, "--quick", "--only", name),
+        *("--json", str(results)),
+        timeout=600,  # it also installs the revision
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(results.read_text())
+    (row,) = found["rows"]
+    assert (found["compared"], row["name"]) == (scenario, name)
+    assert row["ours"]["value"] > 0
+    assert row["beside"]["value"] > 0
+    assert row["verdict"] in {"within 3 %", "worse", "better", "unresolved"}
+    assert name in done.stdout
+
+
+def test_compare_refuses_a_revision_that_is_not_in_the_clone() -> None:
+    done = benchmarks("compare", "no-such-revision")
+    assert done.returncode == 1
+    assert "revision 'no-such-revision' not found" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_unknown_row_is_refused_by_name() -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from laneway.server.sqs.errors import Fault, invalid, missing
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.server.settings import SqsSettings
@@ -60,24 +60,20 @@ def read_url(url: str) -> str:
     """Return the queue's name: the last part of the path of any URL, or a bare name."""
     # Bounds the size of the cache below and of the standard library's.
     if len(url) > _LONGEST:
-        raise Fault(
-            "InvalidAddress",
-            f"The address {url[:100]}… is not valid for this endpoint: it has more than {_LONGEST} "
-            "characters.",
-        )
+        raise Refusal.QUEUE.fault()
     return _read_url(url)
 
 
 @lru_cache(maxsize=1024)
 def _read_url(url: str) -> str:
     if not url:
-        raise missing("QueueUrl")
+        raise Refusal.MISSING.fault(parameter="QueueUrl")
     try:
         name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
     except ValueError:
         name = ""
     if not name:
-        raise Fault("InvalidAddress", f"The address {url} is not valid for this endpoint.")
+        raise Refusal.QUEUE.fault()
     return name
 
 
@@ -89,5 +85,5 @@ def read_arn(arn: str, parameter: str) -> str:
     """Return the queue's name."""
     found = _ARN.fullmatch(arn)
     if found is None:
-        raise invalid(f"You must use this format to specify the {parameter}: arn:aws:sqs:…")
+        raise Refusal.ARN.fault(parameter=parameter)
     return found[1]

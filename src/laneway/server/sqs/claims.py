@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from laneway.domain.messages import Nack
 from laneway.server.sqs.attributes import is_fifo, read_visibility
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.domain.messages import Delivery
@@ -35,9 +35,7 @@ async def claim(
         if wait or is_fifo(queue):
             await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
-        raise Fault(
-            "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
-        )
+        raise Refusal.IN_FLIGHT.fault(queue=queue.name)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
     if not deliveries:

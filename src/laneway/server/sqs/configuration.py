@@ -21,8 +21,8 @@ from laneway.server.sqs.attributes import (
     read_values,
     show_attributes,
 )
-from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.pages import cut_page
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
     wanted = set(request.attribute_names)
     unknown = sorted(wanted - READABLE)
     if unknown:
-        raise Fault("InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
+        raise Refusal.ATTRIBUTE.fault(name=unknown[0])
     everything = "All" in wanted
     shown = show_attributes(queue, exchange.write_arn(queue.name))
     if everything or wanted & set(COUNTS):
@@ -71,7 +71,7 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
 async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
     queue = await exchange.get_queue(request)
     if not request.attributes:
-        raise missing("Attributes")
+        raise Refusal.MISSING.fault(parameter="Attribute.Name")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
     check_throughput({**show_attributes(queue, ""), **attributes})
     await check_redrive(exchange, queue.name, attributes)
@@ -107,17 +107,11 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
     try:
         target = await exchange.broker.queues.get(wanted)
     except QueueNotFound:
-        raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
     if is_fifo(target) != name.endswith(FIFO):
-        raise invalid_value(
-            text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source."
-        )
+        raise Refusal.REDRIVE_TYPE.fault(value=text)
     if not allows_source(target, exchange.write_arn(name)):
-        raise invalid_value(
-            text,
-            "RedrivePolicy",
-            "The dead-letter queue's RedriveAllowPolicy does not allow this queue as a source.",
-        )
+        raise Refusal.REDRIVE_REFUSED.fault(value=text)
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from laneway.server.calls import Caller, read_key
 from laneway.server.claims import Claims
 from laneway.server.sqs.addresses import read_origin, read_url, write_arn, write_url
-from laneway.server.sqs.errors import Fault, missing
+from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Queue
@@ -80,7 +81,7 @@ class Exchange:
         """Return the name of the queue; the URL in the body takes precedence over the path."""
         name = read_url(request.queue_url) if request.queue_url else self.path
         if not name:
-            raise missing("QueueUrl")
+            raise Refusal.MISSING.fault(parameter="QueueUrl")
         return name
 
     async def find_queue(self, request: Addressed) -> Queue:

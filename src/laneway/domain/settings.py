@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from laneway.domain.messages import PRIORITY_LEVELS
+
 QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
 DedupScope: TypeAlias = Literal["queue", "partition"]
 
@@ -204,13 +206,18 @@ class MaintenanceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """The settings of the engine. shutdown: how long closing waits for present calls."""
+    """The settings of the engine.
+
+    shutdown: how long closing waits for present calls. priority_levels: producers may use the
+    priorities from 0 to one below it.
+    """
 
     connections: ConnectionSettings = ConnectionSettings()
     pumps: PumpSettings = PumpSettings()
     wakeups: WakeupSettings = WakeupSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     shutdown: timedelta = timedelta(seconds=5)
+    priority_levels: int = PRIORITY_LEVELS
 
     def without_sessions(self) -> EngineSettings:
         """Return these settings without LISTEN and maintenance, which need their own session."""

@@ -214,7 +214,13 @@ SETTINGS = (
         secret=True,
     ),
     Setting("postgres_pool_size", int, 10, "Database connections per process.", 2, 1000),
-    Setting("queue_name", str, "default", "Queue of requests that name none."),
+    Setting(
+        "queue_name",
+        str,
+        "default",
+        "Default queue, of requests and commands that name none.",
+        short="--queue",
+    ),
     Setting(
         "ack_timeout_seconds", float, 30, "Lease duration of new queues in seconds.", 0.001, LONGEST
     ),
@@ -234,7 +240,7 @@ SETTINGS = (
         "Interval of checks for expired leases in milliseconds.",
         100,
     ),
-    Setting("max_priority_levels", int, 10, "Number of priority levels, counted from 0.", 1, 32767),
+    Setting("max_priority_levels", int, 10, "Number of priorities, counted from 0.", 1, 32767),
     Setting("relay_actor", str, "relay-actor", "Name of the server in activity."),
     Setting(
         "manual_operation_actor",
@@ -349,13 +355,19 @@ SETTINGS = (
     Setting("shutdown_seconds", float, 20, "Time limit of a shutdown in seconds.", 0, 3600),
 )
 
-_OF_CONNECTIONS = ("database_pooled", "database_direct_url", "postgres_pool_size")
+# Of everything that works directly on a database.
+_OF_DATABASES = (
+    "database_url",
+    "data_dir",
+    "database_pooled",
+    "database_direct_url",
+    "postgres_pool_size",
+    "max_priority_levels",
+)
 
 # … what commands that use the database need …
 DATABASE_SETTINGS = tuple(
-    item
-    for item in SETTINGS
-    if item.name in {"database_url", "data_dir", *_OF_CONNECTIONS} or is_part(item.name)
+    item for item in SETTINGS if item.name in _OF_DATABASES or is_part(item.name)
 )
 
 # What commands that use a server need …
@@ -381,4 +393,5 @@ SERVER_SETTINGS = (
 CLIENT_SETTINGS = (
     *SERVER_SETTINGS,
     *DATABASE_SETTINGS,
+    next(item for item in SETTINGS if item.name == "queue_name"),
 )

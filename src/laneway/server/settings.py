@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from laneway.activity.settings import ActivitySettings
+from laneway.domain.messages import PRIORITY_LEVELS
 from laneway.domain.settings import EngineSettings
 from laneway.server.tokens import TokenSettings
 
@@ -95,7 +96,7 @@ class ServerSettings:
     queue: str = "default"
     ack_timeout: timedelta = timedelta(seconds=30)
     max_attempts: int = 3
-    priority_levels: int = 10
+    priority_levels: int = PRIORITY_LEVELS
     actor: str = "relay-actor"
     manual_actor: str = "user-manual-operation"
     shutdown: timedelta = timedelta(seconds=20)

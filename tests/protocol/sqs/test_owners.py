@@ -58,7 +58,7 @@ def list_names(sqs: SQSClient, prefix: str) -> list[str]:
 
 def is_missing(sqs: SQSClient, **named: str) -> bool:
     with Refusal() as refusal:
-        sqs.get_queue_url(**named)  # type: ignore[arg-type]
+        sqs.get_queue_url(**named)
     return refusal.code == NONE
 
 

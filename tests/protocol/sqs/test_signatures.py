@@ -179,22 +179,20 @@ def test_limits_of_a_key_cover_the_region_and_account(locked: Locked) -> None:
             with Refusal() as refusal:
                 call(**fields)
             assert refusal.code == "AccessDenied"
-    for fields in (
-        {"QueueUrl": f"http://localhost/queue/{REGION}/{ACCOUNT}/mine-far"},
-        {"QueueUrl": f"http://localhost/{'1' * 12}/mine-far"},
-    ):
+    for path in (f"queue/{REGION}/{ACCOUNT}/mine-far", f"{'1' * 12}/mine-far"):
         with Refusal() as refusal:
-            there.receive_message(**fields)
+            there.receive_message(QueueUrl=f"http://localhost/{path}")
         assert refusal.code == "AccessDenied"
     with Refusal() as refusal:
         there.get_queue_url(QueueName="mine-far", QueueOwnerAWSAccountId="1" * 12)
     assert refusal.code == "AccessDenied"
-    dead = {"deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:mine-far", "maxReceiveCount": 1}
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:mine-far"
+    dead = {"deadLetterTargetArn": arn, "maxReceiveCount": 1}
     with Refusal() as refusal:
         there.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(dead)})
     assert refusal.code == "InvalidParameterValue"
     with Refusal() as refusal:
-        there.start_message_move_task(SourceArn=dead["deadLetterTargetArn"])
+        there.start_message_move_task(SourceArn=arn)
     assert refusal.code == "AccessDenied"
 
 

@@ -18,7 +18,8 @@ ENCRYPTED = 1
 FULL_AT_SOME_SIZE = 2
 RESTS_AFTER_PUSH = 4
 
-Action: TypeAlias = Literal["ack", "retry", "dead"]
+# retry: a nack, the attempt counts. release: the attempt does not count.
+Action: TypeAlias = Literal["ack", "retry", "release", "dead"]
 
 
 class Settlement(NamedTuple):
@@ -52,10 +53,14 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The result of a settlement. released: the claim has no messages left."""
+    """The result of a settlement. released: the claim has no messages left.
+
+    implied: messages that were acked with it though no settlement of the call names them.
+    """
 
     fate: Fate
     released: bool
+    implied: int = 0
 
 
 class WidenedLease(NamedTuple):

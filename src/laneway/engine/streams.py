@@ -86,6 +86,17 @@ class Streams:
         self._core.traffic.delivered += count_claimed(spans)
         return WidenedLease(rows[0]["lease"], spans)
 
+    def commits_offsets(self, queue: str, group: str) -> bool | None:
+        """Return whether an ack also acks the messages before it; None if it is not known.
+
+        See laneway.settle_stream.
+        """
+        found = self._core.catalog.peek(queue)
+        reader = found.groups.get(group) if found is not None else None
+        if found is None or reader is None:
+            return None
+        return reader.ordered and not found.settings.individual_acks
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages one by one; a failure refuses all messages of the same lease."""
         if not settlements:
@@ -93,7 +104,9 @@ class Streams:
         async with self._core.pool.lend() as connection:
             rows = await retry_conflicts(lambda: procedures.settle_stream(connection, settlements))
         self._free(settlements)
-        verdicts = [Verdict(Fate(outcome), released) for _, outcome, released in rows]
+        verdicts = [
+            Verdict(Fate(outcome), released, implied) for _, outcome, released, implied in rows
+        ]
         self._core.traffic.count_verdicts(verdicts)
         return verdicts
 
@@ -141,7 +154,9 @@ class Streams:
         self._free(settlements)
         self._announce(columns)
         verdicts = [
-            Verdict(Fate(row["outcome"]), row["released"]) for row in messages if not row["pushed"]
+            Verdict(Fate(row["outcome"]), row["released"], row["implied"])
+            for row in messages
+            if not row["pushed"]
         ]
         self._core.traffic.count_verdicts(verdicts)
         self._core.traffic.pushed += len(pushes)

@@ -90,7 +90,7 @@ async def widen_lease(
 async def settle_stream(
     connection: Connection, settlements: Sequence[Settlement]
 ) -> list[asyncpg.Record]:
-    """Return (idx, outcome, released) for each."""
+    """Return (idx, outcome, released, implied) for each."""
     return await fetch(
         connection,
         "select * from laneway.settle_stream($1, $2, $3, $4, $5, $6, $7, $8)",

@@ -301,7 +301,7 @@ def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
         "transactionId": ack.transaction_id,
         "leaseReleased": verdict.released,
         "dlq": verdict.fate is Fate.DEAD,
-        "noop": verdict.fate is Fate.NOOP,
+        **({"noop": True} if verdict.fate is Fate.NOOP else {}),
     }
 
 

@@ -1,7 +1,7 @@
 -- Claim messages of an ordered group where claim_lanes meets an exception: parked messages, retries, gaps, an expired
 -- lease, or more than 32 lanes of several priorities. Looks at the lanes one by one, under their locks.
--- In FIFO queues (consumer_group.fifo) a lane may have several leases. Messages are claimed only up to the first that is
--- leased.
+-- In FIFO queues (consumer_group.fifo) a lane may have several leases. Messages are claimed only up to the first that
+-- is leased.
 -- p_fill: see claim_lanes. p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this
 -- call need not wait for anybody.
 -- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.

@@ -330,6 +330,34 @@ async def test_default_region_and_account_are_settings(database: str) -> None:
         assert sqs.get_queue_url(QueueName="long")["QueueUrl"].endswith(f"/{OTHER}/long")
 
 
+async def test_queues_that_were_shared_belong_to_the_default_owner(database: str) -> None:
+    """Where all queues were shared, as in earlier versions, none names its owner."""
+    async with run_laneway(database, "--sqs-shared-queues") as running:
+        far = connect(running.url, key=OTHER, region=FAR)
+        dead_arn = arn_of(far, far.create_queue(QueueName="dead")["QueueUrl"])
+        far.create_queue(QueueName="jobs", Attributes=policy(dead_arn))
+        far.send_message(QueueUrl="jobs", MessageBody="poison")
+        fail(far, "jobs")
+        held = far.send_message(QueueUrl="jobs", MessageBody="held")["MessageId"]
+        [message] = drain(far, "jobs", 1)
+    async with run_laneway(database) as running:
+        near = connect(running.url)
+        assert "QueueUrls" not in connect(running.url, key=OTHER, region=FAR).list_queues()
+        assert {"dead", "jobs"} <= set(list_names(near, ""))
+        # A message in flight keeps its id, and its receipt handle.
+        assert message["MessageId"] == held
+        near.delete_message(QueueUrl="jobs", ReceiptHandle=message["ReceiptHandle"])
+        assert near.list_dead_letter_source_queues(QueueUrl="dead")["queueUrls"] == [
+            f"{running.url}/{ACCOUNT}/jobs"
+        ]
+        near.start_message_move_task(SourceArn=arn_of(near, "dead"))
+        assert bodies(drain(near, "jobs", 1)) == ["poison"]
+    async with run_laneway(database, "--sqs-region", FAR, "--sqs-account", OTHER) as running:
+        far = connect(running.url, key=OTHER, region=FAR)
+        assert arn_of(far, "dead") == dead_arn
+        assert far.create_queue(QueueName="jobs", Attributes=policy(dead_arn))["QueueUrl"]
+
+
 def test_region_that_cannot_be_is_refused(shared: Shared) -> None:
     scope = "Credential=any/20300101/a:b/sqs/aws4_request, SignedHeaders=host, Signature=0"
     answer = httpx.post(

@@ -71,7 +71,8 @@ def test_each_region_and_account_sees_its_own_queues(connect_as: Connect, name: 
         assert is_missing(sqs, QueueName=name)
         url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "0"})["QueueUrl"]
         assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
-        assert urlsplit(url).path == f"/{account}/{name}"
+        path = f"/{account}/{name}"
+        assert urlsplit(url).path == (path if region == REGION else f"/queue/{region}{path}")
         assert arn_of(sqs, url) == f"arn:aws:sqs:{region}:{account}:{name}"
         sqs.send_message(QueueUrl=url, MessageBody=f"of {n}")
     for n, sqs in enumerate(clients):
@@ -152,7 +153,7 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         assert (
             url
             == {
-                "path": f"http://{place}/{OTHER}/one",
+                "path": f"http://{place}/queue/{FAR}/{OTHER}/one",
                 "region": f"http://{place}/queue/{FAR}/{OTHER}/one",
                 "host": f"http://sqs.{FAR}.{place}/{OTHER}/one",
                 "domain": f"http://{FAR}.queue.{place}/{OTHER}/one",
@@ -160,20 +161,18 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         )
         assert far.list_queues()["QueueUrls"] == [url]
         assert far.get_queue_url(QueueName="one")["QueueUrl"] == url
-        # Whoever is told the URL reaches the queue; with a path, who is of the same region.
-        teller = connect(server, region=FAR) if style == "path" else near
-        teller.send_message(QueueUrl=url, MessageBody="told")
+        # Whoever is told the URL reaches the queue.
+        near.send_message(QueueUrl=url, MessageBody="told")
         assert bodies(drain(far, url, 1)) == ["told"]
         # A request that is sent to the URL, without a QueueUrl in its body and without a signature.
         parts = urlsplit(url)
-        if style != "path":
-            sent = httpx.post(
-                f"{running.url}{parts.path}",
-                headers={"host": parts.netloc},
-                data={"Action": "SendMessage", "MessageBody": "by path"},
-            )
-            assert sent.status_code == 200
-            assert bodies(drain(far, url, 1)) == ["by path"]
+        sent = httpx.post(
+            f"{running.url}{parts.path}",
+            headers={"host": parts.netloc},
+            data={"Action": "SendMessage", "MessageBody": "by path"},
+        )
+        assert sent.status_code == 200
+        assert bodies(drain(far, url, 1)) == ["by path"]
 
 
 def push(shared: Shared, queue: str, payload: str) -> None:
@@ -295,7 +294,8 @@ async def test_shared_queues_are_seen_by_every_region_and_account(database: str)
     async with run_laneway(database, "--sqs-shared-queues") as running:
         near, far = connect(running.url), connect(running.url, key=OTHER, region=FAR)
         dead = far.create_queue(QueueName="dead")["QueueUrl"]
-        assert near.get_queue_url(QueueName="dead")["QueueUrl"] == dead.replace(OTHER, ACCOUNT)
+        assert dead == f"{running.url}/{OTHER}/dead"
+        assert near.get_queue_url(QueueName="dead")["QueueUrl"] == f"{running.url}/{ACCOUNT}/dead"
         near.send_message(QueueUrl=dead, MessageBody="x")
         assert bodies(drain(far, dead, 1)) == ["x"]
         assert arn_of(near, dead) == f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"

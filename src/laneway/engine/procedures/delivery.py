@@ -109,11 +109,12 @@ async def claim_spans(
     partition: str | None = None,
     priority: int | None = None,
     shared: bool = False,
+    avoid: Sequence[str] | None = None,
 ) -> list[asyncpg.Record]:
     """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`)."""
     return await fetch(
         connection,
-        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7)",
+        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7, $8)",
         group_id,
         wants,
         leases,
@@ -121,6 +122,7 @@ async def claim_spans(
         partition,
         priority,
         shared,
+        avoid,
         means=missing_group(group_id),
     )
 

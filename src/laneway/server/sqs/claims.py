@@ -39,6 +39,7 @@ async def claim(
             await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
         raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
+    await broker.noisy.refresh(queue)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
     if not deliveries:
@@ -48,6 +49,8 @@ async def claim(
         await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
     else:
         broker.in_flight.note(queue, len(deliveries))
+        if not is_fifo(queue):
+            broker.noisy.note_claimed(queue, deliveries)
         broker.expect_expiry(lease or queue.settings.lease)
     return deliveries
 

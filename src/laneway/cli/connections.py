@@ -132,5 +132,7 @@ async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Conn
                 yield lane
         except Unavailable as error:
             if isinstance(error.__cause__, OSError):
-                raise DatabaseUnreachable(dsn, error.__cause__) from error
+                from laneway.engine.sqlstates import find_remedy
+
+                raise DatabaseUnreachable(dsn, find_remedy(error.__cause__)) from error
             raise

@@ -315,12 +315,18 @@ SETTINGS = (
         "sqs_url_style",
         str,
         "path",
-        "Style of queue URLs. path: /account/queue; region: /queue/region/account/queue; host: region"
-        " in the host name.",
-        choices=("region", "host", "path"),
+        "Style of queue URLs. path: /account/queue; region: /queue/region/account/queue; host and "
+        "domain: region in the host name.",
+        choices=("region", "host", "domain", "path"),
     ),
-    Setting("sqs_region", str, "us-east-1", "Region of requests that name none."),
-    Setting("sqs_account", str, "000000000000", "Account of requests that name none."),
+    Setting("sqs_region", str, "us-east-1", "Default region, of requests that name none."),
+    Setting("sqs_account", str, "000000000000", "Default account, of requests that name none."),
+    Setting(
+        "sqs_shared_queues",
+        bool,
+        default=False,
+        meaning="Show all queues to every region and account. Otherwise each sees its own.",
+    ),
     Setting("sqs_in_flight", int, 120_000, "Maximum number of messages in flight per queue.", 1),
     Setting(
         "sqs_recreate_seconds",

@@ -108,10 +108,10 @@ class QueueChanges(TypedDict, total=False):
 def name_target_queues(
     dead_letter_queue: str | None, dead_letter_source: str | None
 ) -> Sequence[str]:
-    """Return the queues that these settings of a queue move its messages to.
+    """Return the queues that these settings of a queue name.
 
-    Dead letters go to `dead_letter_queue`. From there, a move task without a destination moves them
-    to the queue whose name ends `dead_letter_source`.
+    Dead letters go to `dead_letter_queue`, and say that they come from the queue whose name ends
+    `dead_letter_source`.
     """
     source = dead_letter_source and dead_letter_source.rpartition(":")[2]
     return [name for name in (dead_letter_queue, source) if name is not None]
@@ -202,6 +202,10 @@ class MaintenanceSettings:
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)
+    kv: timedelta = timedelta(seconds=10)
+    kv_batch: int = 1000
+    timers: timedelta = timedelta(milliseconds=200)
+    timers_batch: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

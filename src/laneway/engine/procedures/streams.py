@@ -49,17 +49,19 @@ async def claim_lanes(
     consumers: Sequence[str | None] | None = None,
     partitions: Collection[str] | None = None,
     priority: int | None = None,
+    fill: bool = False,
 ) -> list[asyncpg.Record]:
     """Return (more, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true) c",
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true, $7) c",
         group_id,
         wants,
         leases,
         consumers,
         partitions,
         priority,
+        fill,
         means=missing_group(group_id),
     )
 

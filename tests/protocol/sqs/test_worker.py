@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,13 +143,21 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
         url = sqs.create_queue(QueueName="one")["QueueUrl"]
         assert url == "http://sqs.eu-west-1.mq.example:80/123456789012/one"
         url = f"{running.url}/123456789012/one"
-        for _ in range(4):
+        for _ in range(5):
             sqs.send_message(QueueUrl=url, MessageBody="x")
         flying = drain(sqs, url, 3)
         with Refusal() as refusal:
             sqs.receive_message(QueueUrl=url)
         assert (refusal.code, refusal.status) == ("OverLimit", 403)
-        assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+        began = time.monotonic()
+        assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2)
+        assert time.monotonic() - began > 1.9  # the whole of it
+        # A long poll that is waiting gets a message as soon as there is room.
+        poll = asyncio.create_task(
+            asyncio.to_thread(sqs.receive_message, QueueUrl=url, WaitTimeSeconds=20)
+        )
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=flying.pop()["ReceiptHandle"])
+        assert len((await poll)["Messages"]) == 1
         # Each process accepts the receipt handles of the other.
         async with run_laneway(database, *flags) as other:
             beside = connect(other.url)

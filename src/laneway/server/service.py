@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from laneway.server.lease_tokens import LeaseTokens
 from laneway.server.request_limits import Rooms
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Service:
         self.rooms = Rooms(settings.limits)
         self._ping: asyncio.Future[datetime] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
+        self._lease_tokens: LeaseTokens | None = None
 
     def own(self, kind: Callable[[], T]) -> T:
         """Return this service's instance of a class, created on first use."""
@@ -56,6 +58,12 @@ class Service:
         if thing is None:
             thing = self._own[kind] = kind()
         return thing
+
+    async def find_lease_tokens(self) -> LeaseTokens:
+        """Return what writes and reads consumers' tokens; the first call asks the database."""
+        if self._lease_tokens is None:
+            self._lease_tokens = LeaseTokens(await self.broker.keys.read_lease_secret())
+        return self._lease_tokens
 
     async def ping(self) -> None:
         """Return once the database has answered; concurrent callers share one query."""

@@ -206,7 +206,8 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
         entries, total = found[query.offset : query.offset + query.limit + 1], len(found)
     more = len(entries) > query.limit
     total = max(total, query.offset + len(entries)) if entries else total
-    logs = [show_entry(entry, call.settings) for entry in entries[: query.limit]]
+    tokens = await call.service.find_lease_tokens()
+    logs = [show_entry(entry, call.settings, tokens) for entry in entries[: query.limit]]
     pages = Pagination(
         total=total, limit=query.limit, offset=query.offset, has_more=more, has_more_too=more
     )
@@ -216,7 +217,10 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
 async def show_history(call: Call[ById, None]) -> Answer:
     message = read_id(call.parameters.id)
     entries = [] if message is None else await call.broker.activity.list_message_entries(message)
-    history = [show_entry(entry, call.settings) for entry in entries if _may_show(call, entry)]
+    tokens = await call.service.find_lease_tokens()
+    history = [
+        show_entry(entry, call.settings, tokens) for entry in entries if _may_show(call, entry)
+    ]
     return answer_json(200, History(call.parameters.id, history))
 
 

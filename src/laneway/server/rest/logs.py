@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import AnomalyDetails, Entry, FoundAnomaly
     from laneway.domain.ids import MessageId
+    from laneway.server.lease_tokens import LeaseTokens
     from laneway.server.settings import ServerSettings
 
 # The protocol's names of actions; the last four are Laneway's own.
@@ -211,7 +212,7 @@ def read_actions(text: str | None) -> list[str] | None:
     return kinds or None
 
 
-def show_entry(entry: Entry, settings: ServerSettings) -> Log:
+def show_entry(entry: Entry, settings: ServerSettings, tokens: LeaseTokens) -> Log:
     facts = entry.facts
     limit = facts.max_attempts if facts is not None else None
     age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
@@ -232,7 +233,7 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         priority=entry.priority,
         message_type=entry.partition,
         consumer_id=entry.consumer,
-        lock_token=None if entry.token is None else str(entry.token),
+        lock_token=_write_token(entry, tokens),
         attempt_count=entry.attempt,
         max_attempts=limit,
         attempts_remaining=None
@@ -265,6 +266,12 @@ def show_found(found: FoundAnomaly) -> AnomalyEntry:
         payload=None if body is None else Raw(body),
         anomaly=_show_anomaly(found.anomaly),
     )
+
+
+def _write_token(entry: Entry, tokens: LeaseTokens) -> str | None:
+    if entry.token is None or entry.message is None:
+        return None
+    return tokens.write(entry.token, entry.message.lane, entry.message.seq)
 
 
 def _find_path(entry: Entry) -> tuple[str | None, str | None]:

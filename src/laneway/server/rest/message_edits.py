@@ -183,7 +183,8 @@ async def edit_message(call: Call[Edited, Edit]) -> Answer:
         if await call.broker.messages.edit(found.queue, found.id, changes, source=state):
             (message,) = await call.broker.messages.find(found.queue, [found.id])
             if message is not None:
-                return answer_json(200, EditResult(success=True, data=show_message(message)))
+                shown = show_message(message, await call.service.find_lease_tokens())
+                return answer_json(200, EditResult(success=True, data=shown))
     return answer_json(404, NotEdited(success=False, message="Message not found"))
 
 

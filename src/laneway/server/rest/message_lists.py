@@ -88,7 +88,8 @@ async def list_messages(call: Call[Listing, None]) -> Answer:
         offset=(wanted.page - 1) * limit,
     )
     pagination = Pagination(page.total, wanted.page, limit, -(-page.total // limit), page.more)
-    shown = [show_message(message) for message in page.messages]
+    tokens = await call.service.find_lease_tokens()
+    shown = [show_message(message, tokens) for message in page.messages]
     return answer_json(200, MessagePage(shown, pagination))
 
 
@@ -100,7 +101,8 @@ async def list_messages_between(call: Call[Between, None]) -> Answer:
         read_moment(wanted.end_timestamp, "endTimestamp"),
         limit=wanted.limit,
     )
-    return answer_json(200, [show_message(message) for message in messages])
+    tokens = await call.service.find_lease_tokens()
+    return answer_json(200, [show_message(message, tokens) for message in messages])
 
 
 OPERATIONS = (

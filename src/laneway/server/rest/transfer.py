@@ -33,6 +33,7 @@ from laneway.server.rest.wire import (
 if TYPE_CHECKING:
     from laneway.domain.messages import StoredMessage
     from laneway.server.calls import Call
+    from laneway.server.lease_tokens import LeaseTokens
 
 MULTIPART = "multipart/form-data"
 FORM = Media(
@@ -84,9 +85,12 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
     # Read the first part before the answer begins, so that errors of the request are still
     # reported.
     first: Sequence[StoredMessage] = await anext(parts, [])
+    tokens = await call.service.find_lease_tokens()
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'
-    return Stream(200, _write(first, parts), headers=((b"content-disposition", name.encode()),))
+    return Stream(
+        200, _write(first, parts, tokens), headers=((b"content-disposition", name.encode()),)
+    )
 
 
 async def import_messages(call: Call[None, None]) -> Answer:
@@ -103,17 +107,19 @@ async def import_messages(call: Call[None, None]) -> Answer:
 
 
 async def _write(
-    first: Sequence[StoredMessage], rest: AsyncIterator[Sequence[StoredMessage]]
+    first: Sequence[StoredMessage],
+    rest: AsyncIterator[Sequence[StoredMessage]],
+    tokens: LeaseTokens,
 ) -> AsyncIterator[bytes]:
     """Yield one JSON array."""
-    yield b"[" + _write_part(first)
+    yield b"[" + _write_part(first, tokens)
     async for part in rest:
-        yield b"," + _write_part(part)
+        yield b"," + _write_part(part, tokens)
     yield b"]"
 
 
-def _write_part(messages: Sequence[StoredMessage]) -> bytes:
-    return b",".join([encode(show_message(message)) for message in messages])
+def _write_part(messages: Sequence[StoredMessage], tokens: LeaseTokens) -> bytes:
+    return b",".join([encode(show_message(message, tokens)) for message in messages])
 
 
 async def _read_file(call: Call[Any, Any]) -> bytes:

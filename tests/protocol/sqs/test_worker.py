@@ -136,6 +136,22 @@ async def test_second_port_and_other_urls(database: str) -> None:
         sqs.create_queue(QueueName="one")
 
 
+async def test_default_queue_appears_when_it_is_first_used(database: str) -> None:
+    async with run_laneway(database) as running, running.client() as api:
+        sqs = connect(running.url)
+        assert "QueueUrls" not in sqs.list_queues()
+        await api.post("/queue/message", json={"type": "a", "payload": 1})
+        url = f"{running.url}/123456789012/default"
+        assert sqs.list_queues()["QueueUrls"] == [url]
+        assert bodies(drain(sqs, url, 1)) == ["1"]
+        # Deleted, it stays so.
+        sqs.delete_queue(QueueUrl=url)
+        with Refusal() as refusal:
+            sqs.send_message(QueueUrl=url, MessageBody="x")
+        assert refusal.name == "QueueDoesNotExist"
+        assert (await api.get("/queue/message")).status_code == 404
+
+
 async def test_queue_host_and_in_flight_limit(database: str) -> None:
     flags = ("--sqs-url-style", "host", "--sqs-host", "mq.example:80", "--sqs-in-flight", "3")
     async with run_laneway(database, *flags, "--sqs-purge-seconds", "0") as running:

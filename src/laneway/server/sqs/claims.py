@@ -40,7 +40,7 @@ async def claim(
     if not room:
         if wait or is_fifo(queue):
             return []
-        raise Refusal.IN_FLIGHT.fault(queue=queue.name)
+        raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, min(want, room), deadline=deadline, lease=lease)
     if not deliveries:

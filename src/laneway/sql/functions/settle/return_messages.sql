@@ -1,7 +1,8 @@
 -- Take messages out of one part of a claim and return them to the group.
 -- p_fate: 'retry', the attempt counts, and a message out of attempts becomes a dead letter; 'again', the attempt
 -- counts, and the message is delivered again in any case; 'dead', it becomes a dead letter at once; 'release', the
--- attempt does not count. p_delay null: none for 'release', else the queue's backoff.
+-- attempt does not count. p_delay null: the queue's backoff, but no delay for 'release', nor for 'expired' if the queue
+-- has no expiry_backoff.
 -- p_action, for the event: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. p_dead_reason: the
 -- reason of a dead letter that is out of attempts; null: p_reason, or a text that says that none was given.
 -- In shared groups, and for claims of parked messages, each message is parked. Without a delay it is available since it
@@ -59,7 +60,7 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window
+  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window, q.expiry_backoff
     into v_queue
     from laneway.consumer_group g
     join laneway.queue q on q.queue_id = g.queue_id
@@ -72,6 +73,9 @@ begin
     return;
   end if;
   v_in_order := v_queue.ordered and not v_claim.aside;
+  if v_expired and not v_queue.expiry_backoff then
+    p_delay := interval '0';
+  end if;
 
   -- Lock. Afterwards v_claim is current, and v_returned says which messages leave it.
   if v_in_order then

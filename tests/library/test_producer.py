@@ -107,6 +107,19 @@ async def test_unknown_queue_is_named(lane: Connection) -> None:
         await lane.producer("nowhere").enqueue(1)
 
 
+async def test_payload_may_have_16_mib(lane: Connection, queue: str) -> None:
+    largest = "x" * (16 * 1024 * 1024 - 2)
+    await lane.producer(queue).enqueue(largest)
+    with pytest.raises(InvalidPayload, match="at most 16777216"):
+        await lane.producer(queue).enqueue(largest + "x")
+    message = await lane.consumer(queue).dequeue()
+    assert message is not None
+    assert message.payload == largest
+    await lane.admin.update_queue(queue, {"max_bytes": 100})
+    with pytest.raises(MessageTooLarge, match="max_bytes"):
+        await lane.producer(queue).enqueue("x" * 100)
+
+
 @pytest.mark.parametrize(
     ("rules", "payload", "said"),
     [

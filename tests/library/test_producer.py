@@ -243,13 +243,6 @@ async def test_single_payload_is_refused_as_a_batch(lane: Connection, queue: str
     assert await lane.consumer(queue).dequeue() is None
 
 
-async def test_default_limit_is_one_mebibyte(lane: Connection, queue: str) -> None:
-    producer = lane.producer(queue)
-    await producer.enqueue("x" * (2**20 - 2))
-    with pytest.raises(InvalidPayload, match="at most 1048576"):
-        await producer.enqueue("x" * (2**20 - 1))
-
-
 @pytest.mark.parametrize("priority", [-1, 40_000])
 async def test_priority_out_of_range_is_refused(
     lane: Connection, queue: str, priority: int

@@ -31,8 +31,7 @@ CALLS = [
     ("event_segment", "select laneway.event_segment(s.segment) from laneway.segment s", "% 2"),
     (
         "fits_result",
-        "select from (select array_agg(m.body) as bodies from laneway.message m) c"
-        " where laneway.fits_result(c.bodies)",
+        "select from (select array_agg(body) as bodies from laneway.message) c where laneway.fits_result(bodies)",
         "pg_column_size",
     ),
     (

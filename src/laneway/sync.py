@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit."""
+    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit.
+
+    priority_levels: priorities go from 0 to one below it.
+    """
 
     def __init__(self, inner: _Producer, portal: Portal) -> None:
         self._inner = inner

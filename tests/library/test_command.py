@@ -260,7 +260,7 @@ def test_benchmark_prints_the_table(local: Shell) -> None:
         "Concurrent Enqueue (3 workers)",
     ):
         assert wanted in done.stdout
-    one = local.json("benchmark", "--duration", "0.1", "--test", "enqueue", "--no-logging")
+    one = local.json("benchmark", "--duration", "0.1", "--test", "enqueue", "--logging")
     assert [item["Operation"] for item in one] == ["Single Enqueue"]
     assert not [
         item for item in local.json("queue", "list") if item["queue"].startswith("benchmark-")

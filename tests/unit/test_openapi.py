@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROUTES = tuple(Router(make_surfaces(ServerSettings())).routes)
-DOCUMENT = make_document(ROUTES, version="0")
+DOCUMENT = make_document(ROUTES, version="0", limits={"highest_priority": 9})
 OPERATIONS = [
     pytest.param(operation, id=f"{method.upper()} {path}")
     for path, methods in DOCUMENT["paths"].items()

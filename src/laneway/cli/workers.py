@@ -25,6 +25,7 @@ from laneway.cli.output import Output
 from laneway.cli.settings import Settings
 from laneway.domain.errors import LanewayError
 from laneway.domain.escapes import escape
+from laneway.domain.settings import EngineSettings
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection, connect
 
@@ -198,6 +199,7 @@ async def _work(app: App, settings: Settings, place: str | None, name: str | Non
     """Run a worker at the place, else at the server or database of the settings."""
     from laneway.worker.signals import stopped_by_signals
 
+    app.complete(settings=EngineSettings(priority_levels=settings["max_priority_levels"]))
     url = settings.server_url if place is None else place
     if url is not None:
         app.complete(api_key=settings["api_key"])

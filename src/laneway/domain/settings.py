@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from laneway.domain.messages import PRIORITY_LEVELS
+
 QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
 DedupScope: TypeAlias = Literal["queue", "partition"]
 
@@ -106,10 +108,10 @@ class QueueChanges(TypedDict, total=False):
 def name_target_queues(
     dead_letter_queue: str | None, dead_letter_source: str | None
 ) -> Sequence[str]:
-    """Return the queues that these settings of a queue move its messages to.
+    """Return the queues that these settings of a queue name.
 
-    Dead letters go to `dead_letter_queue`. From there, a move task without a destination moves them
-    to the queue whose name ends `dead_letter_source`.
+    Dead letters go to `dead_letter_queue`, and say that they come from the queue whose name ends
+    `dead_letter_source`.
     """
     source = dead_letter_source and dead_letter_source.rpartition(":")[2]
     return [name for name in (dead_letter_queue, source) if name is not None]
@@ -200,17 +202,26 @@ class MaintenanceSettings:
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)
+    kv: timedelta = timedelta(seconds=10)
+    kv_batch: int = 1000
+    timers: timedelta = timedelta(milliseconds=200)
+    timers_batch: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """The settings of the engine. shutdown: how long closing waits for present calls."""
+    """The settings of the engine.
+
+    shutdown: how long closing waits for present calls. priority_levels: producers may use the
+    priorities from 0 to one below it.
+    """
 
     connections: ConnectionSettings = ConnectionSettings()
     pumps: PumpSettings = PumpSettings()
     wakeups: WakeupSettings = WakeupSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     shutdown: timedelta = timedelta(seconds=5)
+    priority_levels: int = PRIORITY_LEVELS
 
     def without_sessions(self) -> EngineSettings:
         """Return these settings without LISTEN and maintenance, which need their own session."""

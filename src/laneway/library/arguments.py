@@ -13,7 +13,7 @@ import msgspec
 
 from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.ids import MessageId
-from laneway.domain.messages import LARGEST_PRIORITY, LONGEST_TIME
+from laneway.domain.messages import LARGEST_PRIORITY, LONGEST_TIME, require_level
 from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
@@ -59,6 +59,13 @@ def check_priority(value: object) -> int:
     if not 0 <= value <= LARGEST_PRIORITY:
         raise InvalidRequest(f"priority is {value}: use 0 to {LARGEST_PRIORITY}")
     return value
+
+
+def check_priority_level(value: object, levels: int) -> int:
+    """Return the priority of a new message, which must be below the number of levels."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        require_level(value, levels)
+    return check_priority(value)
 
 
 def check_count(value: object, what: str) -> int:

@@ -28,7 +28,10 @@ _ANY = ["object", "array", "string", "number", "boolean", "null"]
 _PATH_NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
 
-def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+def make_document(
+    routes: Iterable[Route], *, version: str, limits: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the document. limits: the server's settings, by the names that schemas have for them."""
     shown = [route for route in routes if not route.operation.hidden]
     types = _collect_types(shown)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
@@ -69,6 +72,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     }
     document = _shorten_names(document, components)
     tidied: dict[str, Any] = _tidy(document, document["components"]["schemas"])
+    _set_limits(tidied, limits)
     return tidied
 
 
@@ -163,6 +167,18 @@ def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, 
             text = text.replace(f'"{name}":', f'"{short}":')
     shortened: dict[str, Any] = msgspec.json.decode(text)
     return shortened
+
+
+def _set_limits(value: Any, limits: Mapping[str, int]) -> None:
+    """Replace the names of limits by their values."""
+    if isinstance(value, list):
+        for each in value:
+            _set_limits(each, limits)
+    elif isinstance(value, dict):
+        if "x-maximum" in value:
+            value["maximum"] = limits[value.pop("x-maximum")]
+        for each in value.values():
+            _set_limits(each, limits)
 
 
 def _tidy(value: Any, schemas: Mapping[str, Any]) -> Any:

@@ -337,9 +337,10 @@ def test_escaped_queue_url_is_understood(
     "form",
     [
         "http://localhost/{account}/{name}",
-        "http://localhost/queue/eu-west-1/{account}/{name}",
-        "http://sqs.eu-west-1.localhost.localstack.cloud:4566/{account}/{name}",
-        "https://eu-west-1.queue.localhost/{account}/{name}",
+        "http://localhost/queue/us-east-1/{account}/{name}",
+        "http://sqs.us-east-1.localhost.localstack.cloud:4566/{account}/{name}",
+        "https://us-east-1.queue.localhost/{account}/{name}",
+        "http://queue.localhost/{account}/{name}",
         "/{account}/{name}",
         "{name}",
     ],

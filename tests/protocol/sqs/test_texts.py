@@ -327,6 +327,7 @@ CASES: list[tuple[Refusal, Callable[..., Any], Mapping[str, object]]] = [
     (R.REDRIVE_ARN, lambda w: redrive_to(w, "dummy"), {}),
     (R.REDRIVE_SERVICE, lambda w: redrive_to(w, f"arn:aws:sns:eu-west-1:{ACCOUNT}:topic"), {}),
     (R.REDRIVE_TARGET, lambda w: redrive_to(w, f"{w.dead}-none"), {}),
+    (R.REDRIVE_OWNER, lambda w: redrive_to(w, w.dead.replace(ACCOUNT, "1" * 12)), {}),
     (R.REDRIVE_TYPE, lambda w: redrive_to(w, w.arn(w.fifo)), {}),
     (R.REDRIVE_REFUSED, redrive_to_closed, {}),
     *(

@@ -16,6 +16,7 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
+from laneway.domain.loops import fail
 from laneway.engine.deliveries import count_messages, distribute
 from laneway.engine.procedures.delivery import claim_spans, next_due
 from laneway.engine.pumps.conflicts import retry_conflicts
@@ -408,4 +409,4 @@ def batch_arguments(batch: Sequence[Waiter]) -> BatchArguments:
 def _refuse(waiters: Iterable[Waiter], error: LanewayError) -> None:
     for waiter in waiters:
         if not waiter.answer.done():
-            waiter.answer.set_exception(error.copy())
+            fail(waiter.answer, error.copy())

@@ -27,6 +27,7 @@ from laneway.server.rest.wire import QueueName
 
 if TYPE_CHECKING:
     from laneway.domain.activity import Entry
+    from laneway.domain.ids import MessageId
     from laneway.server.calls import Call
     from laneway.server.responses import Answer
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Moment = Annotated[float, Meta(ge=0, le=253_402_300_799)]
 Text = Annotated[str, Meta(max_length=255)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-# An anomaly shows the payload of its message up to this size.
+# Entries and anomalies show the payload of their message up to this size.
 LARGEST_PAYLOAD = 16 * 1024
 
 
@@ -198,7 +199,7 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
     )
     if query.message_id is None:
         page = await call.broker.activity.list_entries(
-            wanted, limit=query.limit + 1, offset=query.offset
+            wanted, limit=query.limit + 1, offset=query.offset, largest_body=LARGEST_PAYLOAD
         )
         entries, total = page.entries, page.total
     else:
@@ -216,7 +217,7 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
 
 async def show_history(call: Call[ById, None]) -> Answer:
     message = read_id(call.parameters.id)
-    entries = [] if message is None else await call.broker.activity.list_message_entries(message)
+    entries = [] if message is None else await _list_entries(call, message)
     tokens = await call.service.find_lease_tokens()
     history = [
         show_entry(entry, call.settings, tokens) for entry in entries if _may_show(call, entry)
@@ -278,7 +279,7 @@ async def _find_entries(
     if message is None:
         return []
     names = await choose_queues(call, call.parameters.queue_name)
-    entries = await call.broker.activity.list_message_entries(message)
+    entries = await _list_entries(call, message)
     return [
         entry
         for entry in reversed(entries)
@@ -293,6 +294,10 @@ async def _find_entries(
             or any(anomaly.type == wanted.anomaly_type for anomaly in entry.anomalies)
         )
     ]
+
+
+async def _list_entries(call: Call[Any, Any], message: MessageId) -> list[Entry]:
+    return await call.broker.activity.list_message_entries(message, largest_body=LARGEST_PAYLOAD)
 
 
 def _may_show(call: Call[Any, Any], entry: Entry) -> bool:
@@ -312,7 +317,8 @@ OPERATIONS = (
         handler=list_activity,
         summary="List the activity log, newest first",
         description=(
-            "Returns what happened to messages and queues, one entry per message. Filters by "
+            "Returns what happened to messages and queues, one entry per message, with the "
+            "message's payload. Filters by "
             "queue, action, consumer and time search the newest 200,000 events, so they can "
             "miss older matches. The log covers the last 24 hours unless configured "
             "otherwise."
@@ -364,7 +370,8 @@ OPERATIONS = (
         handler=list_consumers,
         summary="Show how many messages each consumer dequeued",
         description=(
-            "Returns counts by consumer. Only consumers that send a `consumerId` are counted. "
+            "Returns counts by consumer, including what was dequeued just now. Only consumers "
+            "that send a `consumerId` are counted. "
             "An API key that is limited to some queues sees only what was dequeued from "
             "those."
         ),

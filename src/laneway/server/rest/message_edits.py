@@ -21,7 +21,7 @@ from laneway.server.rest.wire import (
     Attempts,
     MessageObject,
     MessageType,
-    Priority,
+    NewPriority,
     Seconds,
 )
 
@@ -57,7 +57,7 @@ class Edit(msgspec.Struct, kw_only=True):
 
     type: Annotated[MessageType | UnsetType, Meta(description="New type: its partition.")] = UNSET
     payload: Annotated[Raw | UnsetType, Meta(description="New payload: any JSON.")] = UNSET
-    priority: Annotated[Priority | UnsetType, Meta(description="New priority.")] = UNSET
+    priority: Annotated[NewPriority | UnsetType, Meta(description="New priority.")] = UNSET
     max_attempts: Annotated[
         Attempts | UnsetType, Meta(description="New limit on deliveries, 1 to 32,767.")
     ] = UNSET

@@ -168,8 +168,11 @@ def are_equal(name: str, found: str, wanted: str) -> bool:
     return found == wanted
 
 
-def plan_change(attributes: Mapping[str, str]) -> Change:
-    """Return the effect of validated attributes."""
+def plan_change(attributes: Mapping[str, str], target: str | None) -> Change:
+    """Return the effect of validated attributes.
+
+    target: the dead-letter queue of their RedrivePolicy, by its name in Laneway.
+    """
     settings = QueueChanges()
     own: dict[str, str | None] = {}
     options: dict[str, Any] = {"attributes": own}
@@ -198,7 +201,7 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
                 # The receive above the limit is claimed and then not returned.
                 settings["max_attempts"] = redrive.most + 1 if redrive else None
                 settings["max_receives"] = redrive.most if redrive else None
-                settings["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
+                settings["dead_letter_queue"] = target
             case _:
                 own[name] = value or None
     own |= _plan_encryption(attributes)

@@ -35,7 +35,7 @@ async def claim(
         if wait or is_fifo(queue):
             await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
-        raise Refusal.IN_FLIGHT.fault(queue=queue.name)
+        raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
     if not deliveries:

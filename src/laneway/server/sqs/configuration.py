@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laneway.domain.errors import QueueNotFound
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.attributes import (
     COUNTS,
     FIFO,
@@ -74,8 +73,8 @@ async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) 
         raise Refusal.MISSING.fault(parameter="Attribute.Name")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
     check_throughput({**show_attributes(queue, ""), **attributes})
-    await check_redrive(exchange, queue.name, attributes)
-    change = plan_change(attributes)
+    target = await find_target(exchange, queue.name, attributes)
+    change = plan_change(attributes, target)
     if "RedrivePolicy" in attributes:
         change.settings["dead_letter_source"] = exchange.write_arn(queue.name)
         # Messages that are dead letters under the previous policy go to its target.
@@ -96,12 +95,21 @@ async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQu
     return SourceUrls(queue_urls=urls, next_token=page.next_token)
 
 
-async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
-    """Refuse a redrive policy whose target is missing, of the other type, or does not allow it."""
+async def find_target(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> str | None:
+    """Return the target of the redrive policy; refuse one that is missing or does not fit.
+
+    Both names are those in Laneway.
+    """
     text = attributes.get("RedrivePolicy")
     if not text:
-        return
-    wanted = read_arn(read_redrive(text).arn, "deadLetterTargetArn")
+        return None
+    arn = read_redrive(text).arn
+    try:
+        wanted = exchange.name_arn(arn, "deadLetterTargetArn")
+    except QueueNotFound:
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
+    if exchange.find_owned(wanted).owner != exchange.find_owned(name).owner:
+        raise Refusal.REDRIVE_OWNER.fault(value=text)
     # Check this before the look-up, so that the error does not reveal other queues.
     exchange.require_queue(wanted)
     try:
@@ -112,6 +120,7 @@ async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, 
         raise Refusal.REDRIVE_TYPE.fault(value=text)
     if not allows_source(target, exchange.write_arn(name)):
         raise Refusal.REDRIVE_REFUSED.fault(value=text)
+    return wanted
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:

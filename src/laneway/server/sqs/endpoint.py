@@ -104,12 +104,10 @@ class Endpoint:
         access_key: str | None,
         credential: bytes | None,
     ) -> Exchange:
-        path = "" if call.parameters is None else call.parameters.queue
         return Exchange(
             call,
             identity=identity,
             access_key=access_key,
-            path=path,
             credential=credential,
             attempts=self._attempts,
         )

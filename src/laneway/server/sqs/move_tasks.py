@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from laneway.domain.errors import QueueNotFound
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.attributes import FIFO
 from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
@@ -98,7 +97,7 @@ async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Can
     if not request.task_handle:
         raise Refusal.MISSING.fault(parameter="TaskHandle")
     task, arn = _read_handle(request.task_handle)
-    if not exchange.identity.may_use(read_arn(arn, "SourceArn")):
+    if not exchange.identity.may_use(_name(exchange, arn, "SourceArn")):
         # A handle of another queue's task is treated like one of a queue that does not exist.
         raise Refusal.RESOURCE.fault(parameter="SourceArn")
     source = await _find(exchange, arn, "SourceArn")
@@ -121,8 +120,16 @@ async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks
 async def _find(exchange: Exchange, arn: str, parameter: str) -> Queue:
     if not arn:
         raise Refusal.MISSING.fault(parameter=parameter)
+    name = _name(exchange, arn, parameter)
     try:
-        return await exchange.broker.queues.get(read_arn(arn, parameter))
+        return await exchange.broker.queues.get(name)
+    except QueueNotFound:
+        raise Refusal.RESOURCE.fault(parameter=parameter) from None
+
+
+def _name(exchange: Exchange, arn: str, parameter: str) -> str:
+    try:
+        return exchange.name_arn(arn, parameter)
     except QueueNotFound:
         raise Refusal.RESOURCE.fault(parameter=parameter) from None
 

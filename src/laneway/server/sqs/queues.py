@@ -26,7 +26,7 @@ from laneway.server.sqs.attributes import (
     show_attributes,
     size_limit,
 )
-from laneway.server.sqs.configuration import check_redrive
+from laneway.server.sqs.configuration import find_target
 from laneway.server.sqs.pages import cut_page
 from laneway.server.sqs.tags import check_tags
 from laneway.server.sqs.texts import Refusal
@@ -35,7 +35,9 @@ from laneway.server.sqs.wire import QueueRequest, Request, Result
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from laneway.server.sqs.attributes import Change
     from laneway.server.sqs.exchange import Exchange
+    from laneway.server.sqs.owners import Owned
 
 LONGEST_NAME = 80
 
@@ -85,22 +87,25 @@ async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     _check_name(name, fifo=fifo)
     check_throughput(attributes)
     check_tags(name, request.tags)
-    await check_redrive(exchange, name, attributes)
+    queue = exchange.name_own(name)
+    target = await find_target(exchange, queue, attributes)
     pause = exchange.settings.recreate_after
-    if pause and await exchange.broker.queues.was_deleted(name, within=pause):
+    if pause and await exchange.broker.queues.was_deleted(queue, within=pause):
         raise Refusal.DELETED_RECENTLY.fault(seconds=pause.total_seconds())
     try:
-        settings = _read_settings(exchange, request, attributes, fifo=fifo)
-        await exchange.broker.queues.create(name, settings)
+        change = plan_change(attributes, target)
+        settings = _read_settings(exchange, queue, change, request.tags, fifo=fifo)
+        await exchange.broker.queues.create(queue, settings)
     except QueueExists:
-        await _require_equal(exchange, name, attributes)
-    return QueueUrl(queue_url=exchange.write_url(name))
+        await _require_equal(exchange, queue, attributes)
+    return QueueUrl(queue_url=exchange.write_url(queue))
 
 
 async def get_queue_url(exchange: Exchange, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
         raise Refusal.NO_NAME.fault()
-    queue = await exchange.broker.queues.find(request.queue_name)
+    name = exchange.name_own(request.queue_name, request.queue_owner_aws_account_id)
+    queue = await exchange.broker.queues.find(name)
     return QueueUrl(queue_url=exchange.write_url(queue.name))
 
 
@@ -108,7 +113,7 @@ async def list_queues(exchange: Exchange, request: ListQueues) -> QueueUrls:
     names = [
         queue.name
         for queue in await exchange.broker.queues.list_all()
-        if queue.name.startswith(request.queue_name_prefix)
+        if _is_listed(exchange.find_owned(queue.name), exchange, request)
         and exchange.identity.may_use(queue.name)
     ]
     page = cut_page(names, request.next_token, request.max_results)
@@ -126,13 +131,18 @@ async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
     """Delete ready and in-flight messages, not more often than the pause allows."""
     queue = await exchange.get_queue(request)
+    name = exchange.find_owned(queue.name).name
     pause = exchange.settings.purge_after.total_seconds()
     if time() - read_options(queue).get("purged_at", 0) < pause:
-        raise Refusal.PURGED_RECENTLY.fault(queue=queue.name, seconds=pause)
+        raise Refusal.PURGED_RECENTLY.fault(queue=name, seconds=pause)
     broker = exchange.broker
     await broker.queues.configure(queue.name, QueueChanges(), SECTION, {"purged_at": int(time())})
     for status in (Status.QUEUED, Status.PROCESSING):
         await broker.messages.purge(queue.name, status=status)
+
+
+def _is_listed(owned: Owned, exchange: Exchange, request: ListQueues) -> bool:
+    return owned.owner == exchange.owner and owned.name.startswith(request.queue_name_prefix)
 
 
 def _check_name(name: str, *, fifo: bool) -> None:
@@ -145,14 +155,13 @@ def _check_name(name: str, *, fifo: bool) -> None:
 
 
 def _read_settings(
-    exchange: Exchange, request: CreateQueue, attributes: Mapping[str, str], *, fifo: bool
+    exchange: Exchange, queue: str, change: Change, tags: Mapping[str, str], *, fifo: bool
 ) -> QueueSettings:
-    change = plan_change(attributes)
     own = {key: value for key, value in change.options["attributes"].items() if value is not None}
     options = {
         **{key: value for key, value in change.options.items() if value is not None},
         "attributes": own,
-        "tags": dict(request.tags),
+        "tags": dict(tags),
     }
     base = QueueSettings(
         ordered=fifo,
@@ -160,7 +169,7 @@ def _read_settings(
         message_ttl=DEFAULT_RETENTION,
         max_bytes=size_limit(LARGEST_MESSAGE),
         record_events=exchange.call.settings.activity.enabled,
-        dead_letter_source=exchange.write_arn(request.queue_name),
+        dead_letter_source=exchange.write_arn(queue),
         options={SECTION: options},
     )
     return replace(base, **change.settings)

@@ -198,7 +198,7 @@ def _show_system(
     moved = headers.moved
     sent = moved.sent if moved else None
     values: dict[str, str | None] = {
-        "SenderId": exchange.origin.account,
+        "SenderId": exchange.find_owned(queue.name).owner.account,
         "SentTimestamp": str(sent or (delivery.created_at - _EPOCH) // _MILLISECOND),
         # In all queues that it was moved through.
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),

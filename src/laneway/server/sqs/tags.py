@@ -42,7 +42,8 @@ async def tag_queue(exchange: Exchange, request: TagQueue) -> None:
     queue = await exchange.get_queue(request)
     if not request.tags:
         raise Refusal.MISSING.fault(parameter="Tags")
-    check_tags(queue.name, {**read_tags(queue), **request.tags})
+    name = exchange.find_owned(queue.name).name
+    check_tags(name, {**read_tags(queue), **request.tags})
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict(request.tags)}
     )

@@ -206,6 +206,11 @@ class Refusal(Enum):
         _REDRIVE + "Dead letter target does not exist.",
         "there is no queue of that ARN",
     )
+    REDRIVE_OWNER = Row(
+        _PARAMETER,
+        _REDRIVE + "Dead-letter target owner should be same as the source.",
+        "the dead-letter queue is of another region or account",
+    )
     REDRIVE_TYPE = Row(
         _PARAMETER,
         _REDRIVE + "Dead-letter queue must be same type of queue as the source..",

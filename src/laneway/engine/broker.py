@@ -314,8 +314,13 @@ class Broker:
         partition: str | None = None,
         priority: int | None = None,
         own_token: bool = False,
+        fill: bool = False,
     ) -> list[ClaimedSpan]:
-        """Claim messages as spans with columns, for callers that can use them."""
+        """Claim messages as spans with columns, for callers that can use them.
+
+        fill: in the default group of a FIFO queue, return spans of several partitions, each with a
+        token of its own, in the order in which to deliver them.
+        """
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
@@ -329,6 +334,7 @@ class Broker:
                     consumer=consumer,
                     wanted=Filter(partition, priority),
                     own_token=own_token,
+                    fill=fill,
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
@@ -395,10 +401,6 @@ class Broker:
         Without this call they end in the next regular round, up to some seconds later.
         """
         self._deadlines.note(lease)
-
-    async def end_expired(self) -> None:
-        """End the leases that expired recently, now."""
-        await self._deadlines.end_leases()
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]

@@ -49,11 +49,12 @@ async def claim_lanes(
     consumers: Sequence[str | None] | None = None,
     partitions: Collection[str] | None = None,
     priority: int | None = None,
+    fill: bool = False,
 ) -> list[asyncpg.Record]:
     """Return (more, then a row of claim_spans) per claim; InvalidMessage as claim_spans."""
     return await fetch(
         connection,
-        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true) c"
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true, $7) c"
         " where laneway.fits_result((c.span).bodies)",
         group_id,
         wants,
@@ -61,6 +62,7 @@ async def claim_lanes(
         consumers,
         partitions,
         priority,
+        fill,
         means=missing_group(group_id),
     )
 

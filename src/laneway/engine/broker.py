@@ -42,7 +42,7 @@ from laneway.engine.notifications import Notices
 from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
-from laneway.engine.procedures.maintenance import read_clock
+from laneway.engine.procedures.maintenance import is_read_only, read_clock
 from laneway.engine.procedures.queues import create_queue
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import retry_conflicts
@@ -231,6 +231,11 @@ class Broker:
         async with self._core.pool.lend() as connection:
             return await read_clock(connection)
 
+    async def accepts_writes(self) -> bool:
+        """Return whether the database accepts writes; raise Unavailable if it does not answer."""
+        async with self._core.pool.lend() as connection:
+            return not await is_read_only(connection)
+
     def measure(self) -> Measurements:
         claims = list(self._claims.values())
         traffic = self._traffic
@@ -330,8 +335,13 @@ class Broker:
         partition: str | None = None,
         priority: int | None = None,
         own_token: bool = False,
+        fill: bool = False,
     ) -> list[ClaimedSpan]:
-        """Claim messages as spans with columns, for callers that can use them."""
+        """Claim messages as spans with columns, for callers that can use them.
+
+        fill: in the default group of a FIFO queue, return spans of several partitions, each with a
+        token of its own, in the order in which to deliver them.
+        """
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
@@ -345,6 +355,7 @@ class Broker:
                     consumer=consumer,
                     wanted=Filter(partition, priority),
                     own_token=own_token,
+                    fill=fill,
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
@@ -411,10 +422,6 @@ class Broker:
         Without this call they end in the next regular round, up to some seconds later.
         """
         self._deadlines.note(lease)
-
-    async def end_expired(self) -> None:
-        """End the leases that expired recently, now."""
-        await self._deadlines.end_leases()
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]

@@ -53,6 +53,9 @@ SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
     domain.GroupNotFound: domain.GroupNotFound(group="readers", queue="mails"),
     domain.GroupExists: domain.GroupExists(group="readers", queue="mails"),
     domain.WorkerNotFound: domain.WorkerNotFound(worker="w"),
+    domain.PreconditionFailed: domain.PreconditionFailed(
+        index=0, reason="exists", version=1, value="1"
+    ),
     domain.WorkerBusy: domain.WorkerBusy(worker="w", messages=2),
     domain.RunNotFound: domain.RunNotFound(run="r"),
     domain.ResultNotFound: domain.ResultNotFound(message="2-1-1"),

@@ -315,7 +315,7 @@ SETTINGS = (
         "sqs_url_style",
         str,
         "path",
-        "Style of queue URLs. path: /account/queue; region: /queue/region/account/queue; host and "
+        "Style of queue URLs. path: /account/queue in the default region; region: /queue/region/account/queue; host and "
         "domain: region in the host name.",
         choices=("region", "host", "domain", "path"),
     ),

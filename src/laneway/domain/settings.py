@@ -203,6 +203,10 @@ class MaintenanceSettings:
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)
+    kv: timedelta = timedelta(seconds=10)
+    kv_batch: int = 1000
+    timers: timedelta = timedelta(milliseconds=200)
+    timers_batch: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

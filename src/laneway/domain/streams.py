@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from laneway.domain.kv import KvRow
     from laneway.domain.messages import ClaimedSpan, Pushed, Token
+    from laneway.domain.timers import TimerResult
 
 # Options that every push must check, as bits of Queue.guards; see laneway.queue.
 ENCRYPTED = 1
@@ -71,6 +73,8 @@ class WidenedLease(NamedTuple):
 class Transacted(NamedTuple):
     verdicts: Sequence[Verdict]
     pushed: Sequence[Pushed]
+    kv: Sequence[KvRow] = ()
+    timers: Sequence[TimerResult] = ()
 
 
 class Place(NamedTuple):

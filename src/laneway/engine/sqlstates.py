@@ -41,6 +41,7 @@ OWN: Meanings = {
     "LW412": QueueChanged,
     "LW413": MessageTooLarge,
     "LW422": InvalidRequest,
+    "LW428": Conflict,
     "LW503": TransientConflict,
 }
 

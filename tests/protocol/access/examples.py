@@ -469,6 +469,31 @@ async def _(target: Target) -> Ask:
     return Ask(body={"operations": operations})
 
 
+plain(
+    "streams POST /kv",
+    lambda t: Ask(body={"operations": [{"op": "get", "ns": t.name, "key": "there"}]}),
+)
+plain("streams POST /locks", lambda t: Ask(body={"operations": [{"op": "get", "name": t.name}]}))
+plain(
+    "streams POST /timers",
+    lambda t: Ask(body={"operations": [{"op": "cancel", "queue": t.name, "timerKey": "there"}]}),
+)
+plain("streams GET /timers/{queue}", lambda t: Ask(path={"queue": t.name}))
+plain(
+    "streams GET /timers/{queue}/{timerKey}",
+    lambda t: Ask(path={"queue": t.name, "timerKey": "there"}),
+)
+plain(
+    "streams DELETE /timers/{queue}/{timerKey}",
+    lambda t: Ask(path={"queue": t.name, "timerKey": "there"}),
+)
+plain(
+    "streams POST /fetch",
+    lambda t: Ask(
+        body={"entries": [{"queue": t.name, "partition": f"type-of-{t.name}", "offset": 0}]}
+    ),
+)
+plain("streams POST /partitions/changed", lambda t: Ask(body={"entries": [{"queue": t.name}]}))
 plain("streams POST /configure", lambda t: Ask(body={"queue": t.name, "options": {"priority": 3}}))
 plain("streams GET /consumer-groups", lambda _: Ask())
 plain("streams GET /consumer-groups/lagging", lambda _: Ask(query={"minLagSeconds": "0"}))

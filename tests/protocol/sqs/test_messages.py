@@ -282,17 +282,52 @@ def test_visibility_is_changed(sqs: SQSClient, url: str) -> None:
     answer = sqs.change_message_visibility_batch(
         QueueUrl=url,
         Entries=[
-            {"Id": "lost", "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 5},
+            {"Id": "old", "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 5},
             {"Id": "soon", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 1},
             {"Id": "far", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 43_201},
         ],
     )
-    assert [entry["Id"] for entry in answer["Successful"]] == ["soon"]
+    assert {entry["Id"] for entry in answer["Successful"]} == {"old", "soon"}
     assert {entry["Id"]: entry["Code"] for entry in answer["Failed"]} == {
-        "lost": "AWS.SimpleQueueService.MessageNotInflight",
         "far": "InvalidParameterValue",
     }
     assert bodies(drain(sqs, url, 1)) == [second["Body"]]
+
+
+def test_old_handle_changes_visibility_for_the_newest_receive(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    [first] = drain(sqs, url, 1, VisibilityTimeout=0)
+    drain(sqs, url, 1, VisibilityTimeout=600)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    change = {"QueueUrl": url, "ReceiptHandle": first["ReceiptHandle"]}
+    sqs.change_message_visibility(**change, VisibilityTimeout=900)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    sqs.change_message_visibility(**change, VisibilityTimeout=0)
+    [third] = drain(sqs, url, 1, AttributeNames=["ApproximateReceiveCount"])
+    assert third["Attributes"]["ApproximateReceiveCount"] == "3"
+
+
+def test_visibility_of_a_visible_message_cannot_be_changed_but_no_error_says_so(
+    sqs: SQSClient, url: str
+) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    [message] = drain(sqs, url, 1, VisibilityTimeout=0)
+    for seconds in (600, 0):
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=seconds
+        )
+    [again] = drain(sqs, url, 1, AttributeNames=["ApproximateReceiveCount"])
+    assert again["Attributes"]["ApproximateReceiveCount"] == "2"
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    with Refusal() as refusal:
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=again["ReceiptHandle"], VisibilityTimeout=0
+        )
+    assert refusal.code == "InvalidParameterValue"
+    assert refusal.message == (
+        f"Value {again['ReceiptHandle']} for parameter ReceiptHandle is invalid. Reason: Message "
+        "does not exist or is not available for visibility timeout change."
+    )
 
 
 def test_visibility_cannot_go_beyond_twelve_hours_in_all(sqs: SQSClient, url: str) -> None:

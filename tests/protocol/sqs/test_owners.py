@@ -71,7 +71,8 @@ def test_each_region_and_account_sees_its_own_queues(connect_as: Connect, name: 
         assert is_missing(sqs, QueueName=name)
         url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "0"})["QueueUrl"]
         assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
-        assert urlsplit(url).path == f"/{account}/{name}"
+        path = f"/{account}/{name}"
+        assert urlsplit(url).path == (path if region == REGION else f"/queue/{region}{path}")
         assert arn_of(sqs, url) == f"arn:aws:sqs:{region}:{account}:{name}"
         sqs.send_message(QueueUrl=url, MessageBody=f"of {n}")
     for n, sqs in enumerate(clients):
@@ -152,7 +153,7 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         assert (
             url
             == {
-                "path": f"http://{place}/{OTHER}/one",
+                "path": f"http://{place}/queue/{FAR}/{OTHER}/one",
                 "region": f"http://{place}/queue/{FAR}/{OTHER}/one",
                 "host": f"http://sqs.{FAR}.{place}/{OTHER}/one",
                 "domain": f"http://{FAR}.queue.{place}/{OTHER}/one",
@@ -160,20 +161,18 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         )
         assert far.list_queues()["QueueUrls"] == [url]
         assert far.get_queue_url(QueueName="one")["QueueUrl"] == url
-        # Whoever is told the URL reaches the queue; with a path, who is of the same region.
-        teller = connect(server, region=FAR) if style == "path" else near
-        teller.send_message(QueueUrl=url, MessageBody="told")
+        # Whoever is told the URL reaches the queue.
+        near.send_message(QueueUrl=url, MessageBody="told")
         assert bodies(drain(far, url, 1)) == ["told"]
         # A request that is sent to the URL, without a QueueUrl in its body and without a signature.
         parts = urlsplit(url)
-        if style != "path":
-            sent = httpx.post(
-                f"{running.url}{parts.path}",
-                headers={"host": parts.netloc},
-                data={"Action": "SendMessage", "MessageBody": "by path"},
-            )
-            assert sent.status_code == 200
-            assert bodies(drain(far, url, 1)) == ["by path"]
+        sent = httpx.post(
+            f"{running.url}{parts.path}",
+            headers={"host": parts.netloc},
+            data={"Action": "SendMessage", "MessageBody": "by path"},
+        )
+        assert sent.status_code == 200
+        assert bodies(drain(far, url, 1)) == ["by path"]
 
 
 def push(shared: Shared, queue: str, payload: str) -> None:
@@ -295,7 +294,8 @@ async def test_shared_queues_are_seen_by_every_region_and_account(database: str)
     async with run_laneway(database, "--sqs-shared-queues") as running:
         near, far = connect(running.url), connect(running.url, key=OTHER, region=FAR)
         dead = far.create_queue(QueueName="dead")["QueueUrl"]
-        assert near.get_queue_url(QueueName="dead")["QueueUrl"] == dead.replace(OTHER, ACCOUNT)
+        assert dead == f"{running.url}/{OTHER}/dead"
+        assert near.get_queue_url(QueueName="dead")["QueueUrl"] == f"{running.url}/{ACCOUNT}/dead"
         near.send_message(QueueUrl=dead, MessageBody="x")
         assert bodies(drain(far, dead, 1)) == ["x"]
         assert arn_of(near, dead) == f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"
@@ -328,6 +328,34 @@ async def test_default_region_and_account_are_settings(database: str) -> None:
         )
         assert renamed.is_success, renamed.text
         assert sqs.get_queue_url(QueueName="long")["QueueUrl"].endswith(f"/{OTHER}/long")
+
+
+async def test_queues_that_were_shared_belong_to_the_default_owner(database: str) -> None:
+    """Where all queues were shared, as in earlier versions, none names its owner."""
+    async with run_laneway(database, "--sqs-shared-queues") as running:
+        far = connect(running.url, key=OTHER, region=FAR)
+        dead_arn = arn_of(far, far.create_queue(QueueName="dead")["QueueUrl"])
+        far.create_queue(QueueName="jobs", Attributes=policy(dead_arn))
+        far.send_message(QueueUrl="jobs", MessageBody="poison")
+        fail(far, "jobs")
+        held = far.send_message(QueueUrl="jobs", MessageBody="held")["MessageId"]
+        [message] = drain(far, "jobs", 1)
+    async with run_laneway(database) as running:
+        near = connect(running.url)
+        assert "QueueUrls" not in connect(running.url, key=OTHER, region=FAR).list_queues()
+        assert {"dead", "jobs"} <= set(list_names(near, ""))
+        # A message in flight keeps its id, and its receipt handle.
+        assert message["MessageId"] == held
+        near.delete_message(QueueUrl="jobs", ReceiptHandle=message["ReceiptHandle"])
+        assert near.list_dead_letter_source_queues(QueueUrl="dead")["queueUrls"] == [
+            f"{running.url}/{ACCOUNT}/jobs"
+        ]
+        near.start_message_move_task(SourceArn=arn_of(near, "dead"))
+        assert bodies(drain(near, "jobs", 1)) == ["poison"]
+    async with run_laneway(database, "--sqs-region", FAR, "--sqs-account", OTHER) as running:
+        far = connect(running.url, key=OTHER, region=FAR)
+        assert arn_of(far, "dead") == dead_arn
+        assert far.create_queue(QueueName="jobs", Attributes=policy(dead_arn))["QueueUrl"]
 
 
 def test_region_that_cannot_be_is_refused(shared: Shared) -> None:

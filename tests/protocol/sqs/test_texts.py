@@ -178,12 +178,6 @@ def change_deleted(w: World) -> Any:
     return w.change(handle, 5)
 
 
-def change_released(w: World) -> Any:
-    handle = w.receive()
-    w.change(handle, 0)
-    return w.change(handle, 5)
-
-
 def change_beyond(w: World) -> Any:
     # The same message, had it been received ten seconds earlier.
     data = b64decode(w.receive())[:-4]
@@ -546,7 +540,6 @@ CASES: list[tuple[Refusal, Callable[..., Any], Mapping[str, object]]] = [
     (R.HANDLE, lambda w: w.change("INVALID", 60), {"handle": "INVALID"}),
     (R.EXPIRED_HANDLE, delete_late, {}),
     (R.GONE, change_deleted, {}),
-    (R.NOT_IN_FLIGHT, change_released, {}),
     (R.CHANGED_VISIBILITY, lambda w: w.change("x", 43_201), {}),
     (R.TOTAL_VISIBILITY, change_beyond, {}),
     # Message move tasks.

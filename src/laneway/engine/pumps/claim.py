@@ -113,13 +113,14 @@ class ClaimPump:
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
         own_token: bool = False,
+        fill: bool = False,
     ) -> list[ClaimedSpan]:
         """Return up to `want` messages, or none if none became ready within `wait`.
 
         If the caller is cancelled, its messages are released.
         """
         self._require_room()
-        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, own_token=own_token)
+        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, own_token=own_token, fill=fill)
         line = self._lines.get(wanted) or self._open_line(wanted)
         line.join(waiter)
         self._awake[line] = None

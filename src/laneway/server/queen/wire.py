@@ -193,6 +193,11 @@ def read_start(mode: str | None, since: str | None) -> Start:
         ) from None
 
 
+def show_moment(moment: datetime) -> str:
+    """Return a time as text, always as long: clients compare such texts."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def refuse(name: str, message: str) -> InvalidInput:
     return InvalidInput([Issue("custom", (name,), message)])
 

@@ -163,8 +163,11 @@ async def _change(
         handles = [changes[position].handle for position in positions]
         kept = await _extend(exchange, queue, handles, seconds)
         lost = [position for position, leased in zip(positions, kept, strict=True) if not leased]
-        for position in lost:
-            faults[position] = await _explain(exchange, queue, changes[position].handle)
+        if lost:
+            handles = [changes[position].handle for position in lost]
+            late = await _change_late(exchange, queue, handles, seconds)
+            for position, fault in zip(lost, late, strict=True):
+                faults[position] = fault
     return faults
 
 
@@ -173,14 +176,10 @@ async def _extend(
 ) -> list[bool]:
     """Set a new deadline from now; zero nacks. Return which messages were leased."""
     broker = exchange.broker
-    if seconds or is_fifo(queue):
-        # An ordered group gets a message back with all messages that were claimed together with it.
+    if seconds:
         lease = timedelta(seconds=seconds)
         untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
-        if seconds:
-            broker.expect_expiry(lease)
-        else:
-            await broker.end_expired()
+        broker.expect_expiry(lease)
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and queue.settings.dead_letter_queue is not None:
@@ -188,14 +187,25 @@ async def _extend(
     return [outcome is not Outcome.LOST for outcome in outcomes]
 
 
-async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
-    """Return why a visibility could not be changed."""
-    message = (await exchange.broker.messages.find(queue.name, [handle.message]))[0]
-    if message is None or message.status not in _UNSETTLED:
-        return Refusal.GONE.fault(handle=handle.text)
-    if is_fifo(queue):
-        return Refusal.EXPIRED_HANDLE.fault(handle=handle.text)
-    return Refusal.NOT_IN_FLIGHT.fault()
+async def _change_late(
+    exchange: Exchange, queue: Queue, handles: Sequence[Handle], seconds: int
+) -> list[Fault | None]:
+    """Change the visibility by handles whose own lease has ended, as far as AWS does.
+
+    In a standard queue it changes for the newest receive of the message, if that is in flight. Otherwise nothing
+    changes, and only a message that is gone is a fault.
+    """
+    found = await exchange.broker.messages.find(queue.name, [handle.message for handle in handles])
+    newest = []
+    faults: list[Fault | None] = []
+    for handle, message in zip(handles, found, strict=True):
+        exists = message is not None and message.status in _UNSETTLED
+        faults.append(None if exists else Refusal.GONE.fault(handle=handle.text))
+        if message is not None and message.status == Status.PROCESSING and message.token:
+            newest.append(handle._replace(token=message.token))
+    if newest and not is_fifo(queue):
+        await _extend(exchange, queue, newest, seconds)
+    return faults
 
 
 def _read_handle(text: str, queue: Queue) -> Handle:

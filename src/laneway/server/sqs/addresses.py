@@ -65,7 +65,7 @@ def write_url(queue: Owned, host: str, settings: SqsSettings) -> str:
         case "domain":
             base = _find_base(host, region, settings).removeprefix("queue.")
             return f"http://{region}.queue.{base}/{path}"
-        case "path" if _read_host(server).region in {None, region}:
+        case "path" if _is_implied(region, server, settings):
             return f"http://{server}/{path}"
         case _:
             return f"http://{server}/queue/{region}/{path}"
@@ -155,6 +155,12 @@ def _read_host(host: str) -> Address:
     if _AWS_REGION.fullmatch(region):
         return Address("", region)
     return Address("", place=(region, found[3]))
+
+
+def _is_implied(region: str, server: str, settings: SqsSettings) -> bool:
+    """Return whether URLs of a queue need not name its region."""
+    named = _read_host(server).region
+    return settings.shared or (region == settings.region and named in {None, region})
 
 
 def _find_base(host: str, region: str, settings: SqsSettings) -> str:

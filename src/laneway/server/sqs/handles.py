@@ -14,7 +14,7 @@ from laneway.domain.messages import Receipt
 from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Delivery, Token
     from laneway.server.sqs.errors import Fault
 
 _FORM = Struct(">16sIIIQQ")
@@ -25,10 +25,10 @@ _LAST_INT, _LAST_BIGINT = 2**31 - 1, 2**63 - 1
 class Handle(NamedTuple):
     """A receipt handle. received: when the message was received, in milliseconds of Unix time.
 
-    text: as the client has it.
+    text: the handle as the client sent it.
     """
 
-    token: UUID
+    token: Token
     queue_id: int
     segment: int
     lane: int

@@ -535,11 +535,6 @@ class Refusal(Enum):
         "not available for visibility timeout change.",
         "the visibility of a deleted message is changed",
     )
-    NOT_IN_FLIGHT = Row(
-        "MessageNotInflight",
-        "The message referred to is not in flight.",
-        "the visibility of a message that is not in flight is changed",
-    )
     CHANGED_VISIBILITY = Row(
         _PARAMETER,
         "Value {value} for parameter VisibilityTimeout is invalid. Reason: VisibilityTimeout must be "

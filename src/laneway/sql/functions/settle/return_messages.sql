@@ -8,7 +8,8 @@
 -- In shared groups, and for claims of parked messages, each message is parked. Without a delay it is available since it
 -- was created, so that the oldest is delivered first. In ordered groups the reader moves back (rewind_reader): messages
 -- behind the first one are delivered again with it, recorded as released. The parts of an ordered group's claim are
--- returned together, whichever is named, and expire only when all of them have.
+-- returned together, whichever is named, and expire only when all of them have. Not so in FIFO queues
+-- (consumer_group.fifo): there the other messages stay leased.
 -- Return each message's outcome: 'requeued' or 'dead'.
 -- Locks: the reader's advisory lock (ordered groups), then the claim's rows. With p_action 'expired' it waits for
 -- neither, and returns nothing if one is locked. Errors: none.
@@ -33,6 +34,7 @@ declare
   v_claim laneway.claim;
   v_queue record;
   v_in_order boolean;                    -- the claim of an ordered group, but not of parked messages
+  v_whole boolean;                       -- then: its messages return together
   v_returned int8multirange;             -- what leaves the claim
   v_dead int8multirange := '{}';
   v_back int8multirange;                 -- delivered again
@@ -60,7 +62,8 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window, q.expiry_backoff
+  select g.ordered, g.fifo, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window,
+         q.expiry_backoff
     into v_queue
     from laneway.consumer_group g
     join laneway.queue q on q.queue_id = g.queue_id
@@ -73,6 +76,7 @@ begin
     return;
   end if;
   v_in_order := v_queue.ordered and not v_claim.aside;
+  v_whole := v_in_order and not v_queue.fifo;
   if v_expired and not v_queue.expiry_backoff then
     p_delay := interval '0';
   end if;
@@ -85,11 +89,11 @@ begin
       return;
     end if;
   end if;
-  v_claim := laneway.lock_claim_parts(v_claim, v_in_order, v_expired, v_now);
+  v_claim := laneway.lock_claim_parts(v_claim, v_whole, v_expired, v_now);
   if v_claim.token is null then
     return;
   end if;
-  if v_in_order and v_expired then
+  if v_whole and v_expired then
     v_returned := v_claim.pending;
   else
     v_returned := v_claim.pending * p_seqs;
@@ -166,6 +170,7 @@ begin
       v_claim,
       v_back,
       v_dead,
+      not v_whole,
       greatest(
         nullif(v_now + v_delay, v_now),
         case when v_queue.rest_window is not null then laneway.rest_window_end(v_claim.lane_id) end),
@@ -187,11 +192,11 @@ begin
           ('dead', v_dead, coalesce(v_dead_reason, v_no_reason))) e (action, seqs, reason)
       cross join lateral unnest(e.seqs * c.pending) r (span)
       where c.token = p_token
-        and (v_in_order or (c.lane_id = p_lane_id and c.part = p_part));
+        and (v_whole or (c.lane_id = p_lane_id and c.part = p_part));
   end if;
 
   -- Reduce the claim, or delete it.
-  if v_in_order then
+  if v_whole then
     delete from laneway.claim
      where token = p_token
        and pending <@ v_returned;

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.conftest import Connect
+    from tests.postgres import Connect
 
 
 @pytest.mark.parametrize(

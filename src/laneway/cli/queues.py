@@ -73,6 +73,9 @@ async def create(
     durable_claims: Annotated[
         bool, typer.Option(help="Keep leases across a crash of PostgreSQL.")
     ] = True,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, max=2**31 - 1, help="Maximum size of a payload in bytes.")
+    ] = 16_777_216,
     description: Annotated[str | None, typer.Option(help="Description of the queue.")] = None,
 ) -> None:
     """Create a queue. Exits 4 if it exists."""
@@ -85,6 +88,7 @@ async def create(
             max_attempts=max_attempts or None,
             backoff=timedelta(seconds=backoff),
             durable_claims=durable_claims,
+            max_bytes=max_bytes,
             description=description,
         ),
     )

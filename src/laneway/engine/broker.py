@@ -39,7 +39,7 @@ from laneway.engine.notifications import Notices
 from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
-from laneway.engine.procedures.maintenance import read_clock
+from laneway.engine.procedures.maintenance import is_read_only, read_clock
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.line import Filter
@@ -214,6 +214,11 @@ class Broker:
         """Return the database's clock, as proof that the database answers."""
         async with self._core.pool.lend() as connection:
             return await read_clock(connection)
+
+    async def accepts_writes(self) -> bool:
+        """Return whether the database accepts writes; raise Unavailable if it does not answer."""
+        async with self._core.pool.lend() as connection:
+            return not await is_read_only(connection)
 
     def measure(self) -> Measurements:
         claims = list(self._claims.values())

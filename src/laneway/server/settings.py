@@ -30,7 +30,8 @@ class Limits:
     from this size on are compressed for clients that accept gzip.
     """
 
-    body: int = 16 * 1024 * 1024
+    # One message of 16 MiB, and what surrounds it in a request.
+    body: int = 16 * 1024 * 1024 + 512 * 1024
     headers: int = 32 * 1024
     requests: int = 10_000
     long_polls: int = 10_000

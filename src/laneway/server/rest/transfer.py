@@ -80,6 +80,7 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         await choose_queues(call, wanted.queue_name),
         STATES[wanted.queue_type],
         wanted.read(),
+        sort=wanted.sort_by,
         descending=wanted.descending,
     )
     # Read the first part before the answer begins, so that errors of the request are still
@@ -175,7 +176,9 @@ OPERATIONS = (
         parameters=Filters,
         answers={
             200: Response(
-                list[MessageObject], "The messages, oldest or newest first as `sortOrder` says."
+                list[MessageObject],
+                "The messages, sorted as `sortBy` and `sortOrder` say. By another field than "
+                "`created_at`, the newest 10,000 come first, sorted, and then the others by age.",
             ),
             404: QUEUE_NOT_FOUND,
         },

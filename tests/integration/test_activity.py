@@ -289,6 +289,31 @@ async def test_clearing_activity_keeps_acknowledgements(broker: Broker) -> None:
     ]
 
 
+async def test_claim_is_counted_once_before_and_after_detectors_read_it(broker: Broker) -> None:
+    place = await broker.activity.find_place()
+    await broker.push("jobs", [OutgoingMessage(str(n)) for n in range(5)])
+    recorder = Recorder(broker, EAGER, make_registry())
+    for count, n in ((2, 2), (5, 3)):
+        await broker.claim("jobs", n, consumer="worker")
+        unread = await broker.activity.list_consumers()
+        looked = await recorder.look(place)
+        place = looked.seen
+        assert looked.busy
+        assert await broker.activity.list_consumers() == unread
+        assert [(each.consumer, each.claimed) for each in unread] == [("worker", count)]
+
+
+async def test_cleared_claims_are_not_counted_later(broker: Broker) -> None:
+    place = await broker.activity.find_place()
+    await broker.push("jobs", [OutgoingMessage("1")])
+    await broker.claim("jobs", consumer="worker")
+    await broker.activity.clear()
+    recorder = Recorder(broker, EAGER, make_registry())
+    while (looked := await recorder.look(place)).busy:
+        place = looked.seen
+    assert await broker.activity.list_consumers() == []
+
+
 async def test_activity_past_retention_is_removed(broker: Broker) -> None:
     place = await broker.activity.find_place()
     await broker.push("jobs", [LARGE])

@@ -11,6 +11,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -270,6 +271,55 @@ def test_unreachable_server_is_reported_without_its_password(folder: Path) -> No
     assert "PostgreSQL server at 127.0.0.1:1 unreachable" in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (
+            "postgresql://me@nowhere.invalid/x",
+            "at nowhere.invalid unreachable: host name not found",
+        ),
+        ("postgresql://me@127.0.0.1:1/x", "connection refused. Check the host and port"),
+        (
+            "http://nowhere.invalid:3001",
+            "server at nowhere.invalid port 3001 unreachable: host name",
+        ),
+        ("http://127.0.0.1:1", "connection refused. Check the host and port in the server's URL"),
+    ],
+)
+def test_unreachable_address_says_what_to_check(folder: Path, place: str, words: str) -> None:
+    name = "DATABASE_URL" if place.startswith("postgresql") else "SERVER_URL"
+    for command in ("queue list", "admin install"):
+        done = laneway(*command.split(), cwd=folder, **{name: place})
+        assert (done.returncode, len(done.stderr.splitlines())) == (5, 1)
+        assert words in done.stderr
+        assert "later" not in done.stderr
+
+
+async def test_port_of_another_program_says_what_to_check(folder: Path) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        url = f"postgresql://me@127.0.0.1:{port}/x"
+        done = await asyncio.to_thread(laneway, "queue", "list", cwd=folder, DATABASE_URL=url)
+    assert (done.returncode, len(done.stderr.splitlines())) == (5, 1)
+    assert "another program may listen there" in done.stderr
+
+
+async def test_wrong_database_or_user_says_what_to_check(database: str, folder: Path) -> None:
+    parts = urlsplit(database)
+    for wrong, words in (
+        (parts._replace(path="/nowhere"), 'database "nowhere" does not exist (3D000). Check the'),
+        (parts._replace(netloc="nobody@"), 'role "nobody" does not exist (28000). Check the user'),
+    ):
+        done = await asyncio.to_thread(
+            laneway, "queue", "list", cwd=folder, DATABASE_URL=wrong.geturl()
+        )
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert words in done.stderr
 
 
 async def test_every_command_uses_the_database_in_the_settings_file(

@@ -236,7 +236,12 @@ async def test_old_stopped_workers_are_removed(database: str, connect: Connect) 
 
 async def test_every_maintenance_service_runs(database: str, connect: Connect) -> None:
     async with Broker(database, QUIET) as broker:
-        services = make_services(MaintenanceSettings(), broker._core.wakeups, asyncio.Event())
+        services = make_services(
+            MaintenanceSettings(),
+            broker._core.wakeups,
+            outbox=asyncio.Event(),
+            timers=asyncio.Event(),
+        )
         connection = await connect()
         for service in services:
             assert await service.run(connection) is False

@@ -206,7 +206,7 @@ async def test_missing_database_is_not_reported_as_unreachable(
     dsn = name_database(place.dsn, "nowhere")
     async with laneway.connect(dsn, settings=QUIET) as lane:
         with pytest.raises(
-            Misconfigured, match=r'database "nowhere" does not exist .*create what is missing'
+            Misconfigured, match=r'database "nowhere" does not exist .*create it: create database'
         ):
             await lane.admin.list_queues()
     assert "away" not in caplog.text

@@ -94,7 +94,7 @@ def sqs_of(own: RunningServer) -> SQSClient:
 
 
 async def receive(sqs: SQSClient, **options: Any) -> Any:
-    url = f"{sqs.meta.endpoint_url}/123456789012/jobs"
+    url = f"{sqs.meta.endpoint_url}/000000000000/jobs"
     return await asyncio.to_thread(sqs.receive_message, QueueUrl=url, **options)
 
 

@@ -79,6 +79,7 @@ class Message:
 @dataclass(eq=False, slots=True)
 class Model:
     ordered: bool
+    fifo: bool  # ordered, and each message is returned alone
     clock: Callable[[], int]  # what happens at once, in one call, has one time
     messages: dict[tuple[int, int], Message] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # lanes that wait for a retry
@@ -125,6 +126,8 @@ class Model:
     def next_ordered(self, count: int) -> list[list[Message]]:
         """Return what the next waiter may get: any one of these."""
         lanes = {each.lane_id for each in self.messages.values()}
+        if self.fifo:
+            return self._next_fifo(sorted(lanes - self.waiting), count)
         free = sorted(lane for lane in lanes if lane not in self.waiting and not self._holds(lane))
         put_back = [
             min(parked, key=lambda m: m.seq)
@@ -136,6 +139,38 @@ class Model:
         runs = [run for lane in free if (run := self._run(lane, count))]
         runs.sort(key=lambda run: (run[0].created_at, run[0].lane_id))
         return runs[:1]
+
+    # FIFO queues: any holders, but nothing behind a held message.
+
+    def _next_fifo(self, lanes: Sequence[int], count: int) -> list[list[Message]]:
+        held = {lane: self._first_held(lane) for lane in lanes}
+        put_back = [
+            min(parked, key=lambda m: m.seq)
+            for lane in lanes
+            if held[lane] is None
+            and (parked := self.find(lambda m, at=lane: self._is_put_back(m, at)))  # type: ignore[misc]
+        ]
+        if put_back:
+            return [[each] for each in put_back]
+        runs = []
+        for lane in lanes:
+            first = held[lane]
+            run = [m for m in self._run(lane, count) if first is None or m.seq < first]
+            if run:
+                runs.append(run)
+        return runs
+
+    def _first_held(self, lane: int) -> int | None:
+        return min(
+            (
+                m.seq
+                for m in self.messages.values()
+                if m.lane_id == lane
+                and m.hold is not None
+                and (m.hold.in_line or m.hold.token == self.holders.get(lane))
+            ),
+            default=None,
+        )
 
     def _is_put_back(self, message: Message, lane: int) -> bool:
         return message.lane_id == lane and message.parked and message.due
@@ -211,7 +246,9 @@ class Model:
         if dead or (dead is None and message.attempt >= MAX_ATTEMPTS):
             self.settle(message, "dead")
             return "dead"
-        if self.ordered and message.hold.in_line:
+        if self.fifo and message.hold.in_line:
+            self._put_in_line(message, later=later)
+        elif self.ordered and message.hold.in_line:
             message.attempt += 1  # the one that is taken off below
             self._rewind(message.hold.token, message.seq, later=later)
         else:
@@ -222,6 +259,11 @@ class Model:
         """Do what release does with messages of one token."""
         hold = messages[0].hold
         assert hold is not None
+        if self.fifo and hold.in_line:
+            for each in messages:
+                each.attempt -= 1
+                self._put_in_line(each)
+            return
         if self.ordered and hold.in_line:
             self._rewind(hold.token, min(each.seq for each in messages), later=False)
             return
@@ -241,10 +283,15 @@ class Model:
                 if later:
                     self.waiting.add(lane)
 
+    def _put_in_line(self, message: Message, *, later: bool = False) -> None:
+        message.state, message.hold = "queued", None
+        if later:
+            self.waiting.add(message.lane_id)
+
     def expire(self, part: Part) -> int:
         """Expire one part as expire_claims does; return how many messages are released."""
         mine = self.held(part.token)
-        if self.ordered and part.in_line:
+        if self.ordered and part.in_line and not self.fifo:
             if any(each.hold is not None and each.hold.live for each in mine):
                 return 0
             back = [each for each in mine if each.attempt < MAX_ATTEMPTS]
@@ -260,6 +307,8 @@ class Model:
         for each in gone:
             if each.attempt >= MAX_ATTEMPTS:
                 self.settle(each, "dead")
+            elif self.fifo and part.in_line:
+                self._put_in_line(each)
             else:
                 self.park(each)
         return len(gone)
@@ -272,7 +321,9 @@ class Model:
         ):
             message.attempt = 0
         if target == "queued":
-            if source == "processing" and self.ordered and message.hold and message.hold.in_line:
+            if source == "processing" and self.fifo and message.hold and message.hold.in_line:
+                self.release([message])
+            elif source == "processing" and self.ordered and message.hold and message.hold.in_line:
                 self._rewind(message.hold.token, message.seq, later=False)
             else:
                 self.park(message)

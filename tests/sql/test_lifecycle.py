@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WHICH = st.sampled_from(("shared", "ordered"))
+WHICH = st.sampled_from(("shared", "ordered", "fifo"))
+ORDERED = st.sampled_from(("ordered", "fifo"))
 PICK = st.integers(0, 1000)
 MASK = st.integers(1, 2**10 - 1)
 PARTITIONS = st.sampled_from(("a", "b"))
@@ -42,7 +43,7 @@ _names = itertools.count()
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """One shared queue of two partitions and two priorities, and one ordered queue of two lanes."""
+    """A shared queue of two partitions and two priorities; an ordered and a FIFO queue of two lanes."""
 
     dsn: ClassVar[str]
 
@@ -56,16 +57,16 @@ class Lifecycle(RuleBasedStateMachine):
             which: self.run(
                 calls.create_queue(
                     self.session,
-                    f"{which} {number}",
-                    ordered=which == "ordered",
+                    f"{which} {number}{'.fifo' if which == 'fifo' else ''}",
+                    ordered=which != "shared",
                     max_attempts=MAX_ATTEMPTS,
                     lease="1 hour",
                 )
             )
-            for which in ("shared", "ordered")
+            for which in ("shared", "ordered", "fifo")
         }
         self.models = {
-            which: Model(ordered=which == "ordered", clock=lambda: self.ran)
+            which: Model(ordered=which != "shared", fifo=which == "fifo", clock=lambda: self.ran)
             for which in self.queues
         }
         self.deliveries: dict[str, list[Delivery]] = {which: [] for which in self.queues}
@@ -84,12 +85,16 @@ class Lifecycle(RuleBasedStateMachine):
         self.run(self.session.close())
         self.runner.close()
 
-    @initialize(shared=PLACES, ordered=PLACES)
+    @initialize(shared=PLACES, ordered=PLACES, fifo=PLACES)
     def start_with_some(
-        self, shared: list[tuple[str, int]], ordered: list[tuple[str, int]]
+        self,
+        shared: list[tuple[str, int]],
+        ordered: list[tuple[str, int]],
+        fifo: list[tuple[str, int]],
     ) -> None:
         self._push("shared", shared)
         self._push("ordered", ordered)
+        self._push("fifo", fifo)
 
     @rule(
         which=WHICH, places=PLACES, mixed=st.booleans(), delay=st.sampled_from((None, None, HOUR))
@@ -159,26 +164,30 @@ class Lifecycle(RuleBasedStateMachine):
         )
         model.meet((row["lane_id"], row["seq"]) for row in parked)
 
-    @rule(want=st.integers(1, 4))
-    def claim_ordered(self, want: int) -> None:
-        model = self.models["ordered"]
-        got = self.run(calls.claim(self.session, self.queues["ordered"], want))
-        self._take_over()
+    @rule(which=ORDERED, want=st.integers(1, 4))
+    def claim_ordered(self, which: str, want: int) -> None:
+        model = self.models[which]
+        got = self.run(calls.claim(self.session, self.queues[which], want))
+        self._take_over(model)
         expected = [[each.address for each in run] for run in model.next_ordered(want)]
         if expected:
             assert [(each.lane_id, each.seq) for each in got] in expected
         else:
             assert got == []
-        self._accept("ordered", got)
+        self._accept(which, got)
 
-    def _take_over(self) -> None:
+    def _take_over(self, model: Model) -> None:
         """Let the model end the claims that the database has ended in passing."""
-        model = self.models["ordered"]
-        rows = self.run(self.session.fetch("select token from laneway.claim"))
-        kept = {row["token"] for row in rows}
+        rows = self.run(
+            self.session.fetch(
+                "select c.token, c.lane_id, s.seq from laneway.claim c cross join unnest(c.pending) r "
+                "cross join generate_series(lower(r), upper(r) - 1) s (seq)"
+            )
+        )
+        kept = {(row["token"], (row["lane_id"], row["seq"])) for row in rows}
         for message in model.find(lambda m: m.hold is not None):
             hold = message.hold
-            if hold is not None and hold.token not in kept:
+            if hold is not None and (hold.token, message.address) not in kept:
                 assert not hold.live
                 model.expire(hold)
 
@@ -209,7 +218,7 @@ class Lifecycle(RuleBasedStateMachine):
         if which == "shared":
             self.claim_shared([2, 3])
         else:
-            self.claim_ordered(4)
+            self.claim_ordered(which, 4)
 
     @rule(which=WHICH, mask=MASK)
     def ack(self, which: str, mask: int) -> None:

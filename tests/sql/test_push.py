@@ -119,9 +119,9 @@ async def test_names_may_be_any_text(session: Session) -> None:
 async def test_too_big_body_is_named_and_nothing_is_written(session: Session, queue: Queue) -> None:
     before = await count_rows(session)
     with pytest.raises(
-        asyncpg.PostgresError, match=r"message 1 is 1048577 bytes.*\"work\""
+        asyncpg.PostgresError, match=r"message 1 is 16777217 bytes.*\"work\""
     ) as error:
-        await push(session, queue, ["1", json.dumps("x" * (MIB - 1)), "3"])
+        await push(session, queue, ["1", json.dumps("x" * (16 * MIB - 1)), "3"])
     assert sqlstate(error.value) == "LW413"
     assert await count_rows(session) == before
 

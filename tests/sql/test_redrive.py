@@ -89,6 +89,7 @@ async def test_dead_letters_go_where_their_queue_says(session: Session, pair: Pa
         # Of a millisecond that has begun, as clients were shown it before.
         "sent": (taken[0].created_at - EPOCH) // timedelta(milliseconds=1),
         "source": "arn:aws:sqs:r:1:work",
+        "queue": "work",
         "received": 1,
         "key": "k",
     }
@@ -167,7 +168,7 @@ async def test_second_move_keeps_the_first_id(session: Session, pair: Pair) -> N
     await redrive(session, pair.dead)
     second = json.loads((await claim(session, grave, 1))[0].headers or "")["moved"]
     # It was received once before, and twice there.
-    assert second == {**first, "source": "second", "received": 3}
+    assert second == {**first, "source": "second", "queue": "dead", "received": 3}
 
 
 async def test_queue_without_a_dead_letter_queue_keeps_its_dead_letters(session: Session) -> None:
@@ -215,6 +216,22 @@ async def test_move_task_returns_messages_to_their_source(session: Session, pair
     assert {each.headers for each in back} == {None}
     cancel = "select laneway.cancel_move($1, $2)"
     assert await session.fetchval(cancel, task["task_id"], pair.dead.queue_id) is None
+
+
+async def test_move_task_prefers_the_name_of_the_queue_to_the_end_of_its_arn(
+    session: Session, pair: Pair
+) -> None:
+    """Messages that moved before the name was recorded have only the ARN."""
+    long = await create_queue(session, "r:1:work")
+    source = "arn:aws:sqs:r:1:work"
+    headers = [{"source": source}, {"source": source, "queue": "r:1:work"}]
+    await push(
+        session, pair.dead, ["1", "2"], headers=[json.dumps({"moved": moved}) for moved in headers]
+    )
+    await session.execute("select laneway.start_move('dead', null, null)")
+    await run(session)
+    assert [each.body for each in await claim(session, pair.source, 10)] == ["1"]
+    assert [each.body for each in await claim(session, long, 10)] == ["2"]
 
 
 async def test_move_task_without_a_source_fails_and_changes_nothing(

@@ -136,6 +136,147 @@ async def test_racing_settlements_settle_a_message_once(connect: Connect) -> Non
     assert sorted(outcomes) == [["completed"] * 20, ["noop"] * 20]
 
 
+async def list_attempts(session: Session, group: int) -> list[tuple[str, int]]:
+    """Claim everything; return the key and attempt of each message."""
+    rows = await session.fetch("select * from laneway.claim_many($1, array[100])", group)
+    return [(row["key"], row["attempt"]) for row in rows]
+
+
+async def list_events(session: Session) -> list[tuple[str, int, int]]:
+    rows = await session.fetch(
+        "select action, first_seq, last_seq from laneway.event"
+        " where action not in ('pushed', 'claimed', 'queue_created') order by first_seq, at"
+    )
+    return [tuple(row) for row in rows]
+
+
+async def make_batch(session: Session, size: int, **settings: Any) -> tuple[int, Any]:
+    """Push messages 1, 2, … and claim them; return the group and the claim."""
+    queue = await make_stream(session, **settings)
+    group = await find_group(session, queue)
+    await push(session, queue, "a", *(str(n + 1) for n in range(size)))
+    return group, await claim(session, group, size)
+
+
+@pytest.mark.invariant(14)
+async def test_ack_commits_the_messages_before_it(connect: Connect) -> None:
+    session = await connect()
+    group, held = await make_batch(session, 6)
+    lane, lease = held["lane_id"], held["token"]
+    rows = await session.fetch(
+        "select * from laneway.settle_stream(array[$1::int], array['4'], null, null, array['default'],"
+        " array[$2::uuid], array['ack'], null)",
+        lane,
+        lease,
+    )
+    assert [tuple(row) for row in rows] == [(0, "completed", False, 3)]
+    assert await list_events(session) == [("acked", 1, 4)]
+    named = [(lane, "2", lease, "ack"), (lane, "3", lease, "retry"), (lane, "5", lease, "dead")]
+    assert await settle(session, *named[:2]) == ["noop", "committed"]
+    assert await settle(session, named[2], (lane, "6", lease, "release")) == ["dead", "requeued"]
+    assert await list_events(session) == [("acked", 1, 4), ("dead", 5, 5), ("released", 6, 6)]
+    assert await list_attempts(session, group) == [("6", 1)]
+
+
+@pytest.mark.invariant(7)
+@pytest.mark.parametrize("failed", ["retry", "release"])
+async def test_failed_message_clamps_the_commit(connect: Connect, failed: str) -> None:
+    session = await connect()
+    group, held = await make_batch(session, 7, max_attempts=3)
+
+    async def say(*words: tuple[str, str]) -> list[str]:
+        items = [(held["lane_id"], key, held["token"], action) for key, action in words]
+        return await settle(session, *items)
+
+    # The second is dead, the first done by implication; the third is named by nobody.
+    words = [("6", "dead"), ("5", "ack"), ("4", failed), ("2", "dead"), ("7", "retry")]
+    assert await say(*words) == ["requeued", "requeued", "requeued", "dead", "requeued"]
+    assert await say(("1", "ack"), ("3", "ack")) == ["noop", "lease"]
+    attempt = 2 if failed == "retry" else 1
+    assert await list_attempts(session, group) == [
+        ("3", 1),
+        ("4", attempt),
+        ("5", 1),
+        ("6", 1),
+        ("7", 1),
+    ]
+    events = [event for event in await list_events(session) if event[0] in ("acked", "dead")]
+    assert events == [("acked", 1, 1), ("dead", 2, 2)]
+    [counted] = await session.fetch("select * from laneway.count_by_state(array[$1::int])", group)
+    assert (counted["acknowledged"], counted["dead"], counted["processing"]) == (1, 1, 5)
+
+
+async def test_released_messages_wait_with_the_failed_one_behind_them(connect: Connect) -> None:
+    session = await connect()
+    group, held = await make_batch(session, 3, backoff="1 hour", backoff_limit="1 hour")
+    assert await settle(session, (held["lane_id"], "2", held["token"], "retry")) == ["requeued"]
+    assert await list_attempts(session, group) == []
+    await session.execute("update laneway.progress set not_before = not_before - interval '1 hour'")
+    assert await list_attempts(session, group) == [("1", 1), ("2", 2), ("3", 1)]
+
+
+async def test_group_with_individual_acks_settles_each_message_alone(connect: Connect) -> None:
+    session = await connect()
+    group, held = await make_batch(session, 4, individual_acks=True)
+    lane, lease = held["lane_id"], held["token"]
+    assert await settle(session, (lane, "3", lease, "ack")) == ["completed"]
+    assert await settle(session, (lane, "2", lease, "retry")) == ["requeued"]
+    assert await settle(session, (lane, "1", lease, "ack")) == ["completed"]
+    assert await list_attempts(session, group) == [("2", 2)]
+
+
+@pytest.mark.invariant(3)
+@pytest.mark.parametrize("first", ["ack", "expire"])
+async def test_commit_that_waited_for_another_call_settles_what_is_left(
+    connect: Connect, first: str
+) -> None:
+    session, other, looker = await connect(), await connect(), await connect()
+    group, held = await make_batch(session, 5)
+    lane, lease = held["lane_id"], held["token"]
+    async with other.transaction():
+        if first == "ack":
+            await other.fetch(
+                "select * from laneway.ack_many(array[$1::uuid], array[$2::int], array[1::bigint],"
+                " array[3::bigint])",
+                lease,
+                lane,
+            )
+        else:
+            await other.execute("update laneway.claim set until = clock_timestamp()")
+            await other.execute("select laneway.expire_claim($1)", lease)
+        late = asyncio.ensure_future(
+            settle(session, *((lane, key, lease, "ack") for key in ("2", "4")))
+        )
+        while not await looker.fetchval(
+            "select exists (select from pg_stat_activity where datname = current_database()"
+            " and wait_event_type = 'Lock')"
+        ):
+            await asyncio.sleep(0.01)
+    if first == "ack":
+        assert await late == ["noop", "completed"]
+        assert await session.fetchval("select pending::text from laneway.claim") == "{[5,6)}"
+    else:
+        assert await late == ["lease", "lease"]
+        assert len(await list_attempts(session, group)) == 5
+
+
+async def test_racing_commits_of_one_lease_ack_each_message_once(connect: Connect) -> None:
+    session, other = await connect(), await connect()
+    group, held = await make_batch(session, 40)
+    outcomes = await asyncio.gather(
+        *(
+            settle(connection, *((held["lane_id"], str(n), held["token"], "ack") for n in named))
+            for connection, named in ((session, range(5, 41, 5)), (other, range(39, 0, -1)))
+        )
+    )
+    assert {outcome for each in outcomes for outcome in each} <= {"completed", "noop"}
+    assert await session.fetchval("select count(*) from laneway.claim") == 0
+    acked = [event for event in await list_events(session) if event[0] == "acked"]
+    assert [seq for _, first, last in acked for seq in range(first, last + 1)] == [*range(1, 41)]
+    [counted] = await session.fetch("select * from laneway.count_by_state(array[$1::int])", group)
+    assert (counted["queued"], counted["processing"], counted["acknowledged"]) == (0, 0, 40)
+
+
 async def test_dead_letter_returns_the_messages_behind_it(connect: Connect) -> None:
     session = await connect()
     queue = await make_stream(session)

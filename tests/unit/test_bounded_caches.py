@@ -13,7 +13,13 @@ from laneway.activity.feed import Subscription, show_all
 from laneway.activity.updates import Change, Update
 from laneway.domain.activity import Facts
 from laneway.server.queen.leases import Lease, LeasedMessages, Leases
-from laneway.server.sqs.addresses import _read_url, read_url
+from laneway.server.settings import SqsSettings
+from laneway.server.sqs.addresses import (
+    _read_credential,
+    _read_url,
+    read_owner,
+    read_url,
+)
 from laneway.server.sqs.errors import Fault
 from laneway.server.tokens import Tokens, TokenSettings
 
@@ -23,13 +29,21 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 def test_queue_urls_are_cached_up_to_a_length() -> None:
     before = _read_url.cache_info().currsize
-    assert read_url("http://localhost/000000000000/jobs") == "jobs"
-    with pytest.raises(Fault, match="more than 4096 characters"):
+    assert read_url("http://localhost/000000000000/jobs").name == "jobs"
+    with pytest.raises(Fault, match="does not exist"):
         read_url("http://localhost/" + "x" * 5000)
     info = _read_url.cache_info()
     assert info.currsize <= before + 1
     assert info.maxsize is not None
     assert info.maxsize * 4096 * 4 <= 16 * 1024 * 1024
+
+
+def test_credentials_are_cached_up_to_a_length() -> None:
+    before = _read_credential.cache_info().currsize
+    for key, region in (("a" * 300, "us-east-1"), ("a", "b" * 63)):
+        scope = f"Credential={key}/20300101/{region}/sqs/aws4_request".encode()
+        assert read_owner(scope, SqsSettings()).region == region
+    assert _read_credential.cache_info().currsize <= before + 1
 
 
 def hold(*keys: str) -> Lease:

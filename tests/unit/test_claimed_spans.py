@@ -15,6 +15,7 @@ from laneway.domain.messages import ClaimedSpan
 from laneway.domain.queues import Queue
 from laneway.domain.settings import QueueSettings
 from laneway.engine.deliveries import list_deliveries, list_receipts
+from laneway.server.lease_tokens import LeaseTokens
 from laneway.server.responses import encode
 from laneway.server.rest.acks import Ack
 from laneway.server.rest.deliveries import DeliveryWriter, DequeueContext
@@ -23,6 +24,7 @@ from laneway.server.rest.times import UnixWriter, to_unix
 from laneway.server.rest.wire import MessageObject
 
 TOKEN = UUID(int=7)
+TOKENS = LeaseTokens(bytes(range(32)))
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 QUEUE = Queue(
     queue_id=1,
@@ -73,7 +75,7 @@ def columns_of(count: int) -> st.SearchStrategy[ClaimedSpan]:
 def test_batch_is_encoded_like_single_messages(
     span: ClaimedSpan, lease: timedelta | None, consumer: str | None
 ) -> None:
-    written = WRITER.write([span], DequeueContext(QUEUE, consumer, lease))
+    written = WRITER.write([span], DequeueContext(QUEUE, consumer, lease, TOKENS))
     apart = []
     for delivery in list_deliveries([span]):
         lasts = lease or delivery.lease or QUEUE.settings.lease
@@ -90,7 +92,7 @@ def test_batch_is_encoded_like_single_messages(
                 attempt_count=delivery.attempt,
                 max_attempts=delivery.max_attempts or QUEUE.settings.max_attempts,
                 ack_timeout_seconds=int(seconds) if seconds.is_integer() else seconds,
-                lock_token=str(TOKEN),
+                lock_token=TOKENS.write(TOKEN, span.lane, span.first, len(span.bodies)),
                 locked_until=delivery.until,
                 consumer_id=consumer,
                 created_at=float(UnixWriter().write([delivery.created_at])[0]),
@@ -134,10 +136,14 @@ def test_deliveries_of_several_lanes_are_in_order() -> None:
 
 def test_ordered_acks_are_encoded_as_spans() -> None:
     other = UUID(int=8)
-    acks = [Ack(f"2-3-{seq}", str(TOKEN)) for seq in (9, 10, 11)]
-    acks += [Ack(f"2-4-{seq}", str(TOKEN)) for seq in (1, 2)]
-    acks += [Ack("2-4-3", str(other))]
-    assert read_spans(acks) == ([TOKEN, TOKEN, other], [3, 4, 4], [9, 1, 3], [11, 2, 3])
+    acks = [Ack(f"2-3-{seq}", TOKENS.write(TOKEN, 3, 8, 4)) for seq in (9, 10, 11)]
+    acks += [Ack(f"2-4-{seq}", TOKENS.write(TOKEN, 4, 1, 2)) for seq in (1, 2)]
+    acks += [Ack("2-4-3", TOKENS.write(other, 4, 3))]
+    spans = ([TOKEN, TOKEN, other], [3, 4, 4], [9, 1, 3], [11, 2, 3])
+    assert read_spans(acks, TOKENS) == spans
+
+
+OWN = TOKENS.write(TOKEN, 3, 1, 9)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +151,21 @@ def test_ordered_acks_are_encoded_as_spans() -> None:
     [
         [Ack("2-3-1", None)],
         [Ack("2-3-1", "no token")],
-        [Ack("2-3-01", str(TOKEN))],
-        [Ack("2-3-1", str(TOKEN)), Ack("2-3-1", str(TOKEN))],
-        [Ack("2-3-1", str(TOKEN)), Ack("2-3-3", str(TOKEN))],
-        [Ack("2-3-1", str(TOKEN)), Ack("2-3-2", str(TOKEN).replace("-", ""))],
-        [Ack(f"2-3-{LARGEST_SEQ}", str(TOKEN)), Ack(f"2-3-{LARGEST_SEQ + 1}", str(TOKEN))],
+        [Ack("2-3-1", TOKENS.write(TOKEN, 3, 2))],
+        [Ack("2-4-1", OWN)],
+        [Ack("2-3-01", OWN)],
+        [Ack("2-3-1", OWN), Ack("2-3-1", OWN)],
+        [Ack("2-3-1", OWN), Ack("2-3-3", OWN)],
+        [Ack("2-3-9", OWN), Ack("2-3-10", OWN)],
+        [Ack("2-3-1", OWN), Ack("2-3-2", TOKENS.write(TOKEN, 3, 2))],
+        [
+            Ack(f"2-3-{seq}", TOKENS.write(TOKEN, 3, LARGEST_SEQ))
+            for seq in (LARGEST_SEQ, LARGEST_SEQ + 1)
+        ],
     ],
 )
 def test_other_acks_are_encoded_one_by_one(acks: list[Ack]) -> None:
-    assert read_spans(acks) is None
+    assert read_spans(acks, TOKENS) is None
 
 
 def make_span(*, lane: int, positions: list[int] | None) -> ClaimedSpan:

@@ -150,6 +150,8 @@ def test_every_setting_changes_something(file: Path) -> None:
             value = "true"
         elif setting.name == "postgres_port":
             value = "47"
+        elif setting.name == "sqs_account":
+            value = "111122223333"
         elif setting.high < 4711:
             value = setting.kind(setting.high)
         changed = read_settings({**others_set, setting.name: value}, {}, file)
@@ -280,6 +282,8 @@ def test_invalid_setting_is_named(
             "contains 'https://app.example/page'",
         ),
         ("LANEWAY_ALLOWED_ORIGINS", "null", "contains 'null'"),
+        ("LANEWAY_SQS_REGION", "EU West", "is 'EU West': use one such as us-east-1"),
+        ("LANEWAY_SQS_ACCOUNT", "1234", "is '1234': use twelve digits"),
     ],
 )
 def test_invalid_names_are_refused(file: Path, name: str, value: str, words: str) -> None:

@@ -48,8 +48,11 @@ async def benchmark(
     ] = 5,
     test: Annotated[Test, typer.Option(help="Test to run.")] = Test.ALL,
     logging: Annotated[
-        bool, typer.Option("--logging/--no-logging", help="Record activity during the benchmark.")
-    ] = True,
+        bool,
+        typer.Option(
+            "--logging/--no-logging", help="Record activity during the benchmark, which is slower."
+        ),
+    ] = False,
 ) -> None:
     """Benchmark the broker on a temporary queue."""
     name = f"benchmark-{uuid4().hex[:8]}"

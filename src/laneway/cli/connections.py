@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from laneway.cli.database import open_database
@@ -21,7 +21,7 @@ from laneway.cli.flags import (
 )
 from laneway.cli.known_settings import CLIENT_SETTINGS
 from laneway.cli.output import Format, FormatOption, Output
-from laneway.domain.errors import Unavailable
+from laneway.domain.errors import AccessDenied, QueueExists, QueueNotFound, Unavailable
 from laneway.domain.settings import EngineSettings, MaintenanceSettings
 from laneway.library.connection import connect
 
@@ -39,12 +39,35 @@ BRIEF = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
 Install: TypeAlias = Literal["any", "bundled", "none"]
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenQueue:
+    """The queue that a command acts on. is_default: no flag names it."""
+
+    name: str
+    is_default: bool
+
+    async def ensure(self, lane: Connection) -> None:
+        """Create the default queue if it is missing and the API key allows it."""
+        if not self.is_default:
+            return
+        try:
+            await lane.admin.get_queue(self.name)
+        except QueueNotFound:
+            with suppress(QueueExists, AccessDenied):
+                await lane.admin.create_queue(self.name)
+
+
 def with_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Call the command with a connection and an output, whose flags are added to the command's own.
 
     In the bundled database, the schema is installed first.
     """
     return _with_lane(command, install="bundled")
+
+
+def with_queue(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Like `with_lane`, with the queue of --queue, else of the settings, as third argument."""
+    return _with_lane(command, install="bundled", queue=True)
 
 
 def with_installed_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -57,22 +80,32 @@ def with_raw_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None
     return _with_lane(command, install="none")
 
 
-def _with_lane(command: Callable[..., Awaitable[None]], *, install: Install) -> Callable[..., None]:
+def _with_lane(
+    command: Callable[..., Awaitable[None]], *, install: Install, queue: bool = False
+) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(**flags: Any) -> None:
         # The command itself prints errors, so they are not logged too.
         logging.getLogger("laneway").addHandler(logging.NullHandler())
         output = Output(flags.pop("format_"))
         settings = take_settings(flags, CLIENT_SETTINGS)
+        chosen = (_choose_queue(settings),) if queue else ()
 
         async def run() -> None:
             async with _open_lane(settings, install) as lane:
-                await command(lane, output, **flags)
+                await command(lane, output, *chosen, **flags)
 
         execute(run())
 
-    own = [*list_own(command, 2), make_parameter("format_", FormatOption, Format.TABLE)]
-    return sign(wrapper, [*own, *list_options(CLIENT_SETTINGS)], note=ON_EITHER)
+    given = 3 if queue else 2
+    shown = ("queue_name",) if queue else ()
+    own = [*list_own(command, given), make_parameter("format_", FormatOption, Format.TABLE)]
+    return sign(wrapper, [*own, *list_options(CLIENT_SETTINGS, *shown)], note=ON_EITHER)
+
+
+def _choose_queue(settings: Settings) -> ChosenQueue:
+    chosen = settings.chosen["queue_name"]
+    return ChosenQueue(settings["queue_name"], is_default=chosen.source != "flag")
 
 
 @asynccontextmanager
@@ -86,7 +119,11 @@ async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Conn
         return
     environment = settings.environment
     bundled = environment.database_url is None
-    brief = replace(BRIEF, connections=settings.connections)
+    brief = replace(
+        BRIEF,
+        connections=settings.connections,
+        priority_levels=settings["max_priority_levels"],
+    )
     async with open_database(environment, settings.data_dir) as dsn:
         try:
             async with connect(dsn, settings=brief) as lane:
@@ -95,5 +132,7 @@ async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Conn
                 yield lane
         except Unavailable as error:
             if isinstance(error.__cause__, OSError):
-                raise DatabaseUnreachable(dsn, error.__cause__) from error
+                from laneway.engine.sqlstates import find_remedy
+
+                raise DatabaseUnreachable(dsn, find_remedy(error.__cause__)) from error
             raise

@@ -65,7 +65,7 @@ async def open_connection(
     import asyncpg
 
     from laneway.engine import pool
-    from laneway.engine.sqlstates import translate
+    from laneway.engine.sqlstates import find_remedy, translate
 
     patient = replace(connections, connect_timeout=PATIENCE, call_timeout=_LONG)
     direct = connections.direct_dsn is not None
@@ -74,7 +74,7 @@ async def open_connection(
     except Unavailable as error:
         if isinstance(error.__cause__, OSError):
             place = connections.direct_dsn or dsn
-            raise DatabaseUnreachable(place, error.__cause__) from error
+            raise DatabaseUnreachable(place, find_remedy(error.__cause__)) from error
         raise
     try:
         yield connection

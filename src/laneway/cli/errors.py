@@ -31,11 +31,8 @@ class DatabaseNotReady(Retryable):
 
 
 class DatabaseUnreachable(Retryable):
-    def __init__(self, dsn: str, reason: Exception) -> None:
-        super().__init__(
-            f"PostgreSQL server at {name_place(dsn)} unreachable: {reason}. Check the address, and that"
-            " the server is running"
-        )
+    def __init__(self, dsn: str, remedy: str) -> None:
+        super().__init__(f"PostgreSQL server at {name_place(dsn)} unreachable: {remedy}")
 
 
 class DatabaseMissing(LanewayError):

@@ -12,6 +12,7 @@ import typer
 from laneway.cli.errors import FlagInvalid
 from laneway.cli.stdio import tell
 from laneway.domain.errors import Conflict, InvalidRequest, LanewayError, NotFound, Retryable
+from laneway.domain.loops import ignore_lost_connections
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -63,6 +64,7 @@ def find_code(error: Exception) -> int:
 
 async def _until_terminated(command: Coroutine[None, None, Result]) -> Result:
     task = asyncio.current_task()
+    ignore_lost_connections(asyncio.get_running_loop())
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await command

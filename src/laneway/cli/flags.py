@@ -95,9 +95,10 @@ def list_own(command: Callable[..., Any], given: int) -> list[inspect.Parameter]
     return [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
 
 
-def list_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
-    """Return the options for the settings file and for the settings that every command shows."""
-    return [_CONFIG, *(_make_option(item) for item in settings if item.name in _SHOWN)]
+def list_options(settings: Iterable[Setting], *also: str) -> list[inspect.Parameter]:
+    """Return the options for the settings file, and for the settings that all commands show, or `also`."""
+    shown = _SHOWN | set(also)
+    return [_CONFIG, *(_make_option(item) for item in settings if item.name in shown)]
 
 
 def take_settings(flags: dict[str, Any], wanted: Sequence[Setting]) -> Settings:

@@ -214,7 +214,13 @@ SETTINGS = (
         secret=True,
     ),
     Setting("postgres_pool_size", int, 10, "Database connections per process.", 2, 1000),
-    Setting("queue_name", str, "default", "Queue of requests that name none."),
+    Setting(
+        "queue_name",
+        str,
+        "default",
+        "Default queue, of requests and commands that name none.",
+        short="--queue",
+    ),
     Setting(
         "ack_timeout_seconds", float, 30, "Lease duration of new queues in seconds.", 0.001, LONGEST
     ),
@@ -234,7 +240,7 @@ SETTINGS = (
         "Interval of checks for expired leases in milliseconds.",
         100,
     ),
-    Setting("max_priority_levels", int, 10, "Number of priority levels, counted from 0.", 1, 32767),
+    Setting("max_priority_levels", int, 10, "Number of priorities, counted from 0.", 1, 32767),
     Setting("relay_actor", str, "relay-actor", "Name of the server in activity."),
     Setting(
         "manual_operation_actor",
@@ -309,12 +315,18 @@ SETTINGS = (
         "sqs_url_style",
         str,
         "path",
-        "Style of queue URLs. path: /account/queue; region: /queue/region/account/queue; host: region"
-        " in the host name.",
-        choices=("region", "host", "path"),
+        "Style of queue URLs. path: /account/queue in the default region; region: /queue/region/account/queue; host and "
+        "domain: region in the host name.",
+        choices=("region", "host", "domain", "path"),
     ),
-    Setting("sqs_region", str, "us-east-1", "Region of requests that name none."),
-    Setting("sqs_account", str, "000000000000", "Account of requests that name none."),
+    Setting("sqs_region", str, "us-east-1", "Default region, of requests that name none."),
+    Setting("sqs_account", str, "000000000000", "Default account, of requests that name none."),
+    Setting(
+        "sqs_shared_queues",
+        bool,
+        default=False,
+        meaning="Show all queues to every region and account. Otherwise each sees its own.",
+    ),
     Setting("sqs_in_flight", int, 120_000, "Maximum number of messages in flight per queue.", 1),
     Setting(
         "sqs_recreate_seconds",
@@ -327,9 +339,7 @@ SETTINGS = (
     Setting(
         "sqs_purge_seconds", float, 60, "Time between two purges of a queue in seconds.", 0, 86_400
     ),
-    Setting(
-        "max_body_bytes", int, 16 * 1024 * 1024, "Maximum size of a request body in bytes.", 1024
-    ),
+    Setting("max_body_bytes", int, 17_301_504, "Maximum size of a request body in bytes.", 1024),
     Setting("max_long_polls", int, 10_000, "Maximum number of long polls per process.", 1),
     Setting("max_event_streams", int, 1000, "Maximum number of event streams per process.", 1),
     Setting(
@@ -343,13 +353,19 @@ SETTINGS = (
     Setting("shutdown_seconds", float, 20, "Time limit of a shutdown in seconds.", 0, 3600),
 )
 
-_OF_CONNECTIONS = ("database_pooled", "database_direct_url", "postgres_pool_size")
+# Of everything that works directly on a database.
+_OF_DATABASES = (
+    "database_url",
+    "data_dir",
+    "database_pooled",
+    "database_direct_url",
+    "postgres_pool_size",
+    "max_priority_levels",
+)
 
 # … what commands that use the database need …
 DATABASE_SETTINGS = tuple(
-    item
-    for item in SETTINGS
-    if item.name in {"database_url", "data_dir", *_OF_CONNECTIONS} or is_part(item.name)
+    item for item in SETTINGS if item.name in _OF_DATABASES or is_part(item.name)
 )
 
 # What commands that use a server need …
@@ -375,4 +391,5 @@ SERVER_SETTINGS = (
 CLIENT_SETTINGS = (
     *SERVER_SETTINGS,
     *DATABASE_SETTINGS,
+    next(item for item in SETTINGS if item.name == "queue_name"),
 )

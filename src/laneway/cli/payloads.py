@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import select
 import sys
 from datetime import timedelta
@@ -15,6 +16,7 @@ import typer
 
 from laneway.domain.errors import InvalidPayload
 from laneway.domain.escapes import escape
+from laneway.domain.messages import PRIORITY_LEVELS, OutgoingMessage, require_level
 from laneway.library.messages import encode_payload
 from laneway.library.validation import PayloadRules
 
@@ -26,6 +28,7 @@ Item = TypeVar("Item")
 # How many bytes of standard input are checked before any message is enqueued.
 _AHEAD = 16 * 1024 * 1024
 _MADE_UP = 500
+_TYPES = ("email_send", "image_process", "data_sync", "notification", "backup")
 _CHUNK = 65_536
 _LOOK = timedelta(milliseconds=50)
 
@@ -67,6 +70,28 @@ async def cut(items: AsyncIterator[Item], size: int) -> AsyncIterator[list[Item]
         raise
     if batch:
         yield batch
+
+
+def make_samples(
+    payloads: Iterable[Any],
+    partition: str | None,
+    priority: int | None,
+    *,
+    levels: int,
+    delay: timedelta | None,
+) -> list[OutgoingMessage]:
+    """Return generated messages, of random types and priorities where none are given."""
+    if priority is not None:
+        require_level(priority, levels)
+    return [
+        OutgoingMessage(
+            encode_payload(payload),
+            random.choice(_TYPES) if partition is None else partition,  # noqa: S311 - no secret
+            random.randrange(min(PRIORITY_LEVELS, levels)) if priority is None else priority,  # noqa: S311
+            delay,
+        )
+        for payload in payloads
+    ]
 
 
 def read_json(text: str, what: str) -> Any:

@@ -31,6 +31,8 @@ Source: TypeAlias = Literal["flag", "environment", ".env", "file", "default"]
 _SOURCES: tuple[Source, ...] = ("flag", "environment", ".env", "file", "default")
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_REGION = re.compile(r"[a-z0-9_-]{1,63}")
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/\s@?#]+")
 
 # Ports that browsers leave out of an origin.
@@ -81,6 +83,15 @@ class Settings:
         wanted = "use origins such as https://app.example.com:8443, or *"
         listed = self._read_list("allowed_origins", _ORIGIN, wanted)
         return tuple(_drop_default_port(origin) for origin in listed)
+
+    @property
+    def sqs_region(self) -> str:
+        wanted = "use one such as us-east-1, up to 63 of a-z, 0-9, hyphen and underscore"
+        return self._read_form("sqs_region", _REGION, wanted)
+
+    @property
+    def sqs_account(self) -> str:
+        return self._read_form("sqs_account", _ACCOUNT, "use twelve digits such as 000000000000")
 
     @property
     def server_url(self) -> str | None:
@@ -174,6 +185,12 @@ class Settings:
             if not form.fullmatch(item):
                 raise self._refuse(name, f"contains {item!r}: {wanted}")
         return items
+
+    def _read_form(self, name: str, form: re.Pattern[str], wanted: str) -> str:
+        value: str = self[name]
+        if not form.fullmatch(value):
+            raise self._refuse(name, f"is {value!r}: {wanted}")
+        return value
 
     def _rank(self, *names: str) -> int:
         """Return the highest precedence of these settings' sources; 0 is a flag."""

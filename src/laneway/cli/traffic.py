@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import ChosenQueue, with_lane, with_queue
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
-from laneway.cli.payloads import cut, find_payloads
+from laneway.cli.output import Output, count
+from laneway.cli.payloads import cut, find_payloads, make_samples
 from laneway.cli.stdio import OutputLost, tell
 from laneway.domain.errors import InvalidMessage, LanewayError, LeaseLost
+from laneway.domain.ids import MessageId
 from laneway.library.connection import Connection
 from laneway.library.messages import Message
 
-QueueOption = Annotated[str, typer.Option("--queue", help="Queue name.")]
-
 _NOTHING = 6
+# Messages per call, which keeps a request to a server below its limit.
+_PER_CALL = 10_000
 _LOOK = timedelta(milliseconds=250)
 _COLUMNS = ("id", "partition", "priority", "attempt", "created_at", "payload")
 
 
-@with_lane
+@with_queue
 async def enqueue(
     lane: Connection,
     output: Output,
+    chosen: ChosenQueue,
     payload: Annotated[
         str | None,
         typer.Argument(
@@ -36,7 +39,6 @@ async def enqueue(
         ),
     ] = None,
     *,
-    queue: QueueOption = "default",
     messages: Annotated[
         int | None,
         typer.Option(
@@ -45,8 +47,18 @@ async def enqueue(
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, max=10_000, help="Messages per batch.")] = 50,
-    priority: Annotated[int, typer.Option(min=0, help="Priority.")] = 0,
-    partition: Annotated[str, typer.Option("--partition", "--type", help="Partition.")] = "",
+    priority: Annotated[
+        int | None,
+        typer.Option(min=0, help="Priority (default: 0; random for generated messages)."),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            "--partition",
+            "--type",
+            help="Partition (default: none; one of five types at random for generated messages).",
+        ),
+    ] = None,
     delay: Annotated[
         float, typer.Option(min=0, max=LONGEST, help="Seconds before the messages are delivered.")
     ] = 0,
@@ -59,6 +71,11 @@ async def enqueue(
 ) -> None:
     """Enqueue messages: a payload, lines of standard input, or generated messages.
 
+    Without --queue, the default queue is created if it is missing.
+
+    Generated messages have random types (email_send, image_process, data_sync, notification, backup)
+    and priorities (0 to 9).
+
     Standard input is checked to its end before anything is enqueued. If it is larger than 16 MiB, or
     with --stream, lines are enqueued as they are read. If a line is not JSON, the command exits 2 if
     nothing was enqueued, else 1.
@@ -66,24 +83,35 @@ async def enqueue(
     from rich.console import Console
     from rich.progress import Progress
 
-    producer = lane.producer(queue)
     pushed: list[str] = []
     total, items = await find_payloads(payload, messages, stream=stream)
+    queue = chosen.name
+    producer = lane.producer(queue)
+    await chosen.ensure(lane)
     wait = timedelta(seconds=delay) if delay else None
+
+    async def push(batch: list[Any]) -> list[MessageId]:
+        if payload is None:
+            samples = make_samples(
+                batch, partition, priority, levels=lane.target.priority_levels, delay=wait
+            )
+            return [item.id for item in await lane.backend.push(queue, samples)]
+        return await producer.batch_enqueue(
+            batch, priority=priority or 0, partition=partition or "", delay=wait
+        )
+
     with Progress(disable=not sys.stderr.isatty(), console=Console(stderr=True)) as progress:
         bar = progress.add_task("enqueueing", total=total)
         try:
             async for batch in cut(items, batch_size):
-                ids = await producer.batch_enqueue(
-                    batch, priority=priority, partition=partition, delay=wait
-                )
+                ids = await push(batch)
                 pushed += map(str, ids)
                 progress.advance(bar, len(ids))
         except BaseException as error:
             if not pushed:
                 raise
             progress.stop()
-            tell(f"laneway: {len(pushed)} messages enqueued to {queue} before the error")
+            tell(f"laneway: {count(len(pushed), 'message')} enqueued to {queue} before the error")
             # Exit code 2 of these errors means that nothing was done, so it becomes 1.
             if isinstance(error, typer.BadParameter | InvalidMessage):
                 raise LanewayError(str(error)) from error
@@ -92,13 +120,15 @@ async def enqueue(
     output.done(text, queue=queue, pushed=len(pushed), ids=pushed)
 
 
-@with_lane
+@with_queue
 async def dequeue(
     lane: Connection,
     output: Output,
+    chosen: ChosenQueue,
     *,
-    queue: QueueOption = "default",
-    count: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 10,
+    most: Annotated[
+        int, typer.Option("--count", min=1, max=1_000_000, help="Maximum number of messages.")
+    ] = 10,
     timeout: Annotated[
         float, typer.Option(min=0, max=LONGEST, help="Seconds to wait for a message.")
     ] = 30,
@@ -114,22 +144,32 @@ async def dequeue(
 
     With --ack, messages are acked after printing. Messages that cannot be printed are released.
     """
-    reader = lane.consumer(queue, name=consumer)
-    messages = await reader.dequeue_many(
-        count, timedelta(seconds=ack_timeout), wait=timedelta(seconds=timeout)
-    )
+    reader = lane.consumer(chosen.name, name=consumer)
+    await chosen.ensure(lane)
+    messages: list[Message] = []
+    wait = timedelta(seconds=timeout)
     try:
+        while (missing := min(most - len(messages), _PER_CALL)) > 0:
+            found = await reader.dequeue_many(missing, timedelta(seconds=ack_timeout), wait=wait)
+            messages += found
+            if len(found) < missing:
+                break
+            wait = timedelta(0)
         output.rows([_show(message, output) for message in messages], _COLUMNS)
-    except OutputLost:
-        await lane.backend.release([message.receipt for message in messages])
+    except (OutputLost, LanewayError, asyncio.CancelledError):
+        with suppress(LanewayError):
+            await lane.backend.release([message.receipt for message in messages])
         raise
     if not messages:
         raise typer.Exit(_NOTHING)
-    lost = (await reader.delete_many(messages)).count(False) if ack else 0
+    lost = 0
+    for start in range(0, len(messages) if ack else 0, _PER_CALL):
+        acked = await reader.delete_many(messages[start : start + _PER_CALL])
+        lost += acked.count(False)
     if lost:
         raise LeaseLost(
-            f"{lost} of {len(messages)} messages not acked, because their leases had expired; they are "
-            "delivered again. Use a longer --ack-timeout"
+            f"{lost} of {count(len(messages), 'message')} not acked, because the lease had expired; they"
+            " are delivered again. Use a longer --ack-timeout"
         )
 
 

@@ -21,10 +21,11 @@ from laneway.cli.errors import FlagInvalid
 from laneway.cli.execution import ENDED_BY_SIGNAL, reporting
 from laneway.cli.flags import with_client
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.cli.settings import Settings
 from laneway.domain.errors import LanewayError
 from laneway.domain.escapes import escape
+from laneway.domain.settings import EngineSettings
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection, connect
 
@@ -161,7 +162,7 @@ async def purge(
 ) -> None:
     """Delete the records of workers that stopped long ago."""
     purged = await lane.admin.purge_old_workers(timedelta(hours=older_than))
-    output.done(f"{purged} workers deleted", purged=purged)
+    output.done(f"{count(purged, 'worker')} deleted", purged=purged)
 
 
 @worker.command("health")
@@ -198,6 +199,7 @@ async def _work(app: App, settings: Settings, place: str | None, name: str | Non
     """Run a worker at the place, else at the server or database of the settings."""
     from laneway.worker.signals import stopped_by_signals
 
+    app.complete(settings=EngineSettings(priority_levels=settings["max_priority_levels"]))
     url = settings.server_url if place is None else place
     if url is not None:
         app.complete(api_key=settings["api_key"])

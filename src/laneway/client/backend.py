@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from laneway.domain.settings import ConnectionSettings
 
 _OK = 200
+_UNAUTHENTICATED = 401
 _NOT_FOUND = 404
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -102,7 +103,13 @@ class HttpBackend:
 
     def _explain(self, status: int, body: bytes) -> Exception:
         try:
-            return restore(_decode_failure(body))
+            failure = _decode_failure(body)
+            if status == _UNAUTHENTICATED:
+                failure.message += (
+                    ": pass an API key to connect as api_key=, or to the command as --api-key or"
+                    " LANEWAY_API_KEY"
+                )
+            return restore(failure)
         except msgspec.DecodeError:
             what = "does not know this call" if status == _NOT_FOUND else f"answered {status}"
             return Misconfigured(

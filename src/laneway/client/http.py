@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from laneway.domain.errors import BrokerClosed, InvalidRequest, Unavailable
+from laneway.domain.loops import fail
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -62,7 +64,12 @@ class _Exchange(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(Unavailable(f"the server's answer is not valid HTTP: {error}"))
+            self._fail(
+                Unavailable(
+                    f"the server's answer is not valid HTTP ({error}). Check the port in its URL:"
+                    " another program may listen there"
+                )
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -87,7 +94,7 @@ class _Exchange(asyncio.Protocol):
 
     def _fail(self, error: Unavailable) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
+            fail(self._answer, error)
         self.close()
 
 
@@ -172,12 +179,32 @@ class HttpClient:
                 _, made = await asyncio.get_running_loop().create_connection(
                     _Exchange, self._host, self._port, ssl=self._ssl
                 )
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             raise Unavailable(
-                f"server at {self._host} port {self._port} unreachable"
-                f" ({str(error) or type(error).__name__}): check the address, or retry later"
+                f"server at {self._host} port {self._port} unreachable: {_find_remedy(error)}"
             ) from error
         return made
+
+
+def _find_remedy(error: OSError) -> str:
+    """Return why a connection could not be opened, and what to check."""
+    match error:
+        case socket.gaierror():
+            return f"host name not found ({error.strerror}). Check the host in the server's URL"
+        case ssl.SSLError():
+            return f"{error}. Check the server's certificate, and https:// in its URL"
+        case ConnectionRefusedError():
+            return (
+                "connection refused. Check the host and port in the server's URL, and that"
+                " `laneway serve` is running there"
+            )
+        case TimeoutError():
+            return (
+                "no answer in time. Check the host and port in the server's URL, and that no"
+                " firewall blocks them"
+            )
+        case _:
+            return f"{error.strerror or error}. Check the server's URL"
 
 
 def _refuse() -> InvalidRequest:

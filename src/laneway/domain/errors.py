@@ -19,7 +19,8 @@ LanewayError
 │   │   ├── QueueChanged     its options are not those that the call assumes
 │   │   ├── GroupExists
 │   │   ├── InvalidStateTransition
-│   │   └── WorkerBusy
+│   │   ├── WorkerBusy
+│   │   └── PreconditionFailed   a key is not as a required operation expects it
 │   ├── InvalidSetting
 │   ├── InvalidId
 │   └── InvalidMessage
@@ -214,6 +215,20 @@ class WorkerBusy(Conflict):
         )
         self.worker = worker
         self.messages = messages
+
+
+class PreconditionFailed(Conflict):
+    """index: of the operation. reason: why it does not apply. version, value: the key's, as JSON text."""
+
+    def __init__(self, *, index: int, reason: str, version: int, value: str) -> None:
+        super().__init__(
+            f"required operation {index} on a key does not apply ({reason}): nothing was changed. "
+            "Read the key, then decide again"
+        )
+        self.index = index
+        self.reason = reason
+        self.version = version
+        self.value = value
 
 
 class InvalidSetting(InvalidRequest):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
+from laneway.domain.errors import InvalidRequest
 from laneway.domain.ids import MessageId
 
 # A lease token: as the database returned it, or as text from a client.
@@ -19,6 +20,8 @@ Token: TypeAlias = UUID | str
 
 # Limits of a message's fields; of texts in characters. An empty dedup key counts as none.
 LARGEST_PRIORITY = 32_767
+# How many priorities producers may use, unless configured; SQL functions accept all.
+PRIORITY_LEVELS = 10
 LONGEST_PARTITION = 255
 LONGEST_KEY = 512
 LONGEST_DELAY = timedelta(days=3650)
@@ -199,3 +202,11 @@ class StoredMessage(NamedTuple):
     @property
     def id(self) -> MessageId:
         return MessageId(self.segment, self.lane, self.seq)
+
+
+def require_level(priority: int, levels: int) -> None:
+    """Refuse the priority of a new message that is not below the number of levels."""
+    if not 0 <= priority < levels:
+        raise InvalidRequest(
+            f"priority is {priority}: use 0 to {levels - 1}, or raise max_priority_levels"
+        )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from laneway.domain.messages import PRIORITY_LEVELS
+
 QueueKind: TypeAlias = Literal["standard", "unlogged", "partitioned"]
 DedupScope: TypeAlias = Literal["queue", "partition"]
 
@@ -16,6 +18,7 @@ Start: TypeAlias = Literal["all", "new"] | datetime
 # Where a group seeks to: the earliest kept message, behind the newest, a time, or a sequence
 # number.
 Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
+Target: TypeAlias = Literal["earliest", "latest", "time", "seq"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,7 @@ class QueueSettings:
     """A queue's settings, by the names of the columns of laneway.queue.
 
     max_attempts None: no limit on attempts. retention None: the policy's. retention_step: messages
-    past retention are deleted in steps of this length. message_ttl None: undelivered messages never
+    past retention are deleted in steps of this length. max_bytes: of a message's body. message_ttl None: undelivered messages never
     expire. delay: every message is delayed by this. durable_claims: claims survive a crash of
     PostgreSQL; claims of ordered groups always do, claims of unlogged queues never. kind and
     ordered cannot be changed after the queue was created.
@@ -35,7 +38,9 @@ class QueueSettings:
     move to this queue, with dead_letter_source (None: the queue's name) as their source;
     max_receives: attempts that consumers saw, at most. encrypted: the streams API encrypts what it
     pushes. default_group_optional: the group "default" has no lag while other groups read the queue
-    and none read by it. options: data that a protocol stores with its queue; the engine ignores it.
+    and none read by it. individual_acks: over the streams API, an ack of a message of an ordered
+    group does not ack the messages before it. expiry_backoff: a message whose lease expired waits
+    for the backoff, as a nacked one does. options: data that a protocol stores with its queue; the engine ignores it.
     """
 
     kind: QueueKind = "standard"
@@ -51,7 +56,7 @@ class QueueSettings:
     retention: timedelta | None = None
     retention_step: timedelta | None = None
     message_ttl: timedelta | None = None
-    max_bytes: int = 1_048_576
+    max_bytes: int = 16_777_216
     record_events: bool = True
     durable_claims: bool = True
     max_messages: int | None = None
@@ -63,6 +68,8 @@ class QueueSettings:
     max_receives: int | None = None
     encrypted: bool = False
     default_group_optional: bool = False
+    individual_acks: bool = False
+    expiry_backoff: bool = True
     description: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,6 +100,8 @@ class QueueChanges(TypedDict, total=False):
     max_receives: int | None
     encrypted: bool
     default_group_optional: bool
+    individual_acks: bool
+    expiry_backoff: bool
     description: str | None
     options: Mapping[str, Any]
 
@@ -100,10 +109,10 @@ class QueueChanges(TypedDict, total=False):
 def name_target_queues(
     dead_letter_queue: str | None, dead_letter_source: str | None
 ) -> Sequence[str]:
-    """Return the queues that these settings of a queue move its messages to.
+    """Return the queues that these settings of a queue name.
 
-    Dead letters go to `dead_letter_queue`. From there, a move task without a destination moves them
-    to the queue whose name ends `dead_letter_source`.
+    Dead letters go to `dead_letter_queue`, and say that they come from the queue whose name ends
+    `dead_letter_source`.
     """
     source = dead_letter_source and dead_letter_source.rpartition(":")[2]
     return [name for name in (dead_letter_queue, source) if name is not None]
@@ -194,17 +203,26 @@ class MaintenanceSettings:
     results: timedelta = timedelta(seconds=30)
     results_batch: int = 1000
     streams: timedelta = timedelta(seconds=1)
+    kv: timedelta = timedelta(seconds=10)
+    kv_batch: int = 1000
+    timers: timedelta = timedelta(milliseconds=200)
+    timers_batch: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """The settings of the engine. shutdown: how long closing waits for present calls."""
+    """The settings of the engine.
+
+    shutdown: how long closing waits for present calls. priority_levels: producers may use the
+    priorities from 0 to one below it.
+    """
 
     connections: ConnectionSettings = ConnectionSettings()
     pumps: PumpSettings = PumpSettings()
     wakeups: WakeupSettings = WakeupSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     shutdown: timedelta = timedelta(seconds=5)
+    priority_levels: int = PRIORITY_LEVELS
 
     def without_sessions(self) -> EngineSettings:
         """Return these settings without LISTEN and maintenance, which need their own session."""

@@ -9,14 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from laneway.domain.kv import KvRow
     from laneway.domain.messages import ClaimedSpan, Pushed, Token
+    from laneway.domain.timers import TimerResult
 
 # Options that every push must check, as bits of Queue.guards; see laneway.queue.
 ENCRYPTED = 1
 FULL_AT_SOME_SIZE = 2
 RESTS_AFTER_PUSH = 4
 
-Action: TypeAlias = Literal["ack", "retry", "dead"]
+# retry: a nack, the attempt counts. release: the attempt does not count.
+Action: TypeAlias = Literal["ack", "retry", "release", "dead"]
 
 
 class Settlement(NamedTuple):
@@ -50,10 +53,14 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The result of a settlement. released: the claim has no messages left."""
+    """The result of a settlement. released: the claim has no messages left.
+
+    implied: messages that were acked with it though no settlement of the call names them.
+    """
 
     fate: Fate
     released: bool
+    implied: int = 0
 
 
 class WidenedLease(NamedTuple):
@@ -66,6 +73,8 @@ class WidenedLease(NamedTuple):
 class Transacted(NamedTuple):
     verdicts: Sequence[Verdict]
     pushed: Sequence[Pushed]
+    kv: Sequence[KvRow] = ()
+    timers: Sequence[TimerResult] = ()
 
 
 class Place(NamedTuple):

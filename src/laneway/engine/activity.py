@@ -111,22 +111,33 @@ class Activity:
             )
 
     async def list_entries(
-        self, wanted: ActivityFilter, *, limit: int = 100, offset: int = 0
+        self,
+        wanted: ActivityFilter,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        largest_body: int = 0,
     ) -> Entries:
-        """Return the activity log, newest first, one entry per message."""
+        """Return the activity log, newest first, one entry per message.
+
+        Entries have the bodies of their messages, up to `largest_body` bytes each.
+        """
         async with self._core.pool.lend() as connection:
             rows = await procedures.list_activity(
                 connection, wanted=wanted, limit=limit, offset=offset, bound=MOST_COUNTED
             )
             total = rows[0]["total"]
-            entries = await _complete(connection, [row for row in rows if row["xid"] is not None])
+            rows = [row for row in rows if row["xid"] is not None]
+            entries = await _complete(connection, rows, largest_body)
         return Entries(entries, total)
 
-    async def list_message_entries(self, message: MessageId) -> list[Entry]:
-        """Return the activity log of one message, oldest first."""
+    async def list_message_entries(
+        self, message: MessageId, *, largest_body: int = 0
+    ) -> list[Entry]:
+        """Return the activity log of one message, oldest first; bodies as `list_entries`."""
         async with self._core.pool.lend() as connection:
             rows = await procedures.message_activity(connection, message)
-            return await _complete(connection, rows)
+            return await _complete(connection, rows, largest_body)
 
     async def list_anomalies(
         self,
@@ -225,9 +236,11 @@ def _stop_at(xid: int, now: Snapshot) -> Snapshot:
     return Snapshot(min(running, default=xid + 1), xid + 1, running)
 
 
-async def _complete(connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Entry]:
+async def _complete(
+    connection: Connection, rows: Sequence[asyncpg.Record], largest_body: int
+) -> list[Entry]:
     """Add data of the log and the detectors to entries."""
-    facts = await _find_facts(connection, rows, largest=0)
+    facts = await _find_facts(connection, rows, largest=largest_body)
     anomalies: dict[int, list[asyncpg.Record]] = {}
     if rows:
         for anomaly in await procedures.find_anomalies(

@@ -25,9 +25,11 @@ from laneway.engine.deliveries import list_deliveries, list_receipts
 from laneway.engine.groups import Groups
 from laneway.engine.in_flight_limits import InFlight
 from laneway.engine.keys import Keys
+from laneway.engine.kv import KeyValues, Locks
 from laneway.engine.lane_queues import LanePlace, Lanes
 from laneway.engine.lease_expiry import Deadlines
 from laneway.engine.listings import Listings
+from laneway.engine.log_reads import LogReads
 from laneway.engine.maintenance import make_services
 from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements, Traffic
@@ -37,7 +39,7 @@ from laneway.engine.notifications import Notices
 from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
-from laneway.engine.procedures.maintenance import read_clock
+from laneway.engine.procedures.maintenance import is_read_only, read_clock
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.line import Filter
@@ -51,6 +53,7 @@ from laneway.engine.statistics import Statistics
 from laneway.engine.streams import Streams
 from laneway.engine.subscriptions import Subscriptions
 from laneway.engine.tasks import Tasks
+from laneway.engine.timers import Timers
 from laneway.engine.traces import Traces
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
@@ -93,6 +96,7 @@ class Broker:
         pool = Pool(dsn, settings=connections, tasks=self._tasks)
         catalog = Catalog(pool=pool, tasks=self._tasks, age=wakeups.catalog_age)
         outbox = asyncio.Event()
+        timers = asyncio.Event()
         notices = Notices(
             dsn,
             connections=connections,
@@ -112,10 +116,14 @@ class Broker:
         self.messages = Messages(core)
         self.listings = Listings(core)
         self.statistics = Statistics(core)
-        self.dead_letters = DeadLetters(core)
+        self.dead_letters = DeadLetters(core, self.messages)
         self.moves = Moves(core)
         self.receive_attempts = ReceiveAttempts(core)
-        self.streams = Streams(core)
+        self.streams = Streams(core, timers)
+        self.kv = KeyValues(core)
+        self.locks = Locks(core)
+        self.timers = Timers(core)
+        self.reads = LogReads(core)
         self.subscriptions = Subscriptions(core, self.groups)
         self.traces = Traces(core)
         self.activity = Activity(core)
@@ -147,7 +155,9 @@ class Broker:
         self._keeper = Keeper(
             dsn,
             connections=connections,
-            services=make_services(self._settings.maintenance, waiters, outbox),
+            services=make_services(
+                self._settings.maintenance, waiters, outbox=outbox, timers=timers
+            ),
             candidacy=self._settings.maintenance.candidacy,
         )
         self._closed = False
@@ -204,6 +214,11 @@ class Broker:
         """Return the database's clock, as proof that the database answers."""
         async with self._core.pool.lend() as connection:
             return await read_clock(connection)
+
+    async def accepts_writes(self) -> bool:
+        """Return whether the database accepts writes; raise Unavailable if it does not answer."""
+        async with self._core.pool.lend() as connection:
+            return not await is_read_only(connection)
 
     def measure(self) -> Measurements:
         claims = list(self._claims.values())
@@ -304,8 +319,13 @@ class Broker:
         partition: str | None = None,
         priority: int | None = None,
         own_token: bool = False,
+        fill: bool = False,
     ) -> list[ClaimedSpan]:
-        """Claim messages as spans with columns, for callers that can use them."""
+        """Claim messages as spans with columns, for callers that can use them.
+
+        fill: in the default group of a FIFO queue, return spans of several partitions, each with a
+        token of its own, in the order in which to deliver them.
+        """
         if n < 1:
             raise InvalidRequest(f"cannot claim {n} messages: ask for one or more")
 
@@ -319,6 +339,7 @@ class Broker:
                     consumer=consumer,
                     wanted=Filter(partition, priority),
                     own_token=own_token,
+                    fill=fill,
                 )
             except GroupNotFound as error:
                 self._close_pump(pump, error)
@@ -385,10 +406,6 @@ class Broker:
         Without this call they end in the next regular round, up to some seconds later.
         """
         self._deadlines.note(lease)
-
-    async def end_expired(self) -> None:
-        """End the leases that expired recently, now."""
-        await self._deadlines.end_leases()
 
     async def transact(
         self, acks: Sequence[Receipt], pushes: Sequence[tuple[str, OutgoingMessage]]

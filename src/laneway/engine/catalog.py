@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import GroupNotFound, LanewayError, QueueNotFound
+from laneway.domain.loops import fail
 from laneway.engine.procedures.queues import list_queues
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ class Catalog:
         try:
             queue = await self._ask(name)
         except LanewayError as error:
-            load.set_exception(error)
-            load.exception()
+            fail(load, error)
             raise
         except BaseException:
             load.cancel()

@@ -1,4 +1,4 @@
-"""The broker's calls about API keys."""
+"""The broker's calls about API keys, and the secret of lease tokens."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ class Keys:
         """Return the valid API keys; with `revoked`, also the revoked ones."""
         async with self._core.pool.lend() as connection:
             return await procedures.list_api_keys(connection, revoked=revoked)
+
+    async def read_lease_secret(self) -> bytes:
+        """Return the 32 bytes from which all servers of the database make consumers' tokens."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.lease_secret(connection)

@@ -45,6 +45,7 @@ class Traffic:
 
     def count_verdicts(self, verdicts: Collection[Verdict]) -> None:
         for verdict in verdicts:
+            self.acked += verdict.implied
             match verdict.fate:
                 case Fate.COMPLETED:
                     self.acked += 1

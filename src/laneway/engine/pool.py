@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 import asyncpg
 
 from laneway.domain.errors import BrokerClosed, LanewayError, Misconfigured, Retryable
-from laneway.engine.sqlstates import check_dsn, explain_dsn, translate
+from laneway.domain.loops import fail
+from laneway.engine.sqlstates import check_dsn, explain_dsn, explain_failed_connection, translate
 
 if TYPE_CHECKING:
     from laneway.domain.settings import ConnectionSettings
@@ -60,7 +61,7 @@ async def open_connection(
             server_settings=parameters,
         )
     except OSError as error:  # first: a refused certificate is a ValueError too
-        raise translate(error) from error
+        raise explain_failed_connection(error) from error
     except ValueError as error:
         raise explain_dsn(error) from None
     except Exception as error:
@@ -211,7 +212,7 @@ class Pool:
             if isinstance(error, Retryable | Misconfigured):
                 self._go_down(error)
             if not waiter.done():
-                waiter.set_exception(error.copy())
+                fail(waiter, error.copy())
         except asyncio.CancelledError:
             self._open -= 1
             raise
@@ -226,9 +227,9 @@ class Pool:
         if self._trouble is not None or self._closed:
             return
         if isinstance(error, Misconfigured):
-            logger.warning("database unusable, calls fail until that is fixed: %s", error)
+            logger.warning("calls fail until this is fixed: %s", error)
         else:
-            logger.warning("database unreachable, calls fail until it is back: %s", error)
+            logger.warning("calls fail until the database is reachable: %s", error)
         self._trouble = error
         self._fail_waiters(error)
         self._tasks.start(self._come_back(), name="reconnect")
@@ -237,7 +238,7 @@ class Pool:
         waiters, self._waiters = self._waiters, deque()
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_exception(error.copy())
+                fail(waiter, error.copy())
 
     async def _come_back(self) -> None:
         pause = self._settings.reconnect_pause

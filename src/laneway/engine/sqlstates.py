@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
@@ -40,8 +41,20 @@ OWN: Meanings = {
     "LW412": QueueChanged,
     "LW413": MessageTooLarge,
     "LW422": InvalidRequest,
+    "LW428": Conflict,
     "LW503": TransientConflict,
 }
+
+# What to do where the server answers, but refuses the database or user.
+_REFUSED = "Check the user and password in the database's URL"
+_REMEDIES: Mapping[type[asyncpg.PostgresError], str] = {
+    asyncpg.InvalidCatalogNameError: (
+        "Check the database's name in its URL, or create it: create database NAME"
+    ),
+    asyncpg.InvalidAuthorizationSpecificationError: _REFUSED,
+    asyncpg.InvalidPasswordError: _REFUSED,
+}
+_MISFIT = "Check the database's URL, or run `laneway admin install`"
 
 # PostgreSQL's codes, complete or by class (the first two characters). Complete ones take
 # precedence.
@@ -86,6 +99,36 @@ def translate(error: BaseException, means: Meanings = OWN) -> LanewayError:
             return Unavailable(f"database unreachable ({_name(error)}): retry later")
         case _:
             return InternalError(_name(error))
+
+
+def explain_failed_connection(error: OSError) -> Unavailable:
+    """Return the error for a database that could not be connected to, with what to check."""
+    return Unavailable(f"database unreachable: {find_remedy(error)}")
+
+
+def find_remedy(error: OSError) -> str:
+    """Return why a connection could not be opened, and what to check. It names no address."""
+    match error:
+        case socket.gaierror():
+            return f"host name not found ({error.strerror}). Check the host in the database's URL"
+        case TimeoutError():
+            return (
+                "no answer in time. Check the host and port in the database's URL, and that no"
+                " firewall blocks them"
+            )
+        case ConnectionRefusedError():
+            return (
+                "connection refused. Check the host and port in the database's URL, and that"
+                " PostgreSQL is running there"
+            )
+        case ConnectionError():
+            return (
+                "the connection was closed before PostgreSQL answered. Check the port in the"
+                " database's URL: another program may listen there"
+            )
+        case _:
+            reason = error.strerror or _name(error)
+            return f"{reason}. Check the database's URL, and that PostgreSQL is running there"
 
 
 def describe_own(error: asyncpg.PostgresError) -> str:
@@ -143,11 +186,8 @@ def _describe(error: asyncpg.PostgresError, kind: type[LanewayError]) -> str:
             "LANEWAY_DATABASE_DIRECT_URL to a URL without the pooler, or set LANEWAY_DATABASE_POOLED=true), or use a "
             "DSN without the pooler"
         )
-    if kind is Misconfigured and (error.sqlstate or "")[:2] in {"28", "3D"}:
-        # The server answers, but the user, password or database does not exist.
-        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or create what is missing"
     if kind is Misconfigured:
-        return f"{error.args[0]} ({error.sqlstate}): check the DSN, or run `laneway admin install`"
+        return f"{error.args[0]} ({error.sqlstate}). {_REMEDIES.get(type(error), _MISFIT)}"
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
         return f"a text with a NUL character, or not in UTF-8, cannot be stored ({error.sqlstate})"
     detail = getattr(error, "detail", None)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from laneway.domain.errors import QueueNotFound
 from laneway.domain.ids import MessageId
+from laneway.domain.kv import KvRow
 from laneway.domain.messages import StoredMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.streams import Fate, Place, Transacted, Verdict, WidenedLease
+from laneway.domain.timers import TimerResult
 from laneway.engine.columns import expand_places, squeeze, turn_messages
 from laneway.engine.deliveries import count_messages as count_claimed
 from laneway.engine.deliveries import distribute
@@ -18,26 +22,34 @@ from laneway.engine.procedures.listings import count_messages, list_messages
 from laneway.engine.procedures.messages import find_lanes, find_messages
 from laneway.engine.procedures.queues import encode_json
 from laneway.engine.procedures.statistics import count_by_state
+from laneway.engine.procedures.timers import TimerColumns
 from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
+    from laneway.domain.kv import KvOperation
     from laneway.domain.listings import MessageFilter
     from laneway.domain.messages import ClaimedSpan, OutgoingMessage, Pushed, Status, Token
     from laneway.domain.queues import Counts
     from laneway.domain.settings import QueueSettings
     from laneway.domain.streams import Settlement
+    from laneway.domain.timers import TimerOperation
     from laneway.engine.core import Core
 
 # Lanes per database call of a sweep; laneway.widen_lease uses the same number.
 _AT_ONCE = 16
+# Maintenance looks for timers as often; one that is due sooner wakes it.
+_SOON = timedelta(milliseconds=200)
 
 
 class Streams:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, timers_due: asyncio.Event) -> None:
         self._core = core
+        # Set for the maintenance leader, if it is in this process.
+        self._timers_due = timers_due
 
     async def widen_lease(
         self,
@@ -74,6 +86,17 @@ class Streams:
         self._core.traffic.delivered += count_claimed(spans)
         return WidenedLease(rows[0]["lease"], spans)
 
+    def commits_offsets(self, queue: str, group: str) -> bool | None:
+        """Return whether an ack also acks the messages before it; None if it is not known.
+
+        See laneway.settle_stream.
+        """
+        found = self._core.catalog.peek(queue)
+        reader = found.groups.get(group) if found is not None else None
+        if found is None or reader is None:
+            return None
+        return reader.ordered and not found.settings.individual_acks
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle messages one by one; a failure refuses all messages of the same lease."""
         if not settlements:
@@ -81,7 +104,9 @@ class Streams:
         async with self._core.pool.lend() as connection:
             rows = await retry_conflicts(lambda: procedures.settle_stream(connection, settlements))
         self._free(settlements)
-        verdicts = [Verdict(Fate(outcome), released) for _, outcome, released in rows]
+        verdicts = [
+            Verdict(Fate(outcome), released, implied) for _, outcome, released, implied in rows
+        ]
         self._core.traffic.count_verdicts(verdicts)
         return verdicts
 
@@ -93,22 +118,45 @@ class Streams:
         required: Sequence[Token] = (),
         guards: Mapping[str, int],
         new: Mapping[str, QueueSettings],
+        kv: Sequence[KvOperation] = (),
+        timers: Sequence[TimerOperation] = (),
     ) -> Transacted:
         """Settle and push, all or nothing; LeaseLost if a message cannot be settled.
 
-        guards and new: as for `push_within_limits`; Conflict if a queue is full.
+        guards and new: as for `push_within_limits`, also for the queues of timers; Conflict if a queue is
+        full. kv: as for `KeyValues.apply`, before everything else.
         """
         columns = await self._address(pushes, guards, new)
+        bundled = bool(kv or timers)
+        if bundled:
+            timer_columns = await self._address_timers(timers, guards, columns.new)
         async with self._core.pool.lend() as connection:
-            rows = await retry_conflicts(
-                lambda: procedures.transact_stream(
-                    connection, required=required, settlements=settlements, pushes=columns
+            if bundled:
+                rows = await retry_conflicts(
+                    lambda: procedures.transact_bundle(
+                        connection,
+                        kv=kv,
+                        timers=timer_columns,
+                        required=required,
+                        settlements=settlements,
+                        pushes=columns,
+                    )
                 )
-            )
+            else:
+                rows = await retry_conflicts(
+                    lambda: procedures.transact_stream(
+                        connection, required=required, settlements=settlements, pushes=columns
+                    )
+                )
+        if any(each.delay is not None and each.delay < _SOON for each in timers):
+            self._timers_due.set()
+        messages = [row for row in rows if row["part"] == "message"] if bundled else rows
         self._free(settlements)
         self._announce(columns)
         verdicts = [
-            Verdict(Fate(row["outcome"]), row["released"]) for row in rows if not row["pushed"]
+            Verdict(Fate(row["outcome"]), row["released"], row["implied"])
+            for row in messages
+            if not row["pushed"]
         ]
         self._core.traffic.count_verdicts(verdicts)
         self._core.traffic.pushed += len(pushes)
@@ -123,9 +171,19 @@ class Streams:
                     row["seq"],
                     row["duplicate"],
                 )  # type: ignore[misc]
-                for row in rows
+                for row in messages
                 if row["pushed"]
             ),
+            [
+                KvRow._make(row[name] for name in KvRow._fields)
+                for row in (rows if kv else ())
+                if row["part"] == "kv"
+            ],
+            [
+                TimerResult._make(row[name] for name in TimerResult._fields)
+                for row in (rows if timers else ())
+                if row["part"] == "timer"
+            ],
         )
 
     async def extend_leases(
@@ -278,6 +336,33 @@ class Streams:
             squeeze(expected) if expected else None,
             names,
             [encode_json(asdict(new[name])) for name in names],
+        )
+
+    async def _address_timers(
+        self, timers: Sequence[TimerOperation], guards: Mapping[str, int], new: Sequence[str]
+    ) -> TimerColumns:
+        ids: dict[str, int | None] = {name: -number for number, name in enumerate(new, 1)}
+        for name in {timer.queue for timer in timers} - ids.keys():
+            try:
+                ids[name] = (await self._core.catalog.find(name)).queue_id
+            except QueueNotFound:
+                if name in guards:
+                    raise
+                ids[name] = None
+        messages = [timer.message for timer in timers]
+        return TimerColumns(
+            [ids[timer.queue] for timer in timers],
+            [timer.key for timer in timers],
+            [timer.timer_id for timer in timers],
+            [timer.delay for timer in timers],
+            [message and message.partition for message in messages],
+            [
+                timer.dedup_key if message is None else message.dedup_key
+                for timer, message in zip(timers, messages, strict=True)
+            ],
+            [message and message.headers for message in messages],
+            [message and message.body for message in messages],
+            [guards.get(timer.queue) for timer in timers],
         )
 
     def _announce(self, pushed: procedures.GuardedColumns) -> None:

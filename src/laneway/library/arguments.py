@@ -6,20 +6,22 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.ids import MessageId
-from laneway.domain.messages import LARGEST_PRIORITY, LONGEST_TIME
+from laneway.domain.messages import LARGEST_PRIORITY, LONGEST_TIME, require_level
 from laneway.domain.settings import QueueChanges, QueueSettings
 from laneway.library.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from enum import StrEnum
+
+    from laneway.domain.settings import Target
 
 E = TypeVar("E", bound="StrEnum")
 
@@ -59,6 +61,13 @@ def check_priority(value: object) -> int:
     if not 0 <= value <= LARGEST_PRIORITY:
         raise InvalidRequest(f"priority is {value}: use 0 to {LARGEST_PRIORITY}")
     return value
+
+
+def check_priority_level(value: object, levels: int) -> int:
+    """Return the priority of a new message, which must be below the number of levels."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        require_level(value, levels)
+    return check_priority(value)
 
 
 def check_count(value: object, what: str) -> int:
@@ -204,3 +213,28 @@ def _show(value: object) -> str:
     """Describe a value for an error; a long one by its type only."""
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"a {type(value).__name__}"
+
+
+def check_optional_moment(value: object, what: str) -> datetime | None:
+    """Return a point in time, which must have a time zone."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidRequest(f"{what} is {_show(value)}: use a datetime with a time zone")
+    return value
+
+
+def check_place(value: object) -> tuple[Target, datetime | None, int | None]:
+    """Return where a group seeks to, as the broker's calls take it."""
+    match value:
+        case "earliest" | "latest":
+            return value, None, None
+        case datetime():
+            return "time", check_optional_moment(value, "time to seek to"), None
+        case int() if not isinstance(value, bool):
+            return "seq", None, check_least(value, "sequence number", 1)
+        case _:
+            raise InvalidRequest(
+                f'place to seek to is {_show(value)}: use "earliest", "latest", a datetime or a'
+                " sequence number"
+            )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
 from laneway.domain.errors import InvalidRequest, ResultNotFound
+from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.admin import Admin
@@ -60,6 +61,11 @@ class Target:
     @property
     def is_server(self) -> bool:
         return self.address.startswith(_SERVERS)
+
+    @property
+    def priority_levels(self) -> int:
+        """The number of priorities; a server checks its own limit."""
+        return LARGEST_PRIORITY + 1 if self.is_server else self.settings.priority_levels
 
     def open(self, *, aside: bool = False) -> BackendContext:
         """Return a backend. aside: a second one in this process, without maintenance and LISTEN."""
@@ -151,7 +157,13 @@ class Connection:
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
     ) -> Producer:
-        return Producer(self.backend, queue, rules=rules, rate_limit=rate_limit)
+        return Producer(
+            self.backend,
+            queue,
+            rules=rules,
+            rate_limit=rate_limit,
+            priority_levels=self.target.priority_levels,
+        )
 
     def consumer(
         self,

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.errors import BrokerClosed, InternalError
+from laneway.domain.loops import ignore_lost_connections
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -36,6 +37,7 @@ class Portal:
         self._lock = threading.RLock()
         self._closed = False
         self._loop = asyncio.new_event_loop()
+        ignore_lost_connections(self._loop)
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="laneway loop", daemon=True
         )

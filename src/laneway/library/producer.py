@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import LanewayError
-from laneway.domain.messages import OutgoingMessage
+from laneway.domain.messages import PRIORITY_LEVELS, OutgoingMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
     check_lock,
     check_many,
     check_optional_text,
     check_optional_time,
-    check_priority,
+    check_priority_level,
     check_text,
     read_id,
 )
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit."""
+    """Enqueues messages to `queue`. rules: limits of payloads. rate_limit: None for no limit.
+
+    priority_levels: priorities go from 0 to one below it.
+    """
 
     def __init__(
         self,
@@ -40,10 +43,12 @@ class Producer:
         *,
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
+        priority_levels: int = PRIORITY_LEVELS,
     ) -> None:
         self.queue = check_text(queue, "queue name")
         self._backend = backend
         self._rules = rules or PayloadRules()
+        self._levels = priority_levels
         self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
 
     async def enqueue(
@@ -197,7 +202,7 @@ class Producer:
         """Return the fields of an OutgoingMessage after the body."""
         return (
             check_text(partition, "partition"),
-            check_priority(priority),
+            check_priority_level(priority, self._levels),
             check_optional_time(delay, "delay"),
             check_optional_text(dedup_key, "dedup_key"),
             self._rules.write_headers(headers),

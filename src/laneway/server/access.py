@@ -11,6 +11,7 @@ from laneway.server.errors import Forbidden
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from laneway.domain.keys import Role
     from laneway.server.calls import Call, Identity
 
 # Returns the names of the queues that a call names, or None for all queues.
@@ -95,6 +96,14 @@ def require_queues(identity: Identity, queues: Sequence[str]) -> None:
     for queue in queues:
         if not identity.may_use(queue):
             raise _refuse(identity, f'it may not use queue "{queue}"')
+
+
+def require_role(identity: Identity, role: Role, purpose: str) -> None:
+    """Raise Forbidden unless the key has this role; purpose: what requires it."""
+    if identity.role < role:
+        raise Forbidden(
+            f'the key "{identity.name}" has the role {identity.role}: {purpose} requires {role}'
+        )
 
 
 def _refuse(identity: Identity, why: str) -> Forbidden:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Media
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ _ANY = ["object", "array", "string", "number", "boolean", "null"]
 _PATH_NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
 
-def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+def make_document(
+    routes: Iterable[Route], *, version: str, limits: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the document. limits: the server's settings, by the names that schemas have for them."""
     shown = [route for route in routes if not route.operation.hidden]
     types = _collect_types(shown)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
@@ -69,6 +73,7 @@ def make_document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     }
     document = _shorten_names(document, components)
     tidied: dict[str, Any] = _tidy(document, document["components"]["schemas"])
+    _set_limits(tidied, limits)
     return tidied
 
 
@@ -102,7 +107,7 @@ def _describe(
     if operation.parameters is not None:
         schema = _resolve(known[id(operation.parameters)], components)
         described["parameters"] = list(_describe_parameters(operation.path, schema))
-    if operation.body is not None:
+    if operation.body is not None and operation.body is not NothingMore:
         described["requestBody"] = {
             "required": not operation.body_optional,
             "content": _describe_content(operation.body, known, example=operation.example),
@@ -163,6 +168,18 @@ def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, 
             text = text.replace(f'"{name}":', f'"{short}":')
     shortened: dict[str, Any] = msgspec.json.decode(text)
     return shortened
+
+
+def _set_limits(value: Any, limits: Mapping[str, int]) -> None:
+    """Replace the names of limits by their values."""
+    if isinstance(value, list):
+        for each in value:
+            _set_limits(each, limits)
+    elif isinstance(value, dict):
+        if "x-maximum" in value:
+            value["maximum"] = limits[value.pop("x-maximum")]
+        for each in value.values():
+            _set_limits(each, limits)
 
 
 def _tidy(value: Any, schemas: Mapping[str, Any]) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from laneway.server.lease_tokens import LeaseTokens
 from laneway.server.request_limits import Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from laneway.activity import Monitor
     from laneway.engine import Broker
@@ -47,8 +47,9 @@ class Service:
         # Concurrent requests in this process, of all kinds.
         self.busy = 0
         self.rooms = Rooms(settings.limits)
-        self._ping: asyncio.Future[datetime] | None = None
+        self._check: asyncio.Future[bool] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
+        self._lease_tokens: LeaseTokens | None = None
 
     def own(self, kind: Callable[[], T]) -> T:
         """Return this service's instance of a class, created on first use."""
@@ -57,17 +58,23 @@ class Service:
             thing = self._own[kind] = kind()
         return thing
 
-    async def ping(self) -> None:
-        """Return once the database has answered; concurrent callers share one query."""
-        if self._ping is None:
-            self._ping = asyncio.ensure_future(self.broker.ping())
-            self._ping.add_done_callback(self._pinged)
-        await asyncio.shield(self._ping)
+    async def find_lease_tokens(self) -> LeaseTokens:
+        """Return what writes and reads consumers' tokens; the first call asks the database."""
+        if self._lease_tokens is None:
+            self._lease_tokens = LeaseTokens(await self.broker.keys.read_lease_secret())
+        return self._lease_tokens
 
-    def _pinged(self, ping: asyncio.Future[datetime]) -> None:
-        self._ping = None
-        if not ping.cancelled():
-            ping.exception()  # callers that still wait get the error
+    async def accepts_writes(self) -> bool:
+        """Ask the database whether it accepts writes; concurrent callers share one query."""
+        if self._check is None:
+            self._check = asyncio.ensure_future(self.broker.accepts_writes())
+            self._check.add_done_callback(self._end_check)
+        return await asyncio.shield(self._check)
+
+    def _end_check(self, check: asyncio.Future[bool]) -> None:
+        self._check = None
+        if not check.cancelled():
+            check.exception()  # callers that still wait get the error
 
     def stop(self) -> None:
         """Begin to stop: end all long waits."""

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from laneway.activity.settings import ActivitySettings
+from laneway.domain.messages import PRIORITY_LEVELS
 from laneway.domain.settings import EngineSettings
 from laneway.server.tokens import TokenSettings
 
@@ -29,7 +30,8 @@ class Limits:
     from this size on are compressed for clients that accept gzip.
     """
 
-    body: int = 16 * 1024 * 1024
+    # One message of 16 MiB, and what surrounds it in a request.
+    body: int = 16 * 1024 * 1024 + 512 * 1024
     headers: int = 32 * 1024
     requests: int = 10_000
     long_polls: int = 10_000
@@ -51,16 +53,18 @@ class SqsSettings:
     """The SQS endpoint's settings.
 
     port: an additional port for SQS only; None: none. host: the host name in URLs of queues; None:
-    the request's. in_flight: limit on a queue's messages in flight. recreate_after and purge_after:
+    the request's. region and account: those of requests that name none. shared: all queues belong
+    to every region and account. in_flight: limit on a queue's messages in flight. recreate_after and purge_after:
     how long after its deletion a queue's name can be used again, and how long after a purge a queue
     can be purged again.
     """
 
     port: int | None = None
     host: str | None = None
-    url_style: Literal["path", "region", "host"] = "path"
+    url_style: Literal["path", "region", "host", "domain"] = "path"
     region: str = "us-east-1"
     account: str = "000000000000"
+    shared: bool = False
     in_flight: int = 120_000
     recreate_after: timedelta = timedelta(seconds=60)
     purge_after: timedelta = timedelta(seconds=60)
@@ -93,7 +97,7 @@ class ServerSettings:
     queue: str = "default"
     ack_timeout: timedelta = timedelta(seconds=30)
     max_attempts: int = 3
-    priority_levels: int = 10
+    priority_levels: int = PRIORITY_LEVELS
     actor: str = "relay-actor"
     manual_actor: str = "user-manual-operation"
     shutdown: timedelta = timedelta(seconds=20)

@@ -11,6 +11,7 @@ import sys
 import msgspec
 import uvloop
 
+from laneway.domain.loops import ignore_lost_connections
 from laneway.server.logs import set_up_logs
 from laneway.server.server_process import serve
 from laneway.server.shared_counters import Sheet
@@ -25,6 +26,7 @@ def main() -> None:
 
 async def _work(orders: Orders) -> None:
     _follow_parent()
+    ignore_lost_connections(asyncio.get_running_loop())
     listeners = [socket.socket(fileno=number) for number in orders.listeners]
     file = os.fdopen(orders.sheet, "r+b", buffering=0)
     with Sheet(file, workers=orders.settings.workers) as sheet:

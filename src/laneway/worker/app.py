@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.errors import InvalidRequest, InvalidSetting
+from laneway.domain.messages import require_level
 from laneway.domain.queues import DEFAULT_GROUP
-from laneway.domain.settings import EngineSettings
 from laneway.library.arguments import check_text, settings_of
 from laneway.library.connection import Connection, Target
 from laneway.worker.cron import Cron
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from laneway.domain.backend import Backend
+    from laneway.domain.settings import EngineSettings
     from laneway.library.messages import Message
     from laneway.worker.handlers import Executor, Middleware
     from laneway.worker.policies import Retry
@@ -61,7 +62,7 @@ class App:
             "api_key": api_key,
             "pooled": pooled,
             "direct_dsn": direct_dsn,
-            "settings": settings or EngineSettings(),
+            "settings": settings,
         }
         self._worker_settings = worker or WorkerSettings()
         self._handlers: list[Handler] = []
@@ -240,6 +241,8 @@ class App:
                 "the app has no handler, schedule or workflow: import the modules that register them"
             )
         target = self._find_target(address)
+        for schedule in self._schedules.values():
+            require_level(schedule.priority, target.priority_levels)
         return Worker(
             target,
             Duties(
@@ -269,10 +272,20 @@ class App:
         run_program(partial(self.work, address=address, name=name))
 
     def complete(
-        self, *, api_key: str | None = None, pooled: bool = False, direct_dsn: str | None = None
+        self,
+        *,
+        api_key: str | None = None,
+        pooled: bool = False,
+        direct_dsn: str | None = None,
+        settings: EngineSettings | None = None,
     ) -> None:
         """Set those options of the connection that the app's code left out."""
-        given = {"api_key": api_key, "pooled": pooled, "direct_dsn": direct_dsn}
+        given = {
+            "api_key": api_key,
+            "pooled": pooled,
+            "direct_dsn": direct_dsn,
+            "settings": settings,
+        }
         self._options |= {name: value for name, value in given.items() if not self._options[name]}
 
     @contextmanager
@@ -292,4 +305,5 @@ class App:
             raise InvalidSetting(
                 "the app has no address: pass one to App, or to run, work or connect"
             )
-        return Target(address=chosen, **self._options)
+        options = {name: value for name, value in self._options.items() if value is not None}
+        return Target(address=chosen, **options)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidRequest
+from laneway.domain.loops import ignore_lost_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -32,6 +33,7 @@ def run_program(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     loop = _make_loop()
     try:
         asyncio.set_event_loop(loop)
+        ignore_lost_connections(loop)
         task = loop.create_task(work(), name="laneway worker")
         while True:
             try:

@@ -271,6 +271,30 @@ plain("library POST /delete_queue", lambda t: Ask(body={"name": t.name, "force":
 plain("library POST /get_queue", lambda t: Ask(body={"name": t.name}))
 plain("library POST /list_queues", lambda _: Ask(body={}))
 plain("library POST /create_group", lambda t: Ask(body={"queue": t.name, "name": "another"}))
+plain("library POST /list_groups", lambda t: Ask(body={"queue": t.name}))
+
+
+@example("library POST /delete_group")
+async def _(target: Target) -> Ask:
+    if target.queue_id:
+        await target.broker.groups.create(target.name, "another")
+    return Ask(body={"queue": target.name, "name": "another"})
+
+
+plain("library POST /seek_group", lambda t: Ask(body={"queue": t.name, "target": "latest"}))
+plain("library POST /list_failures", lambda t: Ask(body={"queue": t.name}))
+
+
+@example(
+    "library POST /browse_dead_letters",
+    "library POST /redrive_dead_letters",
+    "library POST /purge_dead_letters",
+)
+async def _(target: Target) -> Ask:
+    await target.dead()
+    return Ask(body={"queue": target.name, "wanted": [None, None, None, "content-of"]})
+
+
 plain("library POST /purge", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /replay", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /browse", lambda t: Ask(body={"queue": t.name, "status": "queued"}))
@@ -445,6 +469,31 @@ async def _(target: Target) -> Ask:
     return Ask(body={"operations": operations})
 
 
+plain(
+    "streams POST /kv",
+    lambda t: Ask(body={"operations": [{"op": "get", "ns": t.name, "key": "there"}]}),
+)
+plain("streams POST /locks", lambda t: Ask(body={"operations": [{"op": "get", "name": t.name}]}))
+plain(
+    "streams POST /timers",
+    lambda t: Ask(body={"operations": [{"op": "cancel", "queue": t.name, "timerKey": "there"}]}),
+)
+plain("streams GET /timers/{queue}", lambda t: Ask(path={"queue": t.name}))
+plain(
+    "streams GET /timers/{queue}/{timerKey}",
+    lambda t: Ask(path={"queue": t.name, "timerKey": "there"}),
+)
+plain(
+    "streams DELETE /timers/{queue}/{timerKey}",
+    lambda t: Ask(path={"queue": t.name, "timerKey": "there"}),
+)
+plain(
+    "streams POST /fetch",
+    lambda t: Ask(
+        body={"entries": [{"queue": t.name, "partition": f"type-of-{t.name}", "offset": 0}]}
+    ),
+)
+plain("streams POST /partitions/changed", lambda t: Ask(body={"entries": [{"queue": t.name}]}))
 plain("streams POST /configure", lambda t: Ask(body={"queue": t.name, "options": {"priority": 3}}))
 plain("streams GET /consumer-groups", lambda _: Ask())
 plain("streams GET /consumer-groups/lagging", lambda _: Ask(query={"minLagSeconds": "0"}))

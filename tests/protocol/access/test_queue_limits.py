@@ -380,3 +380,62 @@ async def test_move_task_does_not_name_a_queue_of_others(world: World) -> None:
 
 def arn(name: str) -> str:
     return f"arn:aws:sqs:us-east-1:000000000000:{name}"
+
+
+async def test_key_to_read_writes_no_keys_and_holds_no_locks(world: World) -> None:
+    name = f"mine-{uuid4().hex[:8]}"
+    put = {"op": "put", "ns": name, "key": "k", "value": 1, "ttlSeconds": 60}
+    get = {"op": "get", "ns": name, "key": "k"}
+    lock = {"op": "acquire", "name": name, "ttlSeconds": 60}
+    writes = [put, {**put, "op": "putIfAbsent"}, {"op": "delete", "ns": name, "key": "k"}]
+    writes.append({"op": "incr", "ns": name, "key": "k", "delta": 1, "ttlSeconds": 60})
+    for caller in ("read", "limited-read"):
+        for write in writes:
+            answer = await request(
+                world, caller, "POST", "/api/v1/kv", {"operations": [get, write]}
+            )
+            assert answer.status_code == 403, answer.text
+        for step in (lock, {"op": "release", "name": name, "token": 1}):
+            answer = await request(world, caller, "POST", "/api/v1/locks", {"operations": [step]})
+            assert answer.status_code == 403, answer.text
+        check = {"op": "check", "ns": name, "key": "k", "expect": 0}
+        await call(world, caller, "POST", "/api/v1/kv", {"operations": [get, check]})
+    done = await call(world, "limited-write", "POST", "/api/v1/kv", {"operations": [put]})
+    assert done["results"][0]["applied"]
+    done = await call(world, "limited-write", "POST", "/api/v1/locks", {"operations": [lock]})
+    assert done["results"][0]["acquired"]
+
+
+async def test_limited_key_reaches_no_key_lock_or_timer_of_others(world: World) -> None:
+    target = await world.make()
+    own, locks, theirs = f"mine-{uuid4().hex[:8]}", "queen-locks", target.name
+    put = {"op": "put", "value": 1, "forever": True}
+    forbidden: list[tuple[str, dict[str, Any]]] = [
+        (
+            "/kv",
+            {"operations": [{**put, "ns": own, "key": "k"}, {**put, "ns": theirs, "key": "k"}]},
+        ),
+        ("/kv", {"operations": [{**put, "ns": locks, "key": f"{theirs}#0"}]}),
+        ("/kv", {"operations": [{"op": "delete", "ns": locks, "key": f"{theirs}#0"}]}),
+        ("/kv", {"operations": [{"op": "getMany", "ns": locks, "keys": [f"{own}#0", theirs]}]}),
+        ("/kv", {"operations": [{"op": "getPrefix", "ns": locks, "prefix": "mine-"}]}),
+        ("/kv", {"operations": [{"op": "getPrefix", "ns": locks, "prefix": f"{theirs}#"}]}),
+        ("/locks", {"operations": [{"op": "acquire", "name": theirs, "ttlSeconds": 1}]}),
+        ("/timers", {"operations": [{"op": "cancel", "queue": theirs, "timerKey": "there"}]}),
+    ]
+    push = {"type": "push", "items": [{"queue": own, "payload": 1}]}
+    check = {"op": "check", "ns": locks, "key": f"{theirs}#0", "expect": 0, "required": True}
+    cancel = {"op": "cancel", "queue": theirs, "timerKey": "there"}
+    parts = ({"kv": [check]}, {"kv": [{**put, "ns": theirs, "key": "k"}]}, {"timers": [cancel]})
+    forbidden += [("/transaction", {"operations": [push], **part}) for part in parts]
+    before = await target.look()
+    for path, body in forbidden:
+        answer = await request(world, "limited-write", "POST", f"/api/v1{path}", body)
+        assert answer.status_code == 403, (path, body, answer.text)
+    assert await target.look() == before
+    allowed = {"operations": [{"op": "getPrefix", "ns": locks, "prefix": f"{own}#"}]}
+    shown = await call(world, "limited-read", "POST", "/api/v1/kv", allowed)
+    assert shown["results"][0]["rows"] == []
+    assert (
+        await world.rows.fetchval("select count(*) from laneway.kv where namespace = $1", own) == 0
+    )

@@ -340,6 +340,10 @@ begin
       perform laneway.ack(v_held.id, v_held.token);
     end if;
   end loop;
+  perform laneway.apply_kv(array['put', 'put'], array['{name}', 'queen-locks'], array['there', '{name}#0'],
+                           array['{body}', '{{"owner": "{marker}"}}']::json[], null, null, null, null, null, null, null, null);
+  perform laneway.apply_timers(array[laneway.find_queue('{name}')], array['there'], array[gen_random_uuid()], array['1 day'::interval],
+                               array['{marker}'], array['{marker}'], null, array['{body}']::json[], array[0]::smallint[]);
   perform laneway.record_trace(split_part(v_id, '-', 2)::int, 'key', 'default', 'info', array['{marker}'], '1');
 end $$
 """
@@ -368,5 +372,7 @@ select jsonb_pretty(jsonb_build_object(
   'steps', (select jsonb_agg(to_jsonb(x) order by x.run_id, x.step) from laneway.workflow_step x join laneway.workflow w using (run_id) where w.queue_id = $1),
   'workers', (select jsonb_agg(to_jsonb(x) order by x.worker_id) from laneway.worker x where $2 = any (x.queues)),
   'schedules', (select jsonb_agg(to_jsonb(x) order by x.name) from laneway.schedule x where x.queue_id = $1),
+  'keys', (select jsonb_agg(to_jsonb(x) order by x.namespace, x.key) from laneway.kv x where x.namespace = $2 or (x.namespace = 'queen-locks' and x.key like $2 || '%')),
+  'timers', (select jsonb_agg(to_jsonb(x) order by x.key) from laneway.timer x where x.queue_id = $1),
   'moves', (select jsonb_agg(to_jsonb(x) - 'moved' - 'stepped_at' order by x.task_id) from laneway.move_task x where x.queue_id = $1)))
 """

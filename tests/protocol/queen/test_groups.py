@@ -67,7 +67,7 @@ async def test_encoded_slashes_in_names_are_kept(
     assert (await http.delete(place)).json()["queues"] == [queue]
 
 
-@pytest.mark.parametrize("mode", ["new", "new-only"])
+@pytest.mark.parametrize("mode", ["new", "new-only", "new_only"])
 async def test_group_may_start_with_new_messages(queen: Queen, name: str, mode: str) -> None:
     await push(queen, name, ["old"])
     assert await pop(queen, name, group="late", mode=mode) == []
@@ -75,6 +75,47 @@ async def test_group_may_start_with_new_messages(queen: Queen, name: str, mode: 
     await push(queen, name, ["first"], partition="another")
     found = await pop(queen, name, group="late") + await pop(queen, name, group="late")
     assert sorted(data_of(found)) == ["first", "new"]
+
+
+@pytest.mark.parametrize("mode", ["all", "from_beginning"])
+async def test_group_may_start_with_the_earliest_message(
+    queen: Queen, name: str, mode: str
+) -> None:
+    await push(queen, name, ["old"])
+    assert data_of(await pop(queen, name, group="late", mode=mode)) == ["old"]
+
+
+@pytest.mark.parametrize("field", ["subscriptionMode", "subscriptionFrom"])
+async def test_group_may_start_at_a_time_given_as_mode(
+    queen: Queen, http: httpx.AsyncClient, name: str, field: str
+) -> None:
+    await push(queen, name, ["before"])
+    moment = datetime.now(UTC).isoformat()
+    await push(queen, name, ["after"])
+    created = {"ordered": False, field: moment}
+    answer = await http.post(f"/consumer-groups/created/queues/{name}", json=created)
+    assert answer.status_code == 201
+    assert data_of(await pop(queen, name, group="created")) == ["after"]
+    parameters = {"consumerGroup": "popped", field: moment}
+    found = (await http.get(f"/pop/queue/{name}", params=parameters)).json()["messages"]
+    assert data_of(found) == ["after"]
+
+
+@pytest.mark.parametrize("mode", ["newest", "2024-99-99"])
+async def test_an_unknown_start_is_refused(
+    queen: Queen, http: httpx.AsyncClient, name: str, mode: str
+) -> None:
+    await push(queen, name, ["x"])
+    group = f"{name}-g"
+    parameters = {"consumerGroup": group, "subscriptionMode": mode}
+    answer = await http.get(f"/pop/queue/{name}", params=parameters)
+    assert answer.status_code == 400
+    assert "subscriptionMode" in answer.json()["error"]
+    answer = await http.post(
+        f"/consumer-groups/{group}/queues/{name}", json={"subscriptionMode": mode}
+    )
+    assert answer.status_code == 400
+    assert (await http.get(f"/consumer-groups/{group}")).status_code == 404
 
 
 async def test_group_of_new_messages_may_wait_for_a_queue_created_later(

@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.protocol.queen.calls import ack, data_of, pop, push, until
 from tests.protocol.servers import run_laneway
 
@@ -120,6 +122,20 @@ async def test_expired_lease_frees_its_partition(
     assert data_of(found) == [0, 1, 2]
     assert [message["retryCount"] for message in found] == [1, 1, 0]
     assert not (await ack(queen, stalled))["success"]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_expired_lease_does_not_wait_for_the_retry_delay(
+    queen: Queen, name: str, http: httpx.AsyncClient, *, ordered: bool
+) -> None:
+    await queen.queue(name).config({"retryDelay": 3_600_000}).create()
+    await http.post(f"/consumer-groups/g/queues/{name}", json={"ordered": ordered})
+    await push(queen, name, range(2))
+    parameters: dict[str, Any] = {"leaseSeconds": 0.1, "batch": 2, "consumerGroup": "g"}
+    await http.get(f"/pop/queue/{name}", params=parameters)
+    async with asyncio.timeout(20):
+        found = await pop(queen, name, 2, group="g", wait=True)
+    assert [message["retryCount"] for message in found] == [1] * len(found)
 
 
 async def test_lease_is_valid_in_another_process(

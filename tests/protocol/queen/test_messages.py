@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.protocol.queen.calls import ack, pop, push
+
 if TYPE_CHECKING:
     import httpx
     from queen import Queen
@@ -83,7 +85,6 @@ async def test_wrong_types_are_refused_and_nothing_happens(
         {"items": [{"queue": name, "payload": 1}, {"queue": 7, "payload": 1}]},
         {"items": [{"queue": name}]},
         {"items": [{"queue": name, "payload": 1, "traceId": "no uuid"}]},
-        {"items": []},
         {"items": name},
     ]
     for body in bodies:
@@ -91,6 +92,39 @@ async def test_wrong_types_are_refused_and_nothing_happens(
         assert answer.status_code == 400, body
         assert answer.json()["error"]
     assert (await http.get(f"/pop/queue/{name}")).status_code == 204
+
+
+async def test_push_of_nothing_answers_nothing(
+    queen: Queen, http: httpx.AsyncClient, name: str
+) -> None:
+    assert await queen.queue(name).push([]) == []
+    answer = await http.post("/push", json={"items": []})
+    assert (answer.status_code, answer.json()) == (201, [])
+    assert (await http.get(f"/resources/queues/{name}")).status_code == 404
+
+
+async def test_message_names_the_groups_that_consumed_it(queen: Queen, name: str) -> None:
+    async def show() -> dict[str, tuple[bool, str, bool]]:
+        detail = await queen.admin.get_message(message["partitionId"], message["transactionId"])
+        return {
+            group["name"]: (
+                group["consumed"],
+                group["status"],
+                group["leaseExpiresAt"] is not None,
+            )
+            for group in detail["consumerGroups"]
+        }
+
+    await push(queen, name, ["x"])
+    [message] = await queen.queue(name).batch(1).wait(False).commit_on_delivery().pop()
+    assert await show() == {"__QUEUE_MODE__": (True, "completed", False)}
+    [popped] = await pop(queen, name, group="g")
+    assert (await show())["g"] == (False, "processing", True)
+    await ack(queen, popped, "dlq", group="g")
+    assert await show() == {
+        "__QUEUE_MODE__": (True, "completed", False),
+        "g": (True, "dead_letter", False),
+    }
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -245,6 +245,47 @@ async def test_batch_may_be_failed_and_dead_lettered_in_parts(
     assert len(await pop_batch(http, pool)) == (len(again) + 2) // 3
 
 
+@pytest.mark.parametrize("leases", [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("named", ["by key", "by id"])
+async def test_messages_that_failed_once_are_settled_under_their_new_leases(
+    http: httpx.AsyncClient,
+    settler: httpx.AsyncClient,
+    name: str,
+    leases: tuple[int, int],
+    named: str,
+) -> None:
+    options = {"retryLimit": 3, "retryDelay": 0}
+    await http.post("/configure", json={"queue": name, "options": options})
+    await http.post(f"/consumer-groups/jobs/queues/{name}", json={"ordered": False})
+    items: list[dict[str, Any]] = [{"queue": name, "payload": n} for n in range(2)]
+    for item in items if named == "by key" else []:
+        item["transactionId"] = f"{name}-{item['payload']}"
+    await http.post("/push", json={"items": items})
+
+    async def pop_both(leases: int) -> list[Message]:
+        if leases == 1:
+            found = await pop_batch(http, name, 2, consumerGroup="jobs")
+        else:
+            found = [
+                *await pop_batch(http, name, 1, consumerGroup="jobs"),
+                *await pop_batch(http, name, 1, consumerGroup="jobs"),
+            ]
+        assert sorted(data_of(found)) == [0, 1]
+        return found
+
+    async def settle_both(messages: list[Message], status: str) -> None:
+        body = {"acknowledgments": name_acks(messages, status, status), "consumerGroup": "jobs"}
+        verdicts = (await settler.post("/ack/batch", json=body)).json()
+        assert [(each["success"], each["error"]) for each in verdicts] == [(True, None)] * 2
+
+    await settle_both(await pop_both(leases[0]), "failed")
+    again = await pop_both(leases[1])
+    assert [message["retryCount"] for message in again] == [1, 1]
+    await settle_both(again, "completed")
+    assert await pop_batch(http, name, consumerGroup="jobs") == []
+    assert (await http.get("/dlq", params={"queue": name})).json()["total"] == 0
+
+
 async def test_dead_letter_leaves_the_rest_of_its_batch_leased(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str
 ) -> None:
@@ -527,7 +568,7 @@ async def test_an_ordered_batch_of_several_attempts_is_one_lease(
     await http.post("/configure", json={"queue": name, "options": {"retryDelay": 0}})
     await add(http, name, *range(5))
     messages = await pop_batch(http, name)
-    # The third and what is behind it come again, one of them failed.
+    # The third and what is behind it come again; only the third has failed.
     verdicts = await settle(http, messages, "completed", "completed", "failed", *["completed"] * 2)
     assert all(verdict["success"] for verdict in verdicts)
     await add(http, name, "x")
@@ -541,7 +582,7 @@ async def test_an_ordered_batch_of_several_attempts_is_one_lease(
         assert [verdict["success"] for verdict in verdicts] == [True] * len(batch)
         assert {verdict["leaseReleased"] for verdict in verdicts} == {True}
         found += [(message["data"], message["retryCount"]) for message in batch]
-    assert found == [(2, 1), ("x", 0), ("y", 0)]
+    assert found == [(2, 1), (3, 0), (4, 0), ("x", 0), ("y", 0)]
 
 
 @pytest.mark.parametrize("way", ["ack", "transaction"])
@@ -555,13 +596,12 @@ async def test_an_ordered_batch_with_a_part_that_failed_is_settled(
     assert len(batch) == 8
     failing = [message for message in batch if message["data"] == 1]
     assert all(verdict["success"] for verdict in await settle(http, failing, "failed", "failed"))
-    held = await pop_batch(http, name, partitions=2)
-    assert held == []  # The first of each is held still.
     kept = [message for message in batch if message["data"] == 0]
-    assert all(verdict["success"] for verdict in await settle(settler, kept))
+    # The nacks have ended the lease in both partitions.
+    assert not any(verdict["success"] for verdict in await settle(settler, kept))
     again = await pop_batch(http, name, partitions=2)
     assert Counter((m["data"], m["retryCount"]) for m in again) == Counter(
-        {(1, 1): 2, (2, 0): 2, (3, 0): 2}
+        {(0, 0): 2, (1, 1): 2, (2, 0): 2, (3, 0): 2}
     )
     [renewed] = (await settler.post(f"/lease/{again[0]['leaseId']}/extend")).json()
     assert (renewed["success"], renewed["renewed"]) == (True, 2)

@@ -37,7 +37,7 @@ async def test_transaction_with_a_lost_lease_changes_nothing(queen: Queen, name:
     [first, second] = await pop(queen, name, 2)
     await ack(queen, [first, second])
     transaction = queen.transaction().ack(first).queue(f"{name}-next").push([{"data": 1}])
-    with pytest.raises(Exception, match=r"lease .* has ended"):
+    with pytest.raises(Exception, match=r"lease .* has ended.* rolled back"):
         await transaction.commit()
     assert await pop(queen, f"{name}-next") == []
 
@@ -63,10 +63,8 @@ async def test_transaction_with_a_refused_part_changes_nothing(
     for operations in wrong:
         answer = await http.post("/transaction", json={"operations": operations})
         assert (answer.status_code, answer.json()["success"]) == (409, False)
-        assert answer.json()["error"]
+        assert "rolled back" in answer.json()["error"]
     answer = await http.post("/transaction", json={"operations": [*acks, {"type": "dance"}]})
-    assert answer.status_code == 400
-    answer = await http.post("/transaction", json={"operations": acks, "kv": [{"op": "put"}]})
     assert answer.status_code == 400
     assert await pop(queen, f"{name}-next") == []
     assert (await ack(queen, messages))["success"]

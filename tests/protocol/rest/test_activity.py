@@ -28,6 +28,7 @@ KEYS = {
     "priority",
     "message_type",
     "consumer_id",
+    "prev_consumer_id",
     "lock_token",
     "attempt_count",
     "max_attempts",
@@ -35,6 +36,7 @@ KEYS = {
     "message_age_ms",
     "time_in_queue_ms",
     "processing_time_ms",
+    "payload",
     "payload_size_bytes",
     "error_reason",
     "triggered_by",
@@ -102,10 +104,10 @@ async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue:
     assert all(abs(log["timestamp"] - began) < 60 for log in logs)
     acknowledged, dequeued, nacked, _, enqueued, _ = logs
     assert acknowledged["processing_time_ms"] >= 0
-    assert (acknowledged["source_queue"], acknowledged["dest_queue"]) == (
-        "processing",
-        "acknowledged",
-    )
+    assert [log["payload"] for log in logs] == [{"a": 1}] * 5 + [None]
+    assert {log["triggered_by"] for log in logs} == {"api"}
+    # Only a move by hand names the states.
+    assert {(log["source_queue"], log["dest_queue"]) for log in logs} == {(None, None)}
     assert dequeued["time_in_queue_ms"] >= 0
     assert (dequeued["consumer_id"], dequeued["lock_token"]) == ("second", taken["lock_token"])
     assert (dequeued["attempt_count"], dequeued["attempts_remaining"]) == (2, 1)
@@ -113,6 +115,17 @@ async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue:
     assert (enqueued["priority"], enqueued["message_type"]) == (4, "job")
     assert enqueued["payload_size_bytes"] == len('{"a":1}')
     assert (enqueued["batch_id"], enqueued["batch_size"]) == (None, None)
+
+
+async def test_large_payload_is_not_in_the_log(api: httpx.AsyncClient, queue: str) -> None:
+    largest = "x" * (16 * 1024 - 2)
+    message_id = await add(api, queue, largest)
+    larger = await add(api, queue, largest + "x")
+    shown = await show(api, "", queue_name=queue, action="enqueue")
+    payloads = {log["message_id"]: log["payload"] for log in shown["logs"]}
+    assert payloads == {message_id: largest, larger: None}
+    [log] = (await show(api, f"/message/{message_id}"))["history"]
+    assert log["payload"] == largest
 
 
 async def test_history_is_the_same_in_order(api: httpx.AsyncClient, queue: str) -> None:
@@ -253,13 +266,13 @@ async def test_near_dead_letter_anomalies_are_listed_and_sorted(
     assert len(one["anomalies"]) == 1
     assert one["summary"]["total"] == len(types)
     logs = (await show(api, "", queue_name=queue, action="move_to_dlq"))["logs"]
-    assert [(log["dest_queue"], log["error_reason"]) for log in logs] == [("dead", "broken")]
+    assert [(log["dest_queue"], log["error_reason"]) for log in logs] == [(None, "broken")]
 
 
 async def test_timeouts_have_their_own_reasons(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, maxAttempts=2)
     for _ in range(2):
-        await dequeue(api, queue, ackTimeout=0.001, timeout=30)
+        await dequeue(api, queue, ackTimeout=0.001, timeout=30, consumerId="slow")
     while True:
         wanted = {"queue_name": queue, "action": "timeout_requeue,timeout_to_dlq"}
         logs = (await show(api, "", **wanted))["logs"]
@@ -268,6 +281,7 @@ async def test_timeouts_have_their_own_reasons(api: httpx.AsyncClient, queue: st
         await asyncio.sleep(0.02)
     assert [log["action"] for log in logs] == ["timeout_to_dlq", "timeout_requeue"]
     assert {log["triggered_by"] for log in logs} == {"relay-actor"}
+    assert {log["prev_consumer_id"] for log in logs} == {"slow"}
 
 
 async def test_manual_operations_are_logged(api: httpx.AsyncClient, queue: str) -> None:
@@ -291,7 +305,8 @@ async def test_manual_operations_are_logged(api: httpx.AsyncClient, queue: str) 
         *["enqueue"] * 3,
         "create_queue",
     ]
-    assert {log["triggered_by"] for log in logs[:5]} == {"user-manual-operation"}
+    assert {log["consumer_id"] for log in logs[:5]} == {"user-manual-operation"}
+    assert {log["triggered_by"] for log in logs} == {"api"}
     assert (logs[4]["source_queue"], logs[4]["dest_queue"]) == ("main", "dead")
     found = await find_anomalies(api, queue, type="queue_cleared")
     assert found["anomalies"][0]["message_id"] is None
@@ -325,25 +340,32 @@ async def test_bad_choice_of_anomalies_is_refused(
     assert issues(answer) == [("invalid_enum_value", [place])]
 
 
-async def test_consumers_are_counted(api: httpx.AsyncClient, queue: str) -> None:
-    consumer = f"worker of {queue}"
-    for _ in range(3):
-        await add(api, queue)
-        await dequeue(api, queue, consumerId=consumer)
-    while True:
-        stats = (await show(api, "/consumers", consumer_id=consumer))["stats"]
-        if stats.get(consumer, {}).get("dequeue_count", 0) >= 3:
-            break
-        await asyncio.sleep(0.02)
-    assert stats.keys() == {consumer}
-    assert stats[consumer]["dequeue_count"] == 3
-    assert stats[consumer]["last_dequeue"] == pytest.approx(time.time(), abs=60)
+async def test_consumers_are_counted_at_once(api: httpx.AsyncClient, queue: str) -> None:
+    one, other = f"worker of {queue}", f"helper of {queue}"
+    batch = [{"type": f"type-{n % 3}", "payload": n, "queue": queue} for n in range(12)]
+    await api.post("/queue/batch", json=batch)
+    for count in range(1, 4):
+        await dequeue(api, queue, consumerId=one)
+        stats = (await show(api, "/consumers", consumer_id=one))["stats"]
+        assert stats.keys() == {one}
+        assert stats[one]["dequeue_count"] == count
+        assert stats[one]["last_dequeue"] == pytest.approx(time.time(), abs=60)
+    # Of several types, and of several consumers at once.
+    polls = [
+        api.get("/queue/messages/batch", params={"queue": queue, "count": n, "consumerId": name})
+        for n, name in ((5, one), (4, other))
+    ]
+    assert [answer.json()["count"] for answer in await asyncio.gather(*polls)] == [5, 4]
+    stats = (await show(api, "/consumers"))["stats"]
+    assert (stats[one]["dequeue_count"], stats[other]["dequeue_count"]) == (8, 4)
 
 
 async def test_activity_can_be_cleared(database: str) -> None:
     async with run_laneway(database) as server, server.client() as api:
         await add(api, "default", "x" * 6000)
         await find_anomalies(api, "default")
+        await dequeue(api, "default", consumerId="worker")
+        assert (await show(api, "/consumers"))["stats"].keys() == {"worker"}
         answer = await api.delete("/queue/activity/clear")
         assert answer.status_code == 200
         assert answer.json()["success"] is True

@@ -95,6 +95,60 @@ async def test_ack_of_a_message_not_in_flight_is_400(api: httpx.AsyncClient, que
     assert (await ack(api, NOBODY, STRANGER)).status_code == 400
 
 
+async def put(api: httpx.AsyncClient, queue: str, state: str) -> tuple[str, str]:
+    """Bring a message into a state; return its id and the token of its past lease, if it had one."""
+    message_id = await add(api, queue, maxAttempts=1 if state == "dead" else 3)
+    if state == "queued":
+        return message_id, STRANGER
+    message = await dequeue(api, queue)
+    token: str = message["lock_token"]
+    lease = {"id": message_id, "lock_token": token}
+    if state == "acknowledged":
+        answer = await api.post("/queue/ack", json=lease)
+    elif state == "archived":
+        move = {"messages": [message_id], "fromQueue": "processing", "toQueue": "archived"}
+        answer = await api.post("/queue/move", json=move)
+    else:
+        answer = await api.post(f"/queue/message/{message_id}/nack", json={"lock_token": token})
+    assert answer.status_code == 200
+    return message_id, token
+
+
+PARTS = {
+    "queued": "main",
+    "requeued": "main",
+    "acknowledged": "acknowledged",
+    "dead": "dead",
+    "archived": "archived",
+}
+
+
+@pytest.mark.parametrize("state", PARTS)
+async def test_state_of_a_message_counts_before_its_token(
+    api: httpx.AsyncClient, queue: str, state: str
+) -> None:
+    message_id, past = await put(api, queue, state)
+    for token in (past, "nonsense"):
+        lease = {"id": message_id, "lock_token": token}
+        acked = await api.post("/queue/ack", json=lease)
+        assert (acked.status_code, acked.json()["error"]) == (400, "INVALID_STATE")
+        nacked = await api.post(f"/queue/message/{message_id}/nack", json={"lock_token": token})
+        assert (nacked.status_code, nacked.json()["error"]) == (404, "INVALID_STATE")
+        for body in ({"lock_token": token}, {"lock_token": token, "extend_seconds": 60}):
+            touched = await api.put(f"/queue/message/{message_id}/touch", json=body)
+            assert touched.status_code == 404
+            assert touched.json() == {"message": "Message not found", "error": "NOT_FOUND"}
+        for path, items in (("ack", "acks"), ("nack", "nacks")):
+            batch = await api.post(f"/queue/{path}/batch", json={items: [lease]})
+            [failed] = batch.json()["failed"]
+            assert (failed["id"], failed["code"]) == (message_id, "INVALID_STATE")
+    # Nothing changed.
+    listed = await api.get(f"/queue/{PARTS[state]}/messages", params={"queueName": queue})
+    assert [each["id"] for each in listed.json()["messages"]] == [message_id]
+    refused = {"queue_name": queue, "action": "ack_refused"}
+    assert (await api.get("/queue/activity", params=refused)).json()["logs"] == []
+
+
 async def test_acked_twice_is_not_processing(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue)
     message = await dequeue(api, queue)

@@ -238,7 +238,7 @@ def test_move_task_keeps_its_rate_and_can_be_cancelled(
     )
     with Refusal() as refusal:
         sqs.start_message_move_task(SourceArn=arn)
-    assert refusal.code == "AWS.SimpleQueueService.UnsupportedOperation"
+    assert refusal.code == "InvalidParameterValue"
     running = watch(sqs, arn, lambda each: each["ApproximateNumberOfMessagesMoved"] > 0)
     assert running["Status"] == "RUNNING"
     assert running["MaxNumberOfMessagesPerSecond"] == 5

@@ -69,7 +69,7 @@ TEXT = {"DataType": "String", "StringValue": "x"}
         ),
         (
             {"MessageAttributes": {"a": {"DataType": "String", "StringValue": "\x01"}}},
-            "InvalidMessageContents",
+            "InvalidParameterValue",
         ),
         (
             {"MessageSystemAttributes": {"Other": TEXT}},
@@ -165,7 +165,6 @@ def test_invalid_batch_is_refused_whole(
         ({"WaitTimeSeconds": -1}, "InvalidParameterValue"),
         ({"VisibilityTimeout": 43_201}, "InvalidParameterValue"),
         ({"AttributeNames": ["Nonsense"]}, "InvalidAttributeName"),
-        ({"ReceiveRequestAttemptId": "a"}, "InvalidParameterValue"),
     ],
 )
 def test_invalid_receive_is_refused(

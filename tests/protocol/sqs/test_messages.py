@@ -96,26 +96,97 @@ def test_attributes_are_returned_with_their_digest(sqs: SQSClient, url: str) -> 
     }
 
 
-def test_only_requested_attributes_are_returned(sqs: SQSClient, url: str) -> None:
-    attributes = {
-        name: {"DataType": "String", "StringValue": name} for name in ("a.one", "a.two", "b")
-    }
-    sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=attributes)  # type: ignore[arg-type]
-    for wanted, expected in (
-        (["a.*"], {"a.one", "a.two"}),
-        (["b", "none"], {"b"}),
-        ([".*"], {"a.one", "a.two", "b"}),
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["All"], {"Help.Me", "Hello", "General"}),
+        (["*"], {"Help.Me", "Hello", "General"}),
+        ([".*"], {"Help.Me", "Hello", "General"}),
+        (["Hello", "none"], {"Hello"}),
+        (["Hel.*"], {"Help.Me", "Hello"}),
+        (["Help.*", "General"], {"Help.Me", "General"}),
+        (["Foo", "Help"], set()),
+        (["AWS.", "..foo"], set()),
         ([], set()),
-    ):
-        answer = sqs.receive_message(
+    ],
+)
+def test_only_requested_attributes_are_returned(
+    sqs: SQSClient, url: str, wanted: list[str], expected: set[str]
+) -> None:
+    attributes: Any = {
+        name: {"DataType": "String", "StringValue": name}
+        for name in ("Help.Me", "Hello", "General")
+    }
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
+    message = drain(
+        sqs, url, 1, MessageAttributeNames=wanted, AttributeNames=["ApproximateReceiveCount"]
+    )[0]
+    assert set(message.get("MessageAttributes", {})) == expected
+    assert set(message["Attributes"]) == {"ApproximateReceiveCount"}
+
+
+def test_receive_accepts_the_names_of_queue_attributes(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    names: Any = ["SqsManagedSseEnabled", "Policy", "QueueArn", "ApproximateNumberOfMessages"]
+    message: Any = drain(sqs, url, 1, AttributeNames=[*names, "SequenceNumber"])[0]
+    assert "Attributes" not in message
+
+
+def test_request_gives_its_trace_to_messages(sqs: SQSClient, url: str) -> None:
+    trace = "Root=1-3152b799-8954dae64eda91bc9a23a7e8;Parent=7fa8c0f79203be72;Sampled=1"
+    own: Any = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-own"}}
+
+    def add_header(request: Any, **_: Any) -> None:
+        request.headers["X-Amzn-Trace-Id"] = trace
+
+    sqs.meta.events.register("before-send.sqs", add_header)
+    try:
+        sent: Any = sqs.send_message(QueueUrl=url, MessageBody="alone")
+        sqs.send_message_batch(
             QueueUrl=url,
-            MessageAttributeNames=wanted,
-            AttributeNames=["ApproximateReceiveCount"],
-            VisibilityTimeout=0,
+            Entries=[
+                {"Id": "a", "MessageBody": "of a batch"},
+                {"Id": "b", "MessageBody": "its own", "MessageSystemAttributes": own},
+            ],
         )
-        message = answer["Messages"][0]
-        assert set(message.get("MessageAttributes", {})) == expected
-        assert set(message["Attributes"]) == {"ApproximateReceiveCount"}
+    finally:
+        sqs.meta.events.unregister("before-send.sqs", add_header)
+    assert "MD5OfMessageSystemAttributes" not in sent
+    sqs.send_message(QueueUrl=url, MessageBody="none")
+    messages = drain(sqs, url, 4, AttributeNames=["AWSTraceHeader"])
+    traces = {message["Body"]: message.get("Attributes") for message in messages}
+    assert traces == {
+        "alone": {"AWSTraceHeader": trace},
+        "of a batch": {"AWSTraceHeader": trace},
+        "its own": {"AWSTraceHeader": "Root=1-own"},
+        "none": None,
+    }
+
+
+def test_attribute_may_have_a_name_of_any_letters(sqs: SQSClient, url: str) -> None:
+    attributes: Any = {"attr.1øßä": {"DataType": "String", "StringValue": "x"}}
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
+    message = drain(sqs, url, 1, MessageAttributeNames=["All"])[0]
+    assert message["MessageAttributes"] == attributes
+
+
+def test_batch_answer_has_only_lists_with_entries(sqs: SQSClient, url: str) -> None:
+    good = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "x"}])
+    bad = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": ""}])
+    handle = drain(sqs, url, 1)[0]["ReceiptHandle"]
+    changed = sqs.change_message_visibility_batch(
+        QueueUrl=url,
+        Entries=[{"Id": "a", "ReceiptHandle": handle, "VisibilityTimeout": 60}],
+    )
+    deleted = sqs.delete_message_batch(QueueUrl=url, Entries=[{"Id": "a", "ReceiptHandle": handle}])
+    refused = sqs.delete_message_batch(QueueUrl=url, Entries=[{"Id": "a", "ReceiptHandle": "x"}])
+    answer: Any
+    for answer in (good, changed, deleted):
+        assert "Failed" not in answer
+        assert len(answer["Successful"]) == 1
+    for answer in (bad, refused):
+        assert "Successful" not in answer
+        assert len(answer["Failed"]) == 1
 
 
 def test_batch_reports_each_entry(sqs: SQSClient, url: str) -> None:
@@ -137,7 +208,7 @@ def test_batch_reports_each_entry(sqs: SQSClient, url: str) -> None:
     assert {entry["Id"]: entry["Code"] for entry in answer["Failed"]} == {
         "delay": "InvalidParameterValue",
         "mark": "InvalidMessageContents",
-        "empty": "MissingParameter",
+        "empty": "EmptyValue",
         "kind": "InvalidParameterValue",
     }
     assert all(entry["SenderFault"] for entry in answer["Failed"])
@@ -211,17 +282,52 @@ def test_visibility_is_changed(sqs: SQSClient, url: str) -> None:
     answer = sqs.change_message_visibility_batch(
         QueueUrl=url,
         Entries=[
-            {"Id": "lost", "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 5},
+            {"Id": "old", "ReceiptHandle": first["ReceiptHandle"], "VisibilityTimeout": 5},
             {"Id": "soon", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 1},
             {"Id": "far", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 43_201},
         ],
     )
-    assert [entry["Id"] for entry in answer["Successful"]] == ["soon"]
+    assert {entry["Id"] for entry in answer["Successful"]} == {"old", "soon"}
     assert {entry["Id"]: entry["Code"] for entry in answer["Failed"]} == {
-        "lost": "AWS.SimpleQueueService.MessageNotInflight",
         "far": "InvalidParameterValue",
     }
     assert bodies(drain(sqs, url, 1)) == [second["Body"]]
+
+
+def test_old_handle_changes_visibility_for_the_newest_receive(sqs: SQSClient, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    [first] = drain(sqs, url, 1, VisibilityTimeout=0)
+    drain(sqs, url, 1, VisibilityTimeout=600)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    change = {"QueueUrl": url, "ReceiptHandle": first["ReceiptHandle"]}
+    sqs.change_message_visibility(**change, VisibilityTimeout=900)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    sqs.change_message_visibility(**change, VisibilityTimeout=0)
+    [third] = drain(sqs, url, 1, AttributeNames=["ApproximateReceiveCount"])
+    assert third["Attributes"]["ApproximateReceiveCount"] == "3"
+
+
+def test_visibility_of_a_visible_message_cannot_be_changed_but_no_error_says_so(
+    sqs: SQSClient, url: str
+) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    [message] = drain(sqs, url, 1, VisibilityTimeout=0)
+    for seconds in (600, 0):
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=seconds
+        )
+    [again] = drain(sqs, url, 1, AttributeNames=["ApproximateReceiveCount"])
+    assert again["Attributes"]["ApproximateReceiveCount"] == "2"
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    with Refusal() as refusal:
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=again["ReceiptHandle"], VisibilityTimeout=0
+        )
+    assert refusal.code == "InvalidParameterValue"
+    assert refusal.message == (
+        f"Value {again['ReceiptHandle']} for parameter ReceiptHandle is invalid. Reason: Message "
+        "does not exist or is not available for visibility timeout change."
+    )
 
 
 def test_visibility_cannot_go_beyond_twelve_hours_in_all(sqs: SQSClient, url: str) -> None:

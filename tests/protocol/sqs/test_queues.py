@@ -87,6 +87,47 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
     assert shown["KmsMasterKeyId"] == "alias/mine"
 
 
+def test_flags_are_read_in_any_case(sqs: SQSClient, name: str) -> None:
+    fifo = f"{name}.fifo"
+    wanted: Any = {
+        "FifoQueue": "True",
+        "ContentBasedDeduplication": "TRUE",
+        "SqsManagedSseEnabled": "False",
+    }
+    url = sqs.create_queue(QueueName=fifo, Attributes=wanted)["QueueUrl"]
+    shown = look(sqs, url)
+    assert {name: shown[name] for name in wanted} == {
+        "FifoQueue": "true",
+        "ContentBasedDeduplication": "true",
+        "SqsManagedSseEnabled": "false",
+    }
+    again: Any = {flag: value.lower() for flag, value in wanted.items()}
+    assert sqs.create_queue(QueueName=fifo, Attributes=again)["QueueUrl"] == url
+    sqs.set_queue_attributes(
+        QueueUrl=url, Attributes={"FifoQueue": "TRUE", "ContentBasedDeduplication": "fAlse"}
+    )
+    assert look(sqs, url)["ContentBasedDeduplication"] == "false"
+
+
+def test_queue_has_one_kind_of_encryption(sqs: SQSClient, url: str) -> None:
+    names = ("KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "SqsManagedSseEnabled")
+
+    def change(**attributes: str) -> list[str | None]:
+        sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)  # type: ignore[arg-type]
+        shown = look(sqs, url)
+        return [shown.get(name) for name in names]
+
+    assert change(KmsMasterKeyId="mine") == ["mine", "300", "false"]
+    assert change(KmsDataKeyReusePeriodSeconds="6000") == ["mine", "6000", "false"]
+    assert change(SqsManagedSseEnabled="true") == [None, None, "true"]
+    both = {"KmsMasterKeyId": "mine", "KmsDataKeyReusePeriodSeconds": "6000"}
+    assert change(**both) == ["mine", "6000", "false"]
+    reset = {"KmsMasterKeyId": "", "KmsDataKeyReusePeriodSeconds": "300"}
+    assert change(**reset) == [None, None, "false"]
+    assert change(**both, SqsManagedSseEnabled="false") == ["mine", "6000", "false"]
+    assert change(KmsMasterKeyId="") == [None, None, "false"]
+
+
 @pytest.mark.parametrize(
     ("attributes", "code"),
     [
@@ -107,10 +148,10 @@ def test_attributes_are_set(sqs: SQSClient, url: str) -> None:
         ({"FifoQueue": "false"}, "InvalidAttributeName"),
         ({"ContentBasedDeduplication": "true"}, "InvalidAttributeName"),
         ({"Policy": "[" * 100_000}, "InvalidAttributeValue"),
-        ({"RedrivePolicy": "no json"}, "InvalidParameterValue"),
+        ({"RedrivePolicy": "no json"}, "InvalidAttributeValue"),
         ({"RedrivePolicy": '{"maxReceiveCount": 1}'}, "InvalidParameterValue"),
-        ({"RedriveAllowPolicy": '{"redrivePermission": "some"}'}, "InvalidParameterValue"),
-        ({"RedriveAllowPolicy": '{"redrivePermission": []}'}, "InvalidParameterValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission": "some"}'}, "InvalidAttributeValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission": []}'}, "InvalidAttributeValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission": "byQueue"}'}, "InvalidParameterValue"),
     ],
 )
@@ -296,9 +337,10 @@ def test_escaped_queue_url_is_understood(
     "form",
     [
         "http://localhost/{account}/{name}",
-        "http://localhost/queue/eu-west-1/{account}/{name}",
-        "http://sqs.eu-west-1.localhost.localstack.cloud:4566/{account}/{name}",
-        "https://eu-west-1.queue.localhost/{account}/{name}",
+        "http://localhost/queue/us-east-1/{account}/{name}",
+        "http://sqs.us-east-1.localhost.localstack.cloud:4566/{account}/{name}",
+        "https://us-east-1.queue.localhost/{account}/{name}",
+        "http://queue.localhost/{account}/{name}",
         "/{account}/{name}",
         "{name}",
     ],

@@ -18,7 +18,7 @@ from botocore.credentials import Credentials
 from laneway.domain.keys import make_key
 from tests.postgres import execute, name_database
 from tests.protocol.servers import run_laneway
-from tests.protocol.sqs.clients import REGION, Refusal, bodies, connect, drain
+from tests.protocol.sqs.clients import ACCOUNT, REGION, Refusal, bodies, connect, drain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,22 +28,29 @@ if TYPE_CHECKING:
 SECRET = "correct horse battery staple"  # noqa: S105 - what is tested
 
 
+FAR = "eu-west-1"
+
+
 class Key(NamedTuple):
     id: str
     secret: str
 
 
 class Locked(NamedTuple):
-    """A server that wants keys, and one of each kind. keeper: an admin of some queues."""
+    """A server that wants keys, and one of each kind.
+
+    keeper: an admin of some queues. tenant: one of the queues of a region and account.
+    """
 
     url: str
     owner: Key
     writer: Key
     reader: Key
     keeper: Key
+    tenant: Key
 
-    def connect(self, key: Key) -> SQSClient:
-        return connect(self.url, key=key.id, secret=key.secret)
+    def connect(self, key: Key, region: str = REGION) -> SQSClient:
+        return connect(self.url, key=key.id, secret=key.secret, region=region)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -52,12 +59,17 @@ async def locked(server: str) -> AsyncIterator[Locked]:
     dsn = name_database(server, "signed")
     connection = await asyncpg.connect(dsn)
     made = []
-    for role, pattern in (("write", "mine-*"), ("read", None), ("admin", "kept-*")):
+    for name, role, pattern in (
+        ("writer", "write", "mine-*"),
+        ("reader", "read", None),
+        ("keeper", "admin", "kept-*"),
+        ("tenant", "admin", f"{FAR}:{ACCOUNT}:*"),
+    ):
         key = make_key()
         await connection.execute(
             "select laneway.create_api_key($1, $2, $3, $4, $5)",
             key.key_id,
-            role,
+            name,
             role,
             pattern,
             key.digest,
@@ -145,6 +157,43 @@ def test_key_is_limited_to_its_role_and_queues(locked: Locked, url: str) -> None
     assert refusal.code == "AccessDenied"
     assert writer.list_queues()["QueueUrls"] == [mine, url]
     assert other in reader.list_queues()["QueueUrls"]
+
+
+def test_limits_of_a_key_cover_the_region_and_account(locked: Locked) -> None:
+    owner = locked.connect(locked.owner)
+    there = locked.connect(locked.tenant, FAR)
+    url = there.create_queue(QueueName="mine-far")["QueueUrl"]
+    there.send_message(QueueUrl=url, MessageBody="x")
+    locked.connect(locked.owner, FAR).create_queue(QueueName="beside")
+    assert there.list_queues()["QueueUrls"] == [url.replace("mine-far", "beside"), url]
+    plain = owner.create_queue(QueueName="mine-far")["QueueUrl"]
+    # Another region of the same key, and another key in the same region.
+    for sqs in (locked.connect(locked.tenant), locked.connect(locked.writer, FAR)):
+        assert "QueueUrls" not in sqs.list_queues()
+        refused: list[tuple[Any, dict[str, Any]]] = [
+            (sqs.create_queue, {"QueueName": "mine-new"}),
+            (sqs.get_queue_url, {"QueueName": "mine-far"}),
+            (sqs.send_message, {"QueueUrl": plain, "MessageBody": "x"}),
+        ]
+        for call, fields in refused:
+            with Refusal() as refusal:
+                call(**fields)
+            assert refusal.code == "AccessDenied"
+    for path in (f"queue/{REGION}/{ACCOUNT}/mine-far", f"{'1' * 12}/mine-far"):
+        with Refusal() as refusal:
+            there.receive_message(QueueUrl=f"http://localhost/{path}")
+        assert refusal.code == "AccessDenied"
+    with Refusal() as refusal:
+        there.get_queue_url(QueueName="mine-far", QueueOwnerAWSAccountId="1" * 12)
+    assert refusal.code == "AccessDenied"
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:mine-far"
+    dead = {"deadLetterTargetArn": arn, "maxReceiveCount": 1}
+    with Refusal() as refusal:
+        there.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(dead)})
+    assert refusal.code == "InvalidParameterValue"
+    with Refusal() as refusal:
+        there.start_message_move_task(SourceArn=arn)
+    assert refusal.code == "AccessDenied"
 
 
 def test_limited_key_cannot_redirect_dead_letters_to_other_queues(

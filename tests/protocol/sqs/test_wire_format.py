@@ -133,8 +133,8 @@ def test_errors_in_xml(http: httpx.Client) -> None:
     assert answer.text.strip() == "<UnknownOperationException/>"
     refusals = [
         (413, "RequestEntityTooLarge", {"MessageBody": "x" * (2 << 20)}),
-        (404, "InvalidAddress", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"}),
-        (404, "InvalidAddress", {"QueueUrl": "http://[::1", "MessageBody": "x"}),
+        (400, "AWS.SimpleQueueService.NonExistentQueue", {"QueueUrl": "http://127.0.0.1/"}),
+        (400, "AWS.SimpleQueueService.NonExistentQueue", {"QueueUrl": "http://[::1"}),
         (400, "MissingParameter", {"MessageBody": "x"}),
         (400, "MalformedInput", {"MessageAttribute.one.Name": "x"}),
         (400, "MalformedInput", {"MessageAttribute": "x", "MessageAttribute.1.Name": "x"}),
@@ -178,7 +178,7 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
         assert answer.json()["__type"] == "com.amazon.coral.service#SerializationException"
         assert answer.status_code == 400
     answer = ask("AmazonSQS.SendMessage", {"QueueUrl": "http://127.0.0.1/", "MessageBody": "x"})
-    assert answer.headers["x-amzn-query-error"] == "InvalidAddress;Sender"
+    assert answer.headers["x-amzn-query-error"] == query_error
     assert ask("AmazonSQS.Nonsense", {}).status_code == 404
     assert ask("AmazonSQS.ListQueues", "").status_code == 200
     lone = f'{{"QueueUrl": "{place}", "MessageBody": "\\ud800"}}'
@@ -187,6 +187,45 @@ def test_errors_in_json(http: httpx.Client, place: str) -> None:
         unreadable = f'{{"QueueUrl": "{place}", "MessageBody": "'.encode() + wrong + b'"}'
         answer = ask("AmazonSQS.SendMessage", unreadable)
         assert answer.json()["__type"] == "com.amazon.coral.service#SerializationException"
+
+
+def test_query_protocol_answers_in_json_if_asked(http: httpx.Client, place: str) -> None:
+    def ask(path: str = "/", **fields: str) -> httpx.Response:
+        headers = {"Accept": "application/json"}
+        answer = http.get(path, params=fields, headers=headers)
+        assert answer.headers["content-type"] == "application/json"
+        return answer
+
+    attributes = {"MessageAttribute.1.Name": "a", "MessageAttribute.1.Value.DataType": "String"}
+    attributes["MessageAttribute.1.Value.StringValue"] = "b"
+    sent = ask(place, Action="SendMessage", MessageBody="ba&quot;r\r", **attributes).json()
+    assert set(sent["SendMessageResponse"]) == {"SendMessageResult", "ResponseMetadata"}
+    result = sent["SendMessageResponse"]["SendMessageResult"]
+    assert result["SequenceNumber"] is None
+    received = ask(place, Action="ReceiveMessage", AttributeName="All", MessageAttributeName="All")
+    message = received.json()["ReceiveMessageResponse"]["ReceiveMessageResult"]["messages"][0]
+    assert (message["Body"], message["MessageId"]) == ("ba&quot;r\r", result["MessageId"])
+    shown = ask(place, Action="GetQueueAttributes", **{"AttributeName.1": "All"}).json()
+    found = shown["GetQueueAttributesResponse"]["GetQueueAttributesResult"]["Attributes"]
+    assert {"Name": "VisibilityTimeout", "Value": "30"} in found
+    listed = ask(Action="ListQueues", QueueNamePrefix="none").json()
+    assert listed["ListQueuesResponse"]["ListQueuesResult"]["queueUrls"] is None
+    refused = ask(place, Action="ListQueues")
+    assert refused.status_code == 400
+    assert refused.json()["Error"] == {
+        "Code": "InvalidAction",
+        "Message": "The action ListQueues is not valid for this endpoint.",
+        "Type": "Sender",
+    }
+    # Without an action, it is XML all the same.
+    answer = http.get(place, headers={"Accept": "application/json"})
+    assert (answer.status_code, "<UnknownOperationException" in answer.text) == (404, True)
+
+
+def test_result_without_members_is_an_empty_element(http: httpx.Client, place: str) -> None:
+    for action in ("ReceiveMessage", "GetQueueAttributes", "ListQueueTags"):
+        answer = http.post(place, data={"Action": action})
+        assert f"<{action}Result/>" in answer.text
 
 
 def test_other_paths_are_left_to_other_protocols(http: httpx.Client) -> None:

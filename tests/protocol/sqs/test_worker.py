@@ -14,7 +14,7 @@ import asyncpg
 
 from tests.postgres import run_server
 from tests.protocol.servers import run_laneway
-from tests.protocol.sqs.clients import Refusal, bodies, connect, drain
+from tests.protocol.sqs.clients import ACCOUNT, REGION, Refusal, bodies, connect, drain
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -119,17 +119,18 @@ async def test_worker_survives_failures_and_a_restart_of_the_server(database: st
 
 
 async def test_second_port_and_other_urls(database: str) -> None:
-    flags = ("--sqs-port", "0", "--sqs-url-style", "region", "--sqs-region", "xx-1")
+    flags = ("--sqs-port", "0", "--sqs-url-style", "region")
     more = ("--sqs-account", "111122223333", "--sqs-recreate-seconds", "0", "--workers", "2")
     async with run_laneway(database, *flags, *more) as running:
         second = running.log.partition(" and ")[2].split()[0]
         assert second != running.url
-        sqs = connect(second, key="lw")
+        sqs = connect(second, key="lw", region="eu-west-1")
         url = sqs.create_queue(QueueName="one")["QueueUrl"]
         # The region is the client's, the account the server's, for a key that is none.
         assert url == f"{second}/queue/eu-west-1/111122223333/one"
         sqs.send_message(QueueUrl=url, MessageBody="x")
         first = connect(running.url)
+        assert first.list_queues().get("QueueUrls") is None
         assert bodies(drain(first, url, 1)) == ["x"]
         sqs.delete_queue(QueueUrl=url)
         sqs.create_queue(QueueName="one")
@@ -140,8 +141,8 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
     async with run_laneway(database, *flags, "--sqs-purge-seconds", "0") as running:
         sqs = connect(running.url)
         url = sqs.create_queue(QueueName="one")["QueueUrl"]
-        assert url == "http://sqs.eu-west-1.mq.example:80/123456789012/one"
-        url = f"{running.url}/123456789012/one"
+        assert url == f"http://sqs.{REGION}.mq.example:80/{ACCOUNT}/one"
+        url = f"{running.url}/{ACCOUNT}/one"
         for _ in range(4):
             sqs.send_message(QueueUrl=url, MessageBody="x")
         flying = drain(sqs, url, 3)

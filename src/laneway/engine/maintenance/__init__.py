@@ -8,6 +8,7 @@ from laneway.engine.maintenance.dedup import Dedup
 from laneway.engine.maintenance.expire import Expire
 from laneway.engine.maintenance.forget import Forget
 from laneway.engine.maintenance.idle import Idle
+from laneway.engine.maintenance.kv import Kv
 from laneway.engine.maintenance.lanes import Lanes
 from laneway.engine.maintenance.outbox import Outbox
 from laneway.engine.maintenance.reclaim import Reclaim
@@ -17,6 +18,7 @@ from laneway.engine.maintenance.results import Results
 from laneway.engine.maintenance.retain import Retain
 from laneway.engine.maintenance.rotate import Rotate
 from laneway.engine.maintenance.streams import Streams
+from laneway.engine.maintenance.timers import Timers
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 
 
 def make_services(
-    settings: MaintenanceSettings, wakeups: Wakeups, outbox: asyncio.Event
+    settings: MaintenanceSettings, wakeups: Wakeups, *, outbox: asyncio.Event, timers: asyncio.Event
 ) -> list[Service]:
-    """Return the services; `outbox` is set when messages have arrived in the outbox."""
+    """Return the services.
+
+    outbox: set when messages have arrived in the outbox. timers: set when a timer is due soon.
+    """
     return [
         Expire(settings, wakeups),
         Outbox(settings, wakeups, outbox),
@@ -44,4 +49,6 @@ def make_services(
         Results(settings),
         Redrive(settings, wakeups),
         Streams(settings, wakeups),
+        Kv(settings),
+        Timers(settings, wakeups, timers),
     ]

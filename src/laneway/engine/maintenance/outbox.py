@@ -43,13 +43,18 @@ class Outbox:
         return BUSY if monotonic() < self._busy_until else self._idle
 
     async def run(self, connection: Connection) -> bool:
-        connection.add_log_listener(_log_notice)  # added once per connection, even if called again
+        log_warnings(connection)
         queues = await drain_outbox(connection, limit=self._limit)
         if queues:
             self._busy_until = monotonic() + AFTERWARDS.total_seconds()
         for queue_id in queues:
             self._wakeups.wake(queue_id, delayed=True)
         return bool(queues)
+
+
+def log_warnings(connection: Connection) -> None:
+    """Log what the database warns of on this connection; more than one call changes nothing."""
+    connection.add_log_listener(_log_notice)
 
 
 def _log_notice(_: object, notice: asyncpg.PostgresLogMessage) -> None:

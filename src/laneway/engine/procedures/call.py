@@ -10,6 +10,8 @@ from laneway.domain.errors import InternalError
 from laneway.engine.sqlstates import OWN, translate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.engine.sqlstates import Meanings
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -41,6 +43,11 @@ async def fetch_value(
         return await connection.fetchval(statement, *arguments)
     except Exception as error:
         raise _explain(connection, error, means) from error
+
+
+def number(arguments: Sequence[object]) -> str:
+    """Return the places of these arguments in a statement: $1, $2, …."""
+    return ", ".join(f"${place}" for place in range(1, len(arguments) + 1))
 
 
 def _explain(connection: Connection, error: Exception, means: Meanings) -> Exception:

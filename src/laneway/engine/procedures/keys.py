@@ -54,3 +54,8 @@ async def list_api_keys(connection: Connection, *, revoked: bool) -> list[ApiKey
         )
         for row in rows
     ]
+
+
+async def lease_secret(connection: Connection) -> bytes:
+    secret: bytes = await fetch_value(connection, "select laneway.lease_secret()")
+    return secret

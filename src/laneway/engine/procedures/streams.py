@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.domain.errors import LeaseLost, QueueNotFound
-from laneway.engine.procedures.call import fetch
+from laneway.engine.procedures.call import fetch, number
+from laneway.engine.procedures.kv import PRECONDITION, turn_kv
 from laneway.engine.sqlstates import missing_group
 
 if TYPE_CHECKING:
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from laneway.domain.kv import KvOperation
     from laneway.domain.messages import Token
     from laneway.domain.streams import Settlement
     from laneway.engine.procedures.call import Connection
+    from laneway.engine.procedures.timers import TimerColumns
 
 _NOTHING: tuple[tuple[()], ...] = ((),) * 8
 
@@ -46,17 +49,20 @@ async def claim_lanes(
     consumers: Sequence[str | None] | None = None,
     partitions: Collection[str] | None = None,
     priority: int | None = None,
+    fill: bool = False,
 ) -> list[asyncpg.Record]:
-    """Return (more, then a row of claim_spans) per claim."""
+    """Return (more, then a row of claim_spans) per claim; InvalidMessage as claim_spans."""
     return await fetch(
         connection,
-        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true) c",
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true, $7) c"
+        " where laneway.fits_result((c.span).bodies)",
         group_id,
         wants,
         leases,
         consumers,
         partitions,
         priority,
+        fill,
         means=missing_group(group_id),
     )
 
@@ -74,7 +80,8 @@ async def widen_lease(
     """Return (lease, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w"
+        " where laneway.fits_result((w.span).bodies)",
         group_id,
         token,
         lane,
@@ -87,7 +94,7 @@ async def widen_lease(
 async def settle_stream(
     connection: Connection, settlements: Sequence[Settlement]
 ) -> list[asyncpg.Record]:
-    """Return (idx, outcome, released) for each."""
+    """Return (idx, outcome, released, implied) for each."""
     return await fetch(
         connection,
         "select * from laneway.settle_stream($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -110,6 +117,30 @@ async def transact_stream(
         *(zip(*settlements, strict=True) if settlements else _NOTHING),
         *pushes,
         means={"LW404": lambda _: QueueNotFound(), "LW410": LeaseLost},
+    )
+
+
+async def transact_bundle(
+    connection: Connection,
+    *,
+    kv: Sequence[KvOperation],
+    timers: TimerColumns,
+    required: Sequence[Token],
+    settlements: Sequence[Settlement],
+    pushes: GuardedColumns,
+) -> list[asyncpg.Record]:
+    arguments = [
+        *turn_kv(kv),
+        *timers,
+        required,
+        *(zip(*settlements, strict=True) if settlements else _NOTHING),
+        *pushes,
+    ]
+    return await fetch(
+        connection,
+        f"select * from laneway.transact_bundle({number(arguments)})",  # noqa: S608 - only numbers
+        *arguments,
+        means={"LW404": lambda _: QueueNotFound(), "LW410": LeaseLost, **PRECONDITION},
     )
 
 

@@ -16,6 +16,7 @@ from laneway.domain.errors import (
     NotFound,
     Overloaded,
 )
+from laneway.domain.loops import fail
 from laneway.engine.deliveries import count_messages, distribute
 from laneway.engine.procedures.delivery import claim_spans, next_due
 from laneway.engine.pumps.conflicts import retry_conflicts
@@ -89,6 +90,8 @@ class ClaimPump:
         self._due_known = False
         self._due_timer: asyncio.TimerHandle | None = None
         self._retry = FIRST_RETRY
+        # Messages per waiter, after some were too large for one result.
+        self._most_messages: int | None = None
         self._closed = False
         self._drained = asyncio.Event()
         self.calls = 0
@@ -112,13 +115,14 @@ class ClaimPump:
         consumer: str | None = None,
         wanted: Filter = Filter(),  # noqa: B008 - a tuple, never changed
         own_token: bool = False,
+        fill: bool = False,
     ) -> list[ClaimedSpan]:
         """Return up to `want` messages, or none if none became ready within `wait`.
 
         If the caller is cancelled, its messages are released.
         """
         self._require_room()
-        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, own_token=own_token)
+        waiter = Waiter(want, lease, consumer, last=wait <= NO_WAIT, own_token=own_token, fill=fill)
         line = self._lines.get(wanted) or self._open_line(wanted)
         line.join(waiter)
         self._awake[line] = None
@@ -279,6 +283,8 @@ class ClaimPump:
         self, connection: Connection, line: Line, batch: Sequence[Waiter]
     ) -> None:
         wakes = line.wakes
+        if self._most_messages is not None:
+            self._limit(batch)
         try:
             rows = await self._call(connection, line.filter, batch)
             left = self._answer_waiters(batch, rows)
@@ -293,7 +299,7 @@ class ClaimPump:
         except InvalidRequest as error:
             if len(batch) == 1 and batch[0].want > 1 and isinstance(error, InvalidMessage):
                 # Its messages are too large for one result.
-                batch[0].want //= 2
+                self._most_messages = max(batch[0].want // 4, 1)
                 await self._claim_batch(connection, line, batch)
                 return
             if len(batch) == 1 or isinstance(error, NotFound):
@@ -304,6 +310,14 @@ class ClaimPump:
                 await self._claim_batch(connection, line, [waiter])
         except LanewayError as error:
             _refuse(batch, error)
+
+    def _limit(self, batch: Sequence[Waiter]) -> None:
+        """Have each waiter want fewer messages; the next call may have a quarter more."""
+        most = self._most_messages or 1
+        for waiter in batch:
+            waiter.want = min(waiter.want, most)
+        more = most + max(most // 4, 1)
+        self._most_messages = more if more < self._settings.flush_messages else None
 
     async def _call(
         self, connection: Connection, wanted: Filter, batch: Sequence[Waiter]
@@ -396,4 +410,4 @@ def batch_arguments(batch: Sequence[Waiter]) -> BatchArguments:
 def _refuse(waiters: Iterable[Waiter], error: LanewayError) -> None:
     for waiter in waiters:
         if not waiter.answer.done():
-            waiter.answer.set_exception(error.copy())
+            fail(waiter.answer, error.copy())

@@ -24,10 +24,11 @@ class Filter(NamedTuple):
 class Waiter:
     """One consumer's claim. last: the next call answers it, even without messages.
 
-    own_token: it shares its token with no other consumer.
+    own_token: it shares its token with no other consumer. fill: in a FIFO queue, it accepts messages
+    of several partitions.
     """
 
-    __slots__ = ("answer", "consumer", "last", "lease", "own_token", "want")
+    __slots__ = ("answer", "consumer", "fill", "last", "lease", "own_token", "want")
 
     def __init__(
         self,
@@ -37,12 +38,14 @@ class Waiter:
         *,
         last: bool,
         own_token: bool = False,
+        fill: bool = False,
     ) -> None:
         self.want = want
         self.lease = lease
         self.consumer = consumer
         self.last = last
         self.own_token = own_token
+        self.fill = fill
         self.answer: asyncio.Future[list[ClaimedSpan]] = asyncio.get_running_loop().create_future()
 
 

@@ -121,6 +121,7 @@ class OrderedClaimPump(ClaimPump):
                 group_id=self.group_id,
                 partitions=partitions,
                 priority=wanted.priority,
+                fill=all(waiter.fill for waiter in batch),
                 **named,
             )
 

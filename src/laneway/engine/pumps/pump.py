@@ -16,6 +16,7 @@ from laneway.domain.errors import (
     Retryable,
     Unavailable,
 )
+from laneway.domain.loops import fail
 from laneway.engine.pumps.conflicts import retry_conflicts
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class Pump(Generic[Load, Answer]):
         for submission in batch:
             self._forget(submission)
             if not submission.answer.done():
-                submission.answer.set_exception(error.copy())
+                fail(submission.answer, error.copy())
 
     def _fail_pending(self, error: LanewayError) -> None:
         pending, self._pending = self._pending, {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.client.wire import list_shapes
 from laneway.domain.errors import Conflict, RunNotFound, WorkerNotFound
+from laneway.domain.messages import require_level
 from laneway.domain.settings import QueueSettings, name_target_queues
 from laneway.server.access import (
     Kind,
@@ -66,6 +67,21 @@ async def _claim(call: Call[None, Any]) -> Answer:
     async with Claims(call) as claims:
         wait = bool(arguments["wait"])
         return answer_json(200, await claims.make(call.broker.claim(**arguments), wait=wait))
+
+
+async def _push(call: Call[None, Any]) -> Answer:
+    """Push messages of the priorities that this server allows."""
+    arguments = _read(SHAPES["push"], call.body)
+    for message in arguments["messages"]:
+        require_level(message.priority, call.service.settings.priority_levels)
+    return answer_json(200, await call.broker.push(**arguments))
+
+
+async def _fire_schedule(call: Call[None, Any]) -> Answer:
+    """Push a periodic job's message of a priority that this server allows."""
+    arguments = _read(SHAPES["fire_schedule"], call.body)
+    require_level(arguments["message"].priority, call.service.settings.priority_levels)
+    return answer_json(200, await call.broker.workers.fire_schedule(**arguments))
 
 
 def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
@@ -205,6 +221,13 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "get_queue": (Role.READ, _name),
     "list_queues": (Role.READ, every_queue),
     "create_group": (Role.ADMIN, _queue),
+    "list_groups": (Role.READ, _queue),
+    "delete_group": (Role.ADMIN, _queue),
+    "seek_group": (Role.ADMIN, _queue),
+    "list_failures": (Role.READ, _queue),
+    "browse_dead_letters": (Role.READ, _queue),
+    "redrive_dead_letters": (Role.WRITE, _queue),
+    "purge_dead_letters": (Role.ADMIN, _queue),
     "purge": (Role.ADMIN, _queue),
     "replay": (Role.WRITE, _queue),
     "browse": (Role.READ, _queue),
@@ -231,7 +254,13 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "list_runs": (Role.READ, every_queue),
     "purge_runs": (Role.ADMIN, every_queue),
 }
-_HANDLERS = {"claim": _claim, "find_result": _find_result, "list_workers": _list_workers}
+_HANDLERS = {
+    "claim": _claim,
+    "find_result": _find_result,
+    "fire_schedule": _fire_schedule,
+    "list_workers": _list_workers,
+    "push": _push,
+}
 
 SHAPES = list_shapes()
 OPERATIONS = tuple(map(_make, SHAPES.values()))

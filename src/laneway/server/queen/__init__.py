@@ -9,6 +9,8 @@ from laneway.server.queen import (
     group_positions,
     groups,
     health,
+    kv,
+    locks,
     resources,
     status,
     summaries,
@@ -19,11 +21,13 @@ from laneway.server.queen.configuration import ConfigurationRoutes
 from laneway.server.queen.dead_letters import DeadLetterRoutes
 from laneway.server.queen.deliveries import PopWriter
 from laneway.server.queen.encryption import Vault
-from laneway.server.queen.errors import ERRORS, explain
+from laneway.server.queen.errors import ERRORS, explain, explain_for
 from laneway.server.queen.leases import Leases
 from laneway.server.queen.message_browser import MessageRoutes
 from laneway.server.queen.pops import PopRoutes
 from laneway.server.queen.pushes import PushRoutes
+from laneway.server.queen.reads import ReadRoutes
+from laneway.server.queen.timers import TimerRoutes
 from laneway.server.queen.transactions import TransactionRoutes
 
 if TYPE_CHECKING:
@@ -45,6 +49,10 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *PopRoutes(writer, vault).operations,
                 *AckRoutes(leases).operations,
                 *TransactionRoutes(pushes, leases).operations,
+                *kv.OPERATIONS,
+                *locks.OPERATIONS,
+                *TimerRoutes(pushes).operations,
+                *ReadRoutes(vault).operations,
                 *ConfigurationRoutes(vault).operations,
                 *groups.OPERATIONS,
                 *group_positions.OPERATIONS,
@@ -56,9 +64,12 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
                 *status.OPERATIONS,
             ),
             explain=explain,
+            tell=explain_for,
             errors=ERRORS,
             tags={
                 "streams": "Push, pop and settle messages in ordered partitions; configure queues.",
+                "keys": "Keys and values, and locks.",
+                "timers": "Messages that are pushed at a time.",
                 "groups": "Create, inspect, seek and delete consumer groups.",
                 "resources": "Queues, partitions, namespaces and tasks, with their counts.",
                 "browse": "List, show, redrive and delete single messages.",

@@ -96,7 +96,8 @@ class Extended(msgspec.Struct, kw_only=True):
 class Part:
     """Consecutive acks of one lane's messages that were popped from this process.
 
-    where: queue and partition, in JSON.
+    where: queue and partition, in JSON. keys: as named. settled and seqs: what is acked, which in
+    a group that commits offsets includes the messages before those named.
     """
 
     lease_id: str
@@ -105,6 +106,19 @@ class Part:
     where: str
     keys: list[str] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
+    settled: list[str] | None = None
+
+    def commit(self, leased: dict[str, int]) -> None:
+        """Ack also the messages of the lane that come before those named; `leased` is in order."""
+        if len(set(self.seqs)) == len(leased):
+            return
+        last = max(self.seqs)
+        self.settled, self.seqs = [], []
+        for key, seq in leased.items():
+            if seq > last:
+                break
+            self.settled.append(key)
+            self.seqs.append(seq)
 
 
 class AckRoutes:
@@ -152,6 +166,7 @@ class AckRoutes:
     def _recall(self, acks: Sequence[Ack], default: str | None) -> list[Part] | None:
         """Return the acks as parts; None if one is no ack, or its message is not in `leases`."""
         parts: list[Part] = []
+        committing: list[tuple[Part, dict[str, int]]] = []
         lease_id = lane = group = None
         seqs: dict[str, int] = {}
         part: Part | None = None
@@ -170,12 +185,16 @@ class AckRoutes:
                 where = f'"queueName":{queue},"partitionName":{partition}'
                 part = Part(lease_id, lane, span.token, where)
                 parts.append(part)
+                if lease.committing:
+                    committing.append((part, seqs))
             given = ack.consumer_group
             seq = seqs.get(ack.transaction_id)
             if seq is None or (usual if given is None else read_group(given)) != group:
                 return None
             part.keys.append(ack.transaction_id)
             part.seqs.append(seq)
+        for part, seqs in committing:
+            part.commit(seqs)
         return parts
 
     async def _settle_known(self, call: Call[Any, Any], parts: Sequence[Part]) -> list[str] | None:
@@ -188,7 +207,7 @@ class AckRoutes:
         released: dict[tuple[str, str], bool] = {}
         for part in parts:
             leased = (part.lease_id, part.lane)
-            done = self._leases.settle(*leased, part.keys)
+            done = self._leases.settle(*leased, part.settled or part.keys)
             released[leased] = done or released.get(leased, False)
         shown: list[str] = []
         for part in parts:
@@ -223,8 +242,10 @@ class AckRoutes:
                 handler=self.ack,
                 summary="Ack, nack or dead-letter a message",
                 description=(
-                    "Reports what became of one message. In an ordered group, a nack also "
-                    "releases the unsettled messages behind it in its batch. The status is "
+                    "Reports what became of one message. In an ordered group, an ack also "
+                    "acks the messages before it in its lease and partition, and a nack "
+                    "returns everything else that the lease has in the partition. With "
+                    "`ackMode` `individual`, an ack settles one message. The status is "
                     "200 also if the message was refused: check `success`. If it was refused "
                     "because the lease has expired, the message is delivered again, so "
                     "processing must be idempotent."
@@ -253,7 +274,9 @@ class AckRoutes:
                 handler=self.ack_batch,
                 summary="Ack, nack or dead-letter many messages",
                 description=(
-                    "Reports what became of up to 10,000 messages. If a lease does not cover "
+                    "Reports what became of up to 10,000 messages. In an ordered group, the "
+                    "first `failed` or `retry` of a partition returns its message and all "
+                    "behind it, whatever the request says of these. If a lease does not cover "
                     "one of the messages named under it, or has expired, everything named "
                     "under that lease is refused; other leases are not affected. The status "
                     "is 200 also if messages were refused: check each `success`."

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from laneway.domain.errors import GroupNotFound, LanewayError, NotFound, QueueNotFound
 from laneway.domain.streams import ENCRYPTED, WidenedLease
 from laneway.engine.deliveries import count_messages
-from laneway.server.queen.registry import choose_start, list_stream_queues, wait_for_queue
-from laneway.server.queen.wire import read_group, read_moment
+from laneway.server.queen.registry import list_stream_queues, wait_for_queue
+from laneway.server.queen.wire import read_group, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ async def claim_queue(
     broker = call.service.broker
     loop = asyncio.get_running_loop()
     began = loop.time()
-    start = _read_start(wanted)
+    start = read_start(wanted.subscription_mode, wanted.subscription_from)
     try:
         if not vault.usable:
             _require_key(vault, await broker.queues.find(queue))
@@ -87,7 +87,7 @@ async def claim_any(call: Call[Any, None], claims: Claims, vault: Vault) -> Clai
     wanted: PopAny = call.parameters
     broker = call.service.broker
     deadline = asyncio.get_running_loop().time() + wanted.patience.total_seconds()
-    start = _read_start(wanted)
+    start = read_start(wanted.subscription_mode, wanted.subscription_from)
     while True:
         changed = broker.queues.next_change()
         queues = await list_stream_queues(broker, namespace=wanted.namespace, task=wanted.task)
@@ -231,11 +231,3 @@ def _require_key(vault: Vault, queue: Queue) -> None:
     """Refuse a pop, before it claims, whose messages could not be decrypted."""
     if queue.guards & ENCRYPTED:
         vault.require_key(queue.name)
-
-
-def _read_start(wanted: Pop) -> Start:
-    if wanted.subscription_from is None:
-        return choose_start(wanted.subscription_mode, None)
-    if wanted.subscription_from == "now":
-        return "new"
-    return choose_start(None, read_moment(wanted.subscription_from, "subscriptionFrom"))

@@ -59,15 +59,19 @@ class PopWriter:
         spans: Sequence[ClaimedSpan],
         *,
         lease: str | None,
+        committing: bool | None,
         extra: str = "",
     ) -> bytes:
-        """Return the answer to a pop; lease None: the messages are acked already."""
+        """Return the answer to a pop; lease None: the messages are acked already.
+
+        committing: see Lease; None if it is not known, so that acks ask the database.
+        """
         shown_queue, shown_group = quote_all([queue, show_group(group)])
         lease_id = "null" if lease is None else f'"{lease}"'
         tail = f'"leaseId":{lease_id},"consumerGroup":{shown_group},"queue":{shown_queue}}}'
-        known = Lease(queue, group, {}, {})
+        known = Lease(queue, group, {}, {}, committing or False)
         messages = arrange(spans, [self._show(known, span, tail) for span in spans])
-        if lease is not None:
+        if lease is not None and committing is not None:
             self._leases.remember(lease, known)
         first = spans[0]
         return (

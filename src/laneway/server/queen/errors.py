@@ -12,7 +12,10 @@ from laneway.server.queen.wire import Failure
 from laneway.server.responses import Answer, answer_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from laneway.domain.errors import LanewayError
+    from laneway.server.calls import Request
 
 # The error answers that any operation may give.
 ERRORS: dict[int, Response] = {
@@ -62,8 +65,23 @@ _UNAVAILABLE = 503
 _INTERNAL = 500
 
 
-def explain(error: LanewayError) -> Answer:
+# Groups of routes whose clients know their refusals by codes of their own.
+_FAMILIES = {"kv", "locks", "timers"}
+
+
+def explain_for(error: LanewayError, request: Request) -> Answer:
+    """Return the answer, with the code that the clients of its route expect."""
+    family = request.path.removeprefix("/api/v1/").partition("/")[0]
+    if family in _FAMILIES:
+        codes = {400: f"{family}_bad_request", 413: "payload_too_large"}
+        return explain(error, codes)
+    return explain(error)
+
+
+def explain(error: LanewayError, codes: Mapping[int, str] | None = None) -> Answer:
+    """Return an error as an answer. codes: instead of the usual ones, by status."""
     status, code = find_status(type(error))
+    code = (codes or {}).get(status, code)
     # The details of an internal error are in the log; clients cannot act on them.
     words = "internal error" if status == _INTERNAL else _word(error)
     answer = answer_json(status, Failure(error=words, code=code))
@@ -84,6 +102,8 @@ def find_status(kind: type[LanewayError]) -> tuple[int, str]:
 
 
 def _word(error: LanewayError) -> str:
+    if isinstance(error, domain.MessageTooLarge):
+        return str(error).replace("queue's max_bytes", "queue's option maxBytes")
     if isinstance(error, server.InvalidInput):
         return "; ".join(
             f"{'.'.join(map(str, issue.path))}: {issue.message}" if issue.path else issue.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -12,10 +12,10 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import every_queue
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.groups import ByGroup
-from laneway.server.queen.registry import choose_start
 from laneway.server.queen.wire import (
     QUEUE_NOT_FOUND,
     SLASHED,
+    START_MODES,
     Failure,
     MomentText,
     PartitionName,
@@ -23,6 +23,7 @@ from laneway.server.queen.wire import (
     queue_in_path,
     read_group,
     read_moment,
+    read_start,
     refuse,
     show_group,
 )
@@ -84,11 +85,7 @@ class NewGroup(msgspec.Struct, kw_only=True):
         ),
     ] = None
     subscription_mode: Annotated[
-        Literal["all", "new", "new-only"] | None,
-        Meta(
-            description="Where the group starts. `all` (the default): at the earliest kept message. `new` "
-            "and `new-only`: with messages pushed from now on."
-        ),
+        MomentText | None, Meta(description=f"Where the group starts. {START_MODES}")
     ] = msgspec.field(name="subscriptionMode", default=None)
     subscription_from: Annotated[
         MomentText | None,
@@ -152,12 +149,9 @@ class Made(msgspec.Struct, kw_only=True):
 async def create_group(call: Call[ByGroupAndQueue, NewGroup]) -> Answer:
     name = read_group(call.parameters.group)
     body = call.body
-    since = None
-    if body.subscription_from is not None and body.subscription_from != "now":
-        since = read_moment(body.subscription_from, "subscriptionFrom")
-    mode = "new" if body.subscription_from == "now" else body.subscription_mode
+    start = read_start(body.subscription_mode, body.subscription_from)
     group = await call.broker.subscriptions.subscribe(
-        call.parameters.queue, name, start=choose_start(mode, since), ordered=body.ordered
+        call.parameters.queue, name, start=start, ordered=body.ordered
     )
     return answer_json(
         201,

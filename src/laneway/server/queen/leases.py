@@ -31,18 +31,23 @@ _UNCLEAR = LeasedMessages("", {})
 
 
 class Lease(NamedTuple):
-    """The messages of one pop; a lane may have several spans, with one token or several."""
+    """The messages of one pop; a lane may have several spans, with one token or several.
+
+    committing: an ack of one message also acks those before it; see laneway.settle_stream.
+    """
 
     queue: str
     group: str
     spans: dict[str, LeasedMessages]
     partitions: dict[str, str]
+    committing: bool = False
 
     def add(self, lane: str, token: Token, names: Sequence[str], first: int) -> None:
         """Add the messages from sequence number `first` on.
 
         If two messages of the lane have the same transaction id, or its spans have several tokens,
-        acks of the lane ask the database.
+        acks of the lane ask the database. So they do if offsets are committed and the spans are not
+        in order.
         """
         seqs = dict(zip(names, range(first, first + len(names)), strict=True))
         if len(seqs) < len(names):
@@ -51,7 +56,9 @@ class Lease(NamedTuple):
             self.spans[lane] = LeasedMessages(token, seqs)
         else:
             other, known = self.spans[lane]
-            if other == token and known.keys().isdisjoint(seqs):
+            behind = not known or next(reversed(known.values())) < first
+            ordered = behind or not self.committing
+            if other == token and ordered and known.keys().isdisjoint(seqs):
                 known.update(seqs)
             else:
                 self.spans[lane] = _UNCLEAR

@@ -201,6 +201,33 @@ class MessageShown(msgspec.Struct, kw_only=True):
     ] = msgspec.field(name="completedAt")
 
 
+class GroupState(msgspec.Struct, kw_only=True):
+    """What became of a message in one group."""
+
+    name: Annotated[str, Meta(description="Name of the group.")]
+    consumed: Annotated[
+        bool,
+        Meta(description="Whether the group is done with it: acked, dead-lettered or archived."),
+    ]
+    status: Annotated[str, Meta(description="State of the message, as in `status` of a message.")]
+    lease_expires_at: Annotated[
+        datetime | None,
+        Meta(description="When the lease expires; null unless the message is in flight."),
+    ] = msgspec.field(name="leaseExpiresAt")
+
+
+class MessageDetail(MessageShown, kw_only=True):
+    """A message as one group sees it, and its state in every group."""
+
+    consumer_groups: Annotated[
+        list[GroupState],
+        Meta(
+            description="Every group of the queue; the queue's own group only if it is the only one, or "
+            "has consumers."
+        ),
+    ] = msgspec.field(name="consumerGroups")
+
+
 class MessageList(msgspec.Struct, kw_only=True):
     """A page of messages."""
 
@@ -254,7 +281,14 @@ class MessageRoutes:
         message = await _find(call, read_group(call.parameters.consumer_group))
         if message is None:
             raise _missing(call)
-        return answer_json(200, self.show(message, await call.broker.queues.find(message.queue)))
+        queue = await call.broker.queues.find(message.queue)
+        shown = msgspec.structs.asdict(self.show(message, queue))
+        counting = await call.broker.subscriptions.list_counted_groups()
+        groups = [group.name for group in queue.groups.values() if group.group_id in counting]
+        states = [state for name in groups if (state := await _find(call, name)) is not None]
+        return answer_json(
+            200, MessageDetail(**shown, consumer_groups=[_show_state(state) for state in states])
+        )
 
     async def delete_message(self, call: Call[ByKey, None]) -> Answer:
         """Delete a message for one group, or for all."""
@@ -323,7 +357,7 @@ class MessageRoutes:
                     "does not lease it."
                 ),
                 parameters=ByKey,
-                answers={200: Response(MessageShown, "The message."), 404: MESSAGE_NOT_FOUND},
+                answers={200: Response(MessageDetail, "The message."), 404: MESSAGE_NOT_FOUND},
                 role=Role.READ,
                 reach=looked_up,
                 forms={"transactionId": SLASHED},
@@ -414,6 +448,16 @@ async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
     key = wanted.transaction_id
     return await call.broker.streams.find_message(
         lane, key, address=read_address(key, lane), group=group
+    )
+
+
+def _show_state(message: StoredMessage) -> GroupState:
+    status = Status(message.status)
+    return GroupState(
+        name=show_group(message.group),
+        consumed=status not in (Status.QUEUED, Status.PROCESSING),
+        status=NAMES[status],
+        lease_expires_at=message.until,
     )
 
 

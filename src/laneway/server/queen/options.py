@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -128,6 +128,20 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="
             "is retried without limit. Default: true."
         ),
     ] = UNSET
+    max_bytes: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None,
+        Meta(
+            description="Maximum size of a payload in bytes, as stored. Larger ones are refused. Default: "
+            "16777216 (16 MiB)."
+        ),
+    ] = UNSET
+    ack_mode: Annotated[
+        Literal["commit", "individual"] | UnsetType | None,
+        Meta(
+            description="What an ack of an ordered group settles. `commit`: the message and all messages "
+            "before it in its lease and partition. `individual`: the message. Default: `commit`."
+        ),
+    ] = UNSET
     dedup_window_seconds: Annotated[
         Annotated[float, Meta(gt=0, le=LONGEST)] | UnsetType | None,
         Meta(
@@ -152,6 +166,8 @@ DEFAULTS: Stored = {
     "maxWaitTimeSeconds": 0,
     "deadLetterQueue": True,
     "dlqAfterMaxRetries": True,
+    "maxBytes": QueueSettings().max_bytes,
+    "ackMode": "commit",
     "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
 }
 
@@ -160,7 +176,7 @@ DEFAULTS: Stored = {
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "leaseTime": ("lease",),
     "retryLimit": ("max_attempts",),
-    "retryDelay": ("backoff", "backoff_factor", "backoff_limit"),
+    "retryDelay": ("backoff", "backoff_factor", "backoff_limit", "expiry_backoff"),
     "maxSize": ("max_messages",),
     "ttl": ("message_ttl",),
     "delayedProcessing": ("delay",),
@@ -172,6 +188,8 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "maxWaitTimeSeconds": ("dead_letter_after",),
     "deadLetterQueue": ("max_attempts", "keep_dead_letters"),
     "dlqAfterMaxRetries": ("max_attempts",),
+    "maxBytes": ("max_bytes",),
+    "ackMode": ("individual_acks",),
     "dedupWindowSeconds": ("dedup_window",),
 }
 
@@ -226,6 +244,7 @@ def derive(stored: Stored) -> QueueChanges:
         "backoff": timedelta(milliseconds=values["retryDelay"]),
         "backoff_factor": 1.0,
         "backoff_limit": timedelta(milliseconds=max(values["retryDelay"], 0)),
+        "expiry_backoff": False,
         "delay": _seconds(values["delayedProcessing"]),
         "dedup_window": timedelta(seconds=values["dedupWindowSeconds"]),
         "dedup_scope": "partition",
@@ -237,6 +256,8 @@ def derive(stored: Stored) -> QueueChanges:
         "keep_dead_letters": values["deadLetterQueue"],
         "encrypted": values["encryptionEnabled"],
         "default_group_optional": True,
+        "max_bytes": values["maxBytes"],
+        "individual_acks": values["ackMode"] == "individual",
     }
 
 
@@ -324,6 +345,10 @@ def _show_limit(limit: int | None) -> int:
     return limit or 0
 
 
+def _show_ack_mode(individual: bool) -> str:  # noqa: FBT001
+    return "individual" if individual else "commit"
+
+
 # Options that depend on one setting: that setting, and how to show its value.
 _SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "leaseTime": ("lease", _show),
@@ -335,4 +360,6 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "maxWaitTimeSeconds": ("dead_letter_after", _show),
     "deadLetterQueue": ("keep_dead_letters", bool),
     "dedupWindowSeconds": ("dedup_window", _show),
+    "maxBytes": ("max_bytes", int),
+    "ackMode": ("individual_acks", _show_ack_mode),
 }

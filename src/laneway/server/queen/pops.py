@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,7 @@ from laneway.server.queen.claims import Claimed, claim_any, claim_queue, widen_l
 from laneway.server.queen.wire import (
     LONGEST,
     SLASHED,
+    START_MODES,
     GroupName,
     MomentText,
     PartitionName,
@@ -84,11 +85,7 @@ class Pop(msgspec.Struct, kw_only=True):
         ),
     ] = None
     subscription_mode: Annotated[
-        Literal["all", "new", "new-only"] | None,
-        Meta(
-            description="Where a new group starts. `all` (the default): at the earliest kept message. "
-            "`new` and `new-only`: with messages pushed from now on."
-        ),
+        MomentText | None, Meta(description=f"Where a new group starts. {START_MODES}")
     ] = msgspec.field(name="subscriptionMode", default=None)
     subscription_from: Annotated[
         MomentText | None,
@@ -235,7 +232,12 @@ class PopRoutes:
         if wanted.autopilot:
             extra = f',"autopilot":{{"partitions":{wanted.lanes},"batch":{wanted.most}}}'
         shown = self._writer.show(
-            claimed.queue, group, spans, lease=None if wanted.auto_ack else lease, extra=extra
+            claimed.queue,
+            group,
+            spans,
+            lease=None if wanted.auto_ack else lease,
+            committing=broker.streams.commits_offsets(claimed.queue, group),
+            extra=extra,
         )
         if wanted.auto_ack:
             await broker.ack(list_receipts(spans))

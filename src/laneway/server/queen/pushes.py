@@ -68,9 +68,8 @@ class Items(msgspec.Struct):
     items: Annotated[
         list[Item],
         Meta(
-            min_length=1,
             max_length=LARGEST_BATCH,
-            description="1 to 10,000 messages to push. Messages of one partition keep this order.",
+            description="Up to 10,000 messages to push. Messages of one partition keep this order.",
         ),
     ]
 
@@ -136,6 +135,8 @@ class PushRoutes:
 
     async def push(self, call: Call[None, Items]) -> Answer:
         items = call.body.items
+        if not items:
+            return Answer(201, b"[]")
         pushed = await retry_if_queues_changed(call.broker, items, lambda: self._push(call, items))
         return Answer(
             201,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from laneway.domain.errors import QueueChanged, QueueNotFound, TransientConflict
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from laneway.domain.queues import Queue
-    from laneway.domain.settings import Start
     from laneway.engine import Broker
     from laneway.server.queen.pushes import Item
 
@@ -47,13 +45,6 @@ async def wait_for_queue(broker: Broker, name: str) -> None:
         else:
             changed.cancel()
             return
-
-
-def choose_start(mode: str | None, since: datetime | None) -> Start:
-    """Return where a group starts at its first contact with a queue."""
-    if since is not None:
-        return since
-    return "new" if mode in {"new", "new-only"} else "all"
 
 
 async def list_stream_queues(

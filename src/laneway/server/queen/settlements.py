@@ -30,7 +30,7 @@ _ACTIONS: dict[str, Action] = {
     "completed": "ack",
     "success": "ack",
     "failed": "retry",
-    "retry": "retry",
+    "retry": "release",
     "dlq": "dead",
 }
 # A lane that does not exist, for a partition id that is not one of ours.
@@ -56,8 +56,9 @@ class Ack(msgspec.Struct, kw_only=True):
     status: Annotated[
         Literal["completed", "success", "failed", "retry", "dlq"],
         Meta(
-            description="`completed` (the default) and `success` ack the message. `failed` and `retry` "
-            "nack it. `dlq` makes it a dead letter."
+            description="`completed` (the default) and `success` ack the message. `failed` nacks it. "
+            "`retry` returns it without counting the attempt; where acks are individual, it nacks it. "
+            "`dlq` makes it a dead letter."
         ),
     ] = "completed"
     consumer_group: Annotated[
@@ -82,7 +83,7 @@ class Ack(msgspec.Struct, kw_only=True):
     ] = None
 
 
-class Acked(msgspec.Struct, kw_only=True):
+class Acked(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Whether a message was settled."""
 
     index: Annotated[int, Meta(description="Position of the message in the request, from 0.")]
@@ -107,7 +108,8 @@ class Acked(msgspec.Struct, kw_only=True):
     noop: Annotated[
         bool,
         Meta(
-            description="Whether nothing changed because the group had passed the message before."
+            description="Whether nothing changed because the group had passed the message before. "
+            "Absent unless true."
         ),
     ] = False
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from laneway.domain.errors import Conflict, LeaseLost
+from laneway.domain.errors import Conflict, LeaseLost, PreconditionFailed
 from laneway.domain.streams import Fate
 from laneway.server.access import named
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.acks import LARGEST_BATCH
+from laneway.server.queen.kv_operations import (
+    GetPrefix,
+    KvBatch,
+    KvRequest,
+    name_spaces,
+    show_lost,
+)
 from laneway.server.queen.pushes import Item, show_pushed
 from laneway.server.queen.registry import retry_if_queues_changed
 from laneway.server.queen.settlements import Ack, hide_others, read_settlement
+from laneway.server.queen.timer_operations import TimerBatch, TimerRequest, name_queues
 from laneway.server.queen.wire import (
     KeyText,
     LeaseText,
@@ -65,9 +73,9 @@ class Transaction(msgspec.Struct, kw_only=True):
     operations: Annotated[
         list[PushOperation | AckOperation],
         Meta(
-            min_length=1,
             max_length=10_000,
-            description="1 to 10,000 operations, with at most 10,000 messages in total.",
+            description="Up to 10,000 operations, with at most 10,000 messages in total. May be empty "
+            "if there are operations on keys or timers.",
         ),
     ]
     required_leases: Annotated[
@@ -76,8 +84,18 @@ class Transaction(msgspec.Struct, kw_only=True):
             description="Leases that must still be valid, at most 1000. If one is lost, nothing happens."
         ),
     ] = msgspec.field(name="requiredLeases", default=None)
-    kv: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
-    timers: Annotated[list[Any] | None, Meta(description="Not supported: must be empty.")] = None
+    kv: Annotated[
+        Annotated[list[KvRequest], Meta(max_length=64)] | None,
+        Meta(
+            description="Up to 64 operations on keys, on up to 256 keys together, as of `POST /kv`, "
+            "without `getPrefix`. They are done first. If a `required` one does not apply, nothing "
+            "of the transaction is done."
+        ),
+    ] = None
+    timers: Annotated[
+        Annotated[list[TimerRequest], Meta(max_length=256)] | None,
+        Meta(description="Up to 256 operations on timers, as of `POST /timers`."),
+    ] = None
 
 
 class Transacted(msgspec.Struct, kw_only=True):
@@ -90,13 +108,38 @@ class Transacted(msgspec.Struct, kw_only=True):
     results: Annotated[
         list[dict[str, Any]],
         Meta(
-            description="One result for each message pushed or settled, in the order of the request. "
-            "Empty if nothing was committed."
+            description="One result for each message pushed or settled, in the order of the request, then "
+            "for each operation on a key, then on a timer. Empty if nothing was committed."
         ),
     ]
     error: Annotated[
         str | None, Meta(description="Why nothing was committed. Absent otherwise.")
     ] = None
+    ok: Annotated[
+        bool | UnsetType,
+        Meta(description="False if a required operation on a key did not apply. Absent otherwise."),
+    ] = UNSET
+    reason: Annotated[str | UnsetType, Meta(description="Then `kv_precondition`.")] = UNSET
+    failed_index: Annotated[
+        int | UnsetType, Meta(description="Then the position of that operation among the results.")
+    ] = msgspec.field(name="failedIndex", default=UNSET)
+    kv_reason: Annotated[
+        str | UnsetType, Meta(description="Then why it did not apply, as `POST /kv` says.")
+    ] = msgspec.field(name="kvReason", default=UNSET)
+    version: Annotated[int | UnsetType, Meta(description="Then the version of its key.")] = UNSET
+    value: Annotated[Raw | UnsetType, Meta(description="Then the value of its key.")] = UNSET
+
+
+class _Parts(NamedTuple):
+    """A transaction; order: what has a result, in the order of the request."""
+
+    order: list[Item | Ack]
+    kv: KvBatch
+    timers: TimerBatch
+
+
+# Of a transaction's operations on keys, which all other work waits for.
+MOST_KEYS = 256
 
 
 class TransactionRoutes:
@@ -105,32 +148,36 @@ class TransactionRoutes:
         self._leases = leases
 
     async def transact(self, call: Call[None, Transaction]) -> Answer:
-        wanted = call.body
-        if wanted.kv or wanted.timers:
-            raise refuse("kv" if wanted.kv else "timers", "not supported by this server")
-        # One result for each message pushed or settled, in request order.
-        order: list[Item | Ack] = []
-        for operation in wanted.operations:
-            if isinstance(operation, AckOperation):
-                order.append(operation)
-            else:
-                order += _read_items(operation)
+        parts = _read_parts(call.body)
+        order, kv, timers = parts
         items = [part for part in order if isinstance(part, Item)]
         acks = await hide_others(call, [part for part in order if isinstance(part, Ack)])
-        if len(order) > LARGEST_BATCH:
-            raise refuse("operations", f"more than {LARGEST_BATCH} messages")
         name = str(uuid4())
-        required = [lease for text in wanted.required_leases or () if (lease := read_lease(text))]
+        leases = call.body.required_leases or ()
+        required = [lease for text in leases if (lease := read_lease(text))]
         settlements = [read_settlement(ack, None) for ack in acks]
+        outgoing = [*items, *timers.items]
 
         async def transact() -> Done:
-            pushes, guards, new = await self._pushes.prepare(call, items)
+            messages, guards, new = await self._pushes.prepare(call, outgoing)
             return await call.broker.streams.transact(
-                settlements, pushes, required=required, guards=guards, new=new
+                settlements,
+                messages[: len(items)],
+                required=required,
+                guards=guards,
+                new=new,
+                kv=kv.operations,
+                timers=timers.make_operations(messages[len(items) :]),
             )
 
         try:
-            done = await retry_if_queues_changed(call.broker, items, transact)
+            done = await retry_if_queues_changed(call.broker, outgoing, transact)
+        except PreconditionFailed as error:
+            failed = Transacted(
+                transaction_id=name, success=False, results=[], error="kv_precondition_failed"
+            )
+            lost = show_lost(error, len(order) + kv.find_request(error))
+            return answer_json(200, {**msgspec.to_builtins(failed), **lost})
         except (LeaseLost, Conflict) as error:
             failed = Transacted(transaction_id=name, success=False, results=[], error=str(error))
             return answer_json(409, failed)
@@ -138,17 +185,10 @@ class TransactionRoutes:
             for ack in acks:
                 if ack.lease_id is not None:
                     self._leases.forget(ack.lease_id)
-        verdicts, pushed = iter(done.verdicts), iter(done.pushed)
-        results = [
-            b'{"type":"push","success":true,%b' % show_pushed(index, part, next(pushed))[1:]
-            if isinstance(part, Item)
-            else encode(_show_ack(index, part, next(verdicts)))
-            for index, part in enumerate(order)
-        ]
         return Answer(
             200,
             b'{"transactionId":"%b","success":true,"results":[%b]}'
-            % (name.encode(), b",".join(results)),
+            % (name.encode(), b",".join(_show_results(parts, done))),
         )
 
     @property
@@ -163,7 +203,8 @@ class TransactionRoutes:
                     "Pushes and settles messages in one database transaction. Use it to "
                     "consume from one queue and produce to another exactly once: give each "
                     "push a `transactionId`, so that a repeated transaction adds nothing "
-                    "twice. After a 409 nothing changed."
+                    "twice. After a 409 nothing changed. Operations on keys (`kv`) and timers "
+                    "(`timers`) belong to the same transaction."
                 ),
                 body=Transaction,
                 example={
@@ -183,7 +224,11 @@ class TransactionRoutes:
                     ]
                 },
                 answers={
-                    200: Response(Transacted, "The transaction is committed."),
+                    200: Response(
+                        Transacted,
+                        "The transaction is committed; or, with `success` false, a required "
+                        "operation on a key did not apply, and nothing changed.",
+                    ),
                     409: Response(
                         Transacted,
                         "Nothing changed: a lease is lost, an acknowledgement was "
@@ -195,6 +240,24 @@ class TransactionRoutes:
                 tag="streams",
             ),
         )
+
+
+def _read_parts(wanted: Transaction) -> _Parts:
+    if not (wanted.operations or wanted.kv or wanted.timers):
+        raise refuse("operations", "nothing to do: give operations, kv or timers")
+    order: list[Item | Ack] = []
+    for operation in wanted.operations:
+        if isinstance(operation, AckOperation):
+            order.append(operation)
+        else:
+            order += _read_items(operation)
+    if len(order) > LARGEST_BATCH:
+        raise refuse("operations", f"more than {LARGEST_BATCH} messages")
+    if any(isinstance(request, GetPrefix) for request in wanted.kv or ()):
+        raise refuse("kv", "getPrefix is not allowed in a transaction: send it to POST /kv")
+    return _Parts(
+        order, KvBatch(wanted.kv or (), most_keys=MOST_KEYS), TimerBatch(wanted.timers or ())
+    )
 
 
 def _read_items(operation: PushOperation) -> list[Item]:
@@ -212,6 +275,24 @@ def _read_items(operation: PushOperation) -> list[Item]:
     ]
 
 
+def _show_results(parts: _Parts, done: Done) -> list[bytes]:
+    order, kv, timers = parts
+    verdicts, pushed = iter(done.verdicts), iter(done.pushed)
+    results = [
+        b'{"type":"push","success":true,%b' % show_pushed(index, part, next(pushed))[1:]
+        if isinstance(part, Item)
+        else encode(_show_ack(index, part, next(verdicts)))
+        for index, part in enumerate(order)
+    ]
+    for place, written in enumerate(kv.show(done.kv)):
+        written.index = len(results)
+        results.append(b'{"type":"kv","opIndex":%d,%b' % (place, encode(written)[1:]))
+    for place, timer in enumerate(timers.show(done.timers)):
+        head = b'{"index":%d,"type":"timer","opIndex":%d,' % (len(results), place)
+        results.append(head + encode(timer)[1:])
+    return results
+
+
 def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
     return {
         "type": "ack",
@@ -220,15 +301,18 @@ def _show_ack(index: int, ack: Ack, verdict: Verdict) -> dict[str, Any]:
         "transactionId": ack.transaction_id,
         "leaseReleased": verdict.released,
         "dlq": verdict.fate is Fate.DEAD,
-        "noop": verdict.fate is Fate.NOOP,
+        **({"noop": True} if verdict.fate is Fate.NOOP else {}),
     }
 
 
 @named
-async def _queues_of_operations(call: Call[Any, Any], /) -> Sequence[str]:
+async def _queues_of_operations(call: Call[Any, Any], /) -> Sequence[str] | None:
     """Return the queues that are pushed to; messages to settle are looked up by id."""
     queues: set[str] = set()
     for operation in call.body.operations:
         if isinstance(operation, PushOperation):
             queues |= {item.queue for item in _read_items(operation)}
-    return list(queues)
+    spaces = name_spaces(call.body.kv or ())
+    if spaces is None:
+        return None
+    return sorted(queues | spaces | name_queues(call.body.timers or ()))

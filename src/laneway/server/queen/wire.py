@@ -19,8 +19,9 @@ from laneway.server.operations import Response
 from laneway.server.responses import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from laneway.domain.settings import Start
     from laneway.server.calls import Call
 
 # The name by which clients call the queue's own group.
@@ -46,6 +47,21 @@ LeaseText = Annotated[str, Meta(max_length=255)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Offset = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 MomentText = Annotated[str, Meta(min_length=1, max_length=64)]
+
+# How clients spell where a new group starts; anything else is a time.
+_STARTS: Mapping[str | None, Start] = {
+    None: "all",
+    "all": "all",
+    "from_beginning": "all",
+    "new": "new",
+    "new-only": "new",
+    "new_only": "new",
+}
+START_MODES = (
+    "`all` (the default) and `from_beginning`: at the earliest kept message. `new`, `new-only` and "
+    "`new_only`: with messages pushed from now on. A time (ISO 8601): with messages pushed then "
+    "or later."
+)
 
 
 class Failure(msgspec.Struct, kw_only=True):
@@ -159,6 +175,27 @@ def read_moment(text: str, name: str) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidInput([Issue("invalid_date", (name,), f"{name} is not a date")]) from None
+
+
+def read_start(mode: str | None, since: str | None) -> Start:
+    """Return where a new group starts; `since` takes precedence over `mode`."""
+    if since is not None:
+        return "new" if since == "now" else read_moment(since, "subscriptionFrom")
+    start = _STARTS.get(mode)
+    if start is not None:
+        return start
+    try:
+        return read_moment(mode or "", "subscriptionMode")
+    except InvalidInput:
+        raise refuse(
+            "subscriptionMode",
+            "must be all, from_beginning, new, new-only, new_only or an ISO 8601 time",
+        ) from None
+
+
+def show_moment(moment: datetime) -> str:
+    """Return a time as text, always as long: clients compare such texts."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def refuse(name: str, message: str) -> InvalidInput:

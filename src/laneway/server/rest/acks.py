@@ -123,8 +123,8 @@ class Failure(msgspec.Struct):
     code: Annotated[
         Literal["NOT_FOUND", "INVALID_STATE", "LOCK_LOST"],
         Meta(
-            description="`NOT_FOUND`: no such message. `INVALID_STATE`: it is not in flight. `LOCK_LOST`: "
-            "the lease has expired, or the token is another lease's."
+            description="`NOT_FOUND`: no such message. `INVALID_STATE`: it is not in flight, whatever the "
+            "token is. `LOCK_LOST`: the lease has expired, or the token is another lease's."
         ),
     ]
 
@@ -215,7 +215,8 @@ async def touch_message(call: Call[ById, Touch]) -> Answer:
     item = Ack(call.parameters.id, call.body.lock_token)
     if not await find_usable(call, [item.id]):
         return _refuse_touch(Problem.NOT_FOUND)
-    receipt = (await find_receipts(call.broker, [item]))[0]
+    tokens = await call.service.find_lease_tokens()
+    receipt = (await find_receipts(call.broker, [item], tokens))[0]
     if isinstance(receipt, Problem):
         return _refuse_touch(receipt)
     extend = call.body.extend_seconds
@@ -258,13 +259,13 @@ def _refuse(status: int, problem: Problem) -> Answer:
 
 
 def _refuse_touch(problem: Problem) -> Answer:
-    if problem is Problem.NOT_FOUND:
-        return _refuse(404, problem)
-    return _refuse(409, Problem.LOCK_LOST)
+    # A message that is not in flight has no lease to extend: for a touch, it is not found.
+    lost = problem is Problem.LOCK_LOST
+    return _refuse(409, problem) if lost else _refuse(404, Problem.NOT_FOUND)
 
 
 # For examples in the API reference.
-_TOKEN = "933d4cad-a010-45d3-927d-d25f31175c1a"  # noqa: S105 - an example
+_TOKEN = "933d4cada01045d3927dd25f31175c1a5f0c2a9b1d3e4f60"  # noqa: S105 - an example
 
 OPERATIONS = (
     Operation(
@@ -383,7 +384,7 @@ OPERATIONS = (
         example={"lock_token": _TOKEN, "extend_seconds": 60},
         answers={
             200: Response(Touched, "The lease is extended."),
-            404: Response(Reply, "The message does not exist (`NOT_FOUND`)."),
+            404: Response(Reply, "The message does not exist or is not in flight (`NOT_FOUND`)."),
             409: Response(
                 Reply,
                 "The lease has expired, or the token is that of another lease "

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from laneway.domain.activity import ActivityFilter, AnomalyFilter
 from laneway.server.access import every_queue, filtered, looked_up
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
@@ -27,6 +28,7 @@ from laneway.server.rest.wire import QueueName
 
 if TYPE_CHECKING:
     from laneway.domain.activity import Entry
+    from laneway.domain.ids import MessageId
     from laneway.server.calls import Call
     from laneway.server.responses import Answer
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 Moment = Annotated[float, Meta(ge=0, le=253_402_300_799)]
 Text = Annotated[str, Meta(max_length=255)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-# An anomaly shows the payload of its message up to this size.
+# Entries and anomalies show the payload of their message up to this size.
 LARGEST_PAYLOAD = 16 * 1024
 
 
@@ -198,7 +200,7 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
     )
     if query.message_id is None:
         page = await call.broker.activity.list_entries(
-            wanted, limit=query.limit + 1, offset=query.offset
+            wanted, limit=query.limit + 1, offset=query.offset, largest_body=LARGEST_PAYLOAD
         )
         entries, total = page.entries, page.total
     else:
@@ -206,7 +208,8 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
         entries, total = found[query.offset : query.offset + query.limit + 1], len(found)
     more = len(entries) > query.limit
     total = max(total, query.offset + len(entries)) if entries else total
-    logs = [show_entry(entry, call.settings) for entry in entries[: query.limit]]
+    tokens = await call.service.find_lease_tokens()
+    logs = [show_entry(entry, call.settings, tokens) for entry in entries[: query.limit]]
     pages = Pagination(
         total=total, limit=query.limit, offset=query.offset, has_more=more, has_more_too=more
     )
@@ -215,8 +218,11 @@ async def list_activity(call: Call[ActivityQuery, None]) -> Answer:
 
 async def show_history(call: Call[ById, None]) -> Answer:
     message = read_id(call.parameters.id)
-    entries = [] if message is None else await call.broker.activity.list_message_entries(message)
-    history = [show_entry(entry, call.settings) for entry in entries if _may_show(call, entry)]
+    entries = [] if message is None else await _list_entries(call, message)
+    tokens = await call.service.find_lease_tokens()
+    history = [
+        show_entry(entry, call.settings, tokens) for entry in entries if _may_show(call, entry)
+    ]
     return answer_json(200, History(call.parameters.id, history))
 
 
@@ -253,7 +259,7 @@ async def list_consumers(call: Call[ConsumerQuery, None]) -> Answer:
     return answer_json(200, Consumers(stats))
 
 
-async def clear_activity(call: Call[None, None]) -> Answer:
+async def clear_activity(call: Call[NothingMore, NothingMore]) -> Answer:
     await call.broker.activity.clear()
     return answer_json(200, Cleared(success=True, message="Activity logs cleared successfully"))
 
@@ -274,7 +280,7 @@ async def _find_entries(
     if message is None:
         return []
     names = await choose_queues(call, call.parameters.queue_name)
-    entries = await call.broker.activity.list_message_entries(message)
+    entries = await _list_entries(call, message)
     return [
         entry
         for entry in reversed(entries)
@@ -289,6 +295,10 @@ async def _find_entries(
             or any(anomaly.type == wanted.anomaly_type for anomaly in entry.anomalies)
         )
     ]
+
+
+async def _list_entries(call: Call[Any, Any], message: MessageId) -> list[Entry]:
+    return await call.broker.activity.list_message_entries(message, largest_body=LARGEST_PAYLOAD)
 
 
 def _may_show(call: Call[Any, Any], entry: Entry) -> bool:
@@ -308,7 +318,8 @@ OPERATIONS = (
         handler=list_activity,
         summary="List the activity log, newest first",
         description=(
-            "Returns what happened to messages and queues, one entry per message. Filters by "
+            "Returns what happened to messages and queues, one entry per message, with the "
+            "message's payload. Filters by "
             "queue, action, consumer and time search the newest 200,000 events, so they can "
             "miss older matches. The log covers the last 24 hours unless configured "
             "otherwise."
@@ -360,7 +371,8 @@ OPERATIONS = (
         handler=list_consumers,
         summary="Show how many messages each consumer dequeued",
         description=(
-            "Returns counts by consumer. Only consumers that send a `consumerId` are counted. "
+            "Returns counts by consumer, including what was dequeued just now. Only consumers "
+            "that send a `consumerId` are counted. "
             "An API key that is limited to some queues sees only what was dequeued from "
             "those."
         ),
@@ -380,6 +392,9 @@ OPERATIONS = (
             "Messages and queues do not change. It takes an API key that is not limited to "
             "some queues."
         ),
+        parameters=NothingMore,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Cleared, "The activity log is cleared.")},
         role=Role.ADMIN,
         reach=every_queue,

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import ClaimedSpan
     from laneway.domain.queues import Queue
+    from laneway.server.lease_tokens import LeaseTokens
 
 # Marks the places where messages differ. JSON never contains this byte: strings escape it.
 _MARK = b"\0"
 
 
 class DequeueContext(NamedTuple):
-    """What a dequeue asked for: the queue, the consumer and the lease duration."""
+    """What a dequeue asked for: the queue, the consumer and the lease duration; and how to write tokens."""
 
     queue: Queue
     consumer: str | None
     lease: timedelta | None
+    tokens: LeaseTokens
 
 
 class _Varying(NamedTuple):
@@ -54,17 +56,20 @@ class DeliveryWriter:
 
     def _write(self, span: ClaimedSpan, context: DequeueContext) -> list[str]:
         written: list[str] = []
-        start = after_id = after_body = after_time = after_size = end = ""
+        start = after_id = after_body = after_token = after_time = after_size = end = ""
         shared: _Varying | None = None
+        # Of this consumer alone, unlike the claim.
+        token = context.tokens.write(span.token, span.lane, span.first, len(span.bodies))
         columns = (self._times.write(span.created_at), span.bodies, _list_varying(span))
         for seq, (created_at, body, own) in enumerate(zip(*columns, strict=False), span.first):
             if own is not shared and own != shared:
                 shared = own
                 pieces = self._find_shared(span, own, context)
-                start, after_id, after_body, after_time, after_size, end = pieces
+                start, after_id, after_body, after_token, after_time, after_size, end = pieces
             size = len(body) if body.isascii() else len(body.encode())
             written.append(
-                f"{start}{seq}{after_id}{body}{after_body}{created_at}{after_time}{size}{after_size}{seq}{end}"
+                f"{start}{seq}{after_id}{body}{after_body}{token}{after_token}{created_at}{after_time}"
+                f"{size}{after_size}{seq}{end}"
             )
         return written
 
@@ -88,10 +93,11 @@ def _list_varying(span: ClaimedSpan) -> Iterable[_Varying]:
 
 
 def _encode_shared(span: ClaimedSpan, own: _Varying, context: DequeueContext) -> Sequence[str]:
-    """Return the JSON of a message in pieces: between them come seq, body, time, size, and seq."""
+    """Return the JSON of a message in pieces: between them come seq, body, token, time, size, and seq."""
     mark: Any = Raw(_MARK)
+    quoted: Any = Raw(b'"%b"' % _MARK)
     message_id: Any = Raw(b'"%d-%d-%b"' % (span.segment, span.lane, _MARK))
-    queue, consumer, lease = context
+    queue, consumer, lease, _ = context
     duration = lease or own.lease or queue.settings.lease
     dequeued_at = to_unix(span.until - duration)
     shared = MessageObject(
@@ -104,7 +110,7 @@ def _encode_shared(span: ClaimedSpan, own: _Varying, context: DequeueContext) ->
         attempt_count=own.attempt,
         max_attempts=own.max_attempts or queue.settings.max_attempts,
         ack_timeout_seconds=show_seconds(duration),
-        lock_token=str(span.token),
+        lock_token=quoted,
         locked_until=span.until,
         consumer_id=consumer,
         created_at=mark,

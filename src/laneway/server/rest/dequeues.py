@@ -113,6 +113,7 @@ async def _dequeue(
     queues = call.service.broker.queues
     async with Claims(call) as claims:
         queue = await queues.find(name)
+        tokens = await call.service.find_lease_tokens()
         spans = await claims.make(
             call.service.broker.claim_spans(
                 name,
@@ -125,7 +126,8 @@ async def _dequeue(
             wait=wanted.timeout > 0,
         )
         # Its settings may have changed during a long poll.
-        context = DequeueContext(queues.peek(name) or queue, wanted.consumer_id, wanted.lease)
+        queue = queues.peek(name) or queue
+        context = DequeueContext(queue, wanted.consumer_id, wanted.lease, tokens)
         return answer(call.service.own(DeliveryWriter).write(spans, context))
 
 

@@ -61,7 +61,8 @@ class Page(NamedTuple):
 
 
 async def show_openapi(call: Call[None, None]) -> Answer:
-    return _write_document(call.service.routes).answer(call, JSON)
+    highest = call.service.settings.priority_levels - 1
+    return _write_document(call.service.routes, highest).answer(call, JSON)
 
 
 async def show_reference(_: Call[None, None]) -> Answer:
@@ -74,8 +75,12 @@ async def show_script(call: Call[None, None]) -> Answer:
 
 
 @cache
-def _write_document(routes: tuple[Route, ...]) -> Page:
-    plain = encode(make_document(routes, version=version("laneway")))
+def _write_document(routes: tuple[Route, ...], highest_priority: int) -> Page:
+    plain = encode(
+        make_document(
+            routes, version=version("laneway"), limits={"highest_priority": highest_priority}
+        )
+    )
     return Page(plain, gzip.compress(plain, mtime=0))
 
 

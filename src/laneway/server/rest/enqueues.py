@@ -18,7 +18,7 @@ from laneway.server.rest.wire import (
     QUEUE_NOT_FOUND,
     Attempts,
     MessageType,
-    Priority,
+    NewPriority,
     QueueName,
     Seconds,
 )
@@ -41,7 +41,7 @@ class NewMessage(msgspec.Struct):
     ]
     payload: Annotated[Raw, Meta(description="Any JSON. It is delivered byte for byte.")]
     priority: Annotated[
-        Priority,
+        NewPriority,
         Meta(
             description="Priority, from 0 (the default) to the server's highest level (9 unless "
             "configured). Higher numbers are delivered first."

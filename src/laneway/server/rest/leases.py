@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from operator import le
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from laneway.domain.errors import InvalidId
-from laneway.domain.ids import LARGEST_SEQ, MessageId
+from laneway.domain.ids import MessageId
 from laneway.domain.messages import Receipt, Status
 from laneway.engine.columns import Spans
-from laneway.engine.tokens import read_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.messages import StoredMessage
     from laneway.engine import Broker
+    from laneway.server.lease_tokens import LeasedSpan, LeaseTokens
 
 
 # This many digits always fit into a sequence number.
@@ -58,13 +59,14 @@ class Located(NamedTuple):
     message: StoredMessage | None
 
 
-def read_spans(items: Sequence[Named]) -> Spans | None:
+def read_spans(items: Sequence[Named], tokens: LeaseTokens) -> Spans | None:
     """Return the messages as one span per token and lane, or None if they are not in order.
 
     They are in order if every id and token is valid, and the messages of each token and lane are
     consecutive. Most batches are, and then no object per message is needed.
     """
     spans = Spans([], [], [], [])
+    leased: list[int] = []
     seen: set[tuple[UUID, int]] = set()
     text: str | None = ""
     start = expected = ""
@@ -75,27 +77,30 @@ def read_spans(items: Sequence[Named]) -> Spans | None:
         else:
             text = item.lock_token
             message_id = read_id(item.id)
-            token = read_token(text)
-            if message_id is None or token is None:
+            if message_id is None or text is None:
                 return None
             _, lane, seq = message_id
-            if (token, lane) in seen:
+            lease = tokens.read(text, lane, seq)
+            if lease is None or (lease.token, lane) in seen:
                 return None
-            seen.add((token, lane))
-            spans.begin(token, lane, seq)
+            seen.add((lease.token, lane))
+            spans.begin(lease.token, lane, seq)
+            leased.append(lease.last)
             start = item.id.rpartition("-")[0] + "-"
         seq += 1
         expected = f"{start}{seq}"
-    return spans if max(spans.last) <= LARGEST_SEQ else None
+    return spans if all(map(le, spans.last, leased)) else None
 
 
-async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt | Problem]:
+async def find_receipts(
+    broker: Broker, items: Sequence[Named], tokens: LeaseTokens
+) -> list[Receipt | Problem]:
     """Return a receipt for each message, with its current lease where no token is named."""
     receipts: list[Receipt | Problem] = []
     unnamed: list[int] = []
     broken: list[int] = []
     # Most batches share a few tokens and lanes.
-    tokens: dict[str, UUID] = {}
+    leases: dict[tuple[str, int], LeasedSpan] = {}
     lanes: dict[str, int] = {}
     for position, item in enumerate(items):
         place = _read_place(item.id, lanes)
@@ -106,15 +111,16 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
             unnamed.append(position)
             receipts.append(Problem.INVALID_STATE)
             continue
-        token = tokens.get(item.lock_token)
-        if token is None:
-            token = read_token(item.lock_token)
-            if token is None:
+        lane, seq = place
+        lease = leases.get((item.lock_token, lane))
+        if lease is None or not lease.first <= seq <= lease.last:
+            lease = tokens.read(item.lock_token, lane, seq)
+            if lease is None:
                 broken.append(position)
                 receipts.append(Problem.LOCK_LOST)
                 continue
-            tokens[item.lock_token] = token
-        receipts.append(Receipt(token, *place))
+            leases[item.lock_token, lane] = lease
+        receipts.append(Receipt(lease.token, lane, seq))
     if broken:
         problems = await diagnose(broker, [items[position] for position in broken])
         for position, problem in zip(broken, problems, strict=True):
@@ -125,13 +131,16 @@ async def find_receipts(broker: Broker, items: Sequence[Named]) -> list[Receipt 
 
 
 async def diagnose(broker: Broker, items: Sequence[Named]) -> list[Problem]:
-    """Return why each message was refused, by its current state."""
+    """Return why each message was refused. Its state counts before the token.
+
+    LOCK_LOST only if it is in flight: then its lease has expired, or has another token.
+    """
     problems = [Problem.NOT_FOUND] * len(items)
     for found in await locate(broker, [item.id for item in items]):
         if found.message is None:
             continue
-        gone = found.message.status not in {Status.PROCESSING, Status.QUEUED}
-        lost = not gone and items[found.position].lock_token is not None
+        in_flight = found.message.status == Status.PROCESSING
+        lost = in_flight and items[found.position].lock_token is not None
         problems[found.position] = Problem.LOCK_LOST if lost else Problem.INVALID_STATE
     return problems
 

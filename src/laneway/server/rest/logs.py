@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import AnomalyDetails, Entry, FoundAnomaly
     from laneway.domain.ids import MessageId
+    from laneway.server.lease_tokens import LeaseTokens
     from laneway.server.settings import ServerSettings
 
 # The protocol's names of actions; the last four are Laneway's own.
@@ -51,18 +52,10 @@ _FILTERS = {"clear_all_queues": [str(Kind.PURGED)]} | {
 }
 
 _PARTS = {str(state): part for part, state in STATES.items()}
-_PATHS: dict[str, tuple[str | None, str | None]] = {
-    Kind.PUSHED: (None, "main"),
-    Kind.CLAIMED: ("main", "processing"),
-    Kind.ACKED: ("processing", "acknowledged"),
-    Kind.NACKED: ("processing", "main"),
-    Kind.RELEASED: ("processing", "main"),
-    Kind.EXPIRED: ("processing", "main"),
-    Kind.DEAD: ("processing", "dead"),
-    Kind.TIMED_OUT: ("processing", "dead"),
-    Kind.MOVED: ("processing", "main"),
-}
-_BY_SERVER = {Kind.EXPIRED, Kind.TIMED_OUT, Kind.DROPPED}
+# What triggered an event that the server did not cause by itself.
+BY_REQUEST = "api"
+_TIMEOUTS = {Kind.EXPIRED, Kind.TIMED_OUT}
+_BY_SERVER = {*_TIMEOUTS, Kind.DROPPED}
 _BY_HAND = {
     Kind.MOVED,
     Kind.DELETED,
@@ -118,15 +111,25 @@ class Log(msgspec.Struct, kw_only=True):
         Meta(description="Consumer group that it happened in; null if it concerns all groups."),
     ]
     source_queue: Annotated[
-        str | None, Meta(description="State that the message left, as `queueType` names it.")
+        str | None,
+        Meta(description="Of a move: state that the message left, as `queueType` names it."),
     ]
     dest_queue: Annotated[
-        str | None, Meta(description="State that the message came to, as `queueType` names it.")
+        str | None,
+        Meta(description="Of a move: state that the message came to, as `queueType` names it."),
     ]
     priority: Annotated[int | None, Meta(description="Priority of the message.")]
     message_type: Annotated[str | None, Meta(description="Type of the message: its partition.")]
     consumer_id: Annotated[
-        str | None, Meta(description="Consumer that had the lease, if it named itself.")
+        str | None,
+        Meta(
+            description="Consumer that had the lease, or producer that enqueued the message, if it named "
+            "itself. Of a manual operation: `MANUAL_OPERATION_ACTOR`."
+        ),
+    ]
+    prev_consumer_id: Annotated[
+        str | None,
+        Meta(description="Of a timeout: consumer whose lease expired, if it named itself."),
     ]
     lock_token: Annotated[str | None, Meta(description="Token of the lease.")]
     attempt_count: Annotated[int | None, Meta(description="Attempt that it happened in, from 1.")]
@@ -149,10 +152,16 @@ class Log(msgspec.Struct, kw_only=True):
     processing_time_ms: Annotated[
         float | None, Meta(description="Of the end of a lease: milliseconds since the dequeue.")
     ]
+    payload: Annotated[
+        Raw | None,
+        Meta(
+            description="Payload as it was enqueued, if the log still has it and it is at most 16 KiB."
+        ),
+    ]
     payload_size_bytes: Annotated[int | None, Meta(description="Size of the payload in bytes.")]
     error_reason: Annotated[str | None, Meta(description="Why it failed, if it did.")]
     triggered_by: Annotated[
-        str | None, Meta(description="Who caused it: a consumer, the server, or a person.")
+        str, Meta(description="`api`: a request. `RELAY_ACTOR`, as set: the server by itself.")
     ]
     batch_id: Annotated[
         str | None,
@@ -211,7 +220,7 @@ def read_actions(text: str | None) -> list[str] | None:
     return kinds or None
 
 
-def show_entry(entry: Entry, settings: ServerSettings) -> Log:
+def show_entry(entry: Entry, settings: ServerSettings, tokens: LeaseTokens) -> Log:
     facts = entry.facts
     limit = facts.max_attempts if facts is not None else None
     age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
@@ -231,8 +240,9 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         dest_queue=target,
         priority=entry.priority,
         message_type=entry.partition,
-        consumer_id=entry.consumer,
-        lock_token=None if entry.token is None else str(entry.token),
+        consumer_id=_find_consumer(entry, settings),
+        prev_consumer_id=entry.consumer if entry.kind in _TIMEOUTS else None,
+        lock_token=_write_token(entry, tokens),
         attempt_count=entry.attempt,
         max_attempts=limit,
         attempts_remaining=None
@@ -241,9 +251,10 @@ def show_entry(entry: Entry, settings: ServerSettings) -> Log:
         message_age_ms=_round(age),
         time_in_queue_ms=_round(age) if entry.kind == Kind.CLAIMED else None,
         processing_time_ms=_round(processing),
+        payload=None if facts is None or facts.body is None else Raw(facts.body),
         payload_size_bytes=None if facts is None else facts.size,
         error_reason=entry.reason,
-        triggered_by=_find_actor(entry, settings),
+        triggered_by=settings.actor if entry.kind in _BY_SERVER else BY_REQUEST,
         batch_id=None if batch is None else str(entry.xid),
         batch_size=batch,
         anomaly=_choose_anomaly(entry.anomalies),
@@ -267,19 +278,22 @@ def show_found(found: FoundAnomaly) -> AnomalyEntry:
     )
 
 
+def _write_token(entry: Entry, tokens: LeaseTokens) -> str | None:
+    if entry.token is None or entry.message is None:
+        return None
+    return tokens.write(entry.token, entry.message.lane, entry.message.seq)
+
+
 def _find_path(entry: Entry) -> tuple[str | None, str | None]:
-    if entry.kind == Kind.MOVED and entry.detail is not None:
-        move = msgspec.json.decode(entry.detail, type=_Move)
-        return _PARTS.get(move.from_ or ""), _PARTS.get(move.to or "")
-    return _PATHS.get(entry.kind, (None, None))
+    if entry.kind != Kind.MOVED or entry.detail is None:
+        return None, None
+    move = msgspec.json.decode(entry.detail, type=_Move)
+    return _PARTS.get(move.from_ or ""), _PARTS.get(move.to or "")
 
 
-def _find_actor(entry: Entry, settings: ServerSettings) -> str | None:
-    if entry.kind in _BY_SERVER:
-        return settings.actor
-    if entry.kind in _BY_HAND:
-        return settings.manual_actor
-    return entry.consumer
+def _find_consumer(entry: Entry, settings: ServerSettings) -> str | None:
+    by_hand = entry.consumer is None and entry.kind in _BY_HAND
+    return settings.manual_actor if by_hand else entry.consumer
 
 
 def _choose_anomaly(anomalies: Sequence[AnomalyDetails]) -> AnomalyObject | None:

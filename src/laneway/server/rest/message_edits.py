@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.domain.messages import MessageChanges
 from laneway.server.access import looked_up
+from laneway.server.decoder import NothingMore
 from laneway.server.errors import InvalidInput, Issue
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
@@ -21,7 +22,7 @@ from laneway.server.rest.wire import (
     Attempts,
     MessageObject,
     MessageType,
-    Priority,
+    NewPriority,
     Seconds,
 )
 
@@ -57,7 +58,7 @@ class Edit(msgspec.Struct, kw_only=True):
 
     type: Annotated[MessageType | UnsetType, Meta(description="New type: its partition.")] = UNSET
     payload: Annotated[Raw | UnsetType, Meta(description="New payload: any JSON.")] = UNSET
-    priority: Annotated[Priority | UnsetType, Meta(description="New priority.")] = UNSET
+    priority: Annotated[NewPriority | UnsetType, Meta(description="New priority.")] = UNSET
     max_attempts: Annotated[
         Attempts | UnsetType, Meta(description="New limit on deliveries, 1 to 32,767.")
     ] = UNSET
@@ -66,7 +67,7 @@ class Edit(msgspec.Struct, kw_only=True):
     ] = UNSET
 
 
-class Deleted(msgspec.Struct):
+class Deleted(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[IdText, Meta(description="Message id, such as `2-1-1`.")]
     queue_type: Annotated[
         QueuePart,
@@ -77,7 +78,7 @@ class Deleted(msgspec.Struct):
     ] = msgspec.field(name="queueType")
 
 
-class DeletedPart(msgspec.Struct):
+class DeletedPart(msgspec.Struct, forbid_unknown_fields=True):
     queue_type: Annotated[
         QueuePart,
         Meta(
@@ -87,7 +88,7 @@ class DeletedPart(msgspec.Struct):
     ] = msgspec.field(name="queueType")
 
 
-class Ids(msgspec.Struct):
+class Ids(msgspec.Struct, forbid_unknown_fields=True):
     """Messages, by their ids."""
 
     message_ids: Annotated[
@@ -183,11 +184,12 @@ async def edit_message(call: Call[Edited, Edit]) -> Answer:
         if await call.broker.messages.edit(found.queue, found.id, changes, source=state):
             (message,) = await call.broker.messages.find(found.queue, [found.id])
             if message is not None:
-                return answer_json(200, EditResult(success=True, data=show_message(message)))
+                shown = show_message(message, await call.service.find_lease_tokens())
+                return answer_json(200, EditResult(success=True, data=shown))
     return answer_json(404, NotEdited(success=False, message="Message not found"))
 
 
-async def delete_message(call: Call[Deleted, None]) -> Answer:
+async def delete_message(call: Call[Deleted, NothingMore]) -> Answer:
     wanted = call.parameters
     deleted = await _move(call, [wanted.id], source=wanted.queue_type, target="deleted")
     return answer_json(200, Success(success=deleted > 0))
@@ -302,6 +304,8 @@ OPERATIONS = (
             "nothing changes and `success` is false."
         ),
         parameters=Deleted,
+        body=NothingMore,
+        body_optional=True,
         answers={
             200: Response(
                 Success,

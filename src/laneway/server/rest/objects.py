@@ -11,10 +11,12 @@ from laneway.server.rest.wire import MessageObject
 
 if TYPE_CHECKING:
     from laneway.domain.messages import StoredMessage
+    from laneway.server.lease_tokens import LeaseTokens
 
 
-def show_message(message: StoredMessage) -> MessageObject:
+def show_message(message: StoredMessage, tokens: LeaseTokens) -> MessageObject:
     """Return a stored message, in any state."""
+    token = message.token
     dequeued = None if message.claimed_at is None else to_unix(message.claimed_at)
     settled = message.acknowledged_at
     return MessageObject(
@@ -27,7 +29,7 @@ def show_message(message: StoredMessage) -> MessageObject:
         attempt_count=message.attempt,
         max_attempts=message.max_attempts,
         ack_timeout_seconds=show_seconds(message.lease),
-        lock_token=None if message.token is None else str(message.token),
+        lock_token=None if token is None else tokens.write(token, message.lane, message.seq),
         locked_until=message.until,
         consumer_id=message.consumer,
         created_at=to_unix(message.created_at),

@@ -157,11 +157,12 @@ async def show_status(call: Call[StatusQuery, None]) -> Answer:
     counts = await _count(call, queues)
     messages: dict[Status, list[MessageObject]] = {status: [] for status in Status}
     if call.parameters.include_messages:
+        tokens = await call.service.find_lease_tokens()
         for status in Status:
             page = await call.broker.listings.read_page(
                 queues, status, MessageFilter(), limit=MOST_SHOWN
             )
-            messages[status] = [show_message(message) for message in page.messages]
+            messages[status] = [show_message(message, tokens) for message in page.messages]
 
     def show(name: str, status: Status) -> PartStatus:
         return PartStatus(name, counts[status], messages[status])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Receipt
     from laneway.engine.columns import Spans
     from laneway.server.calls import Call
+    from laneway.server.lease_tokens import LeaseTokens
     from laneway.server.rest.acks import Ack, NackItem
 
 Named = TypeVar("Named", bound="Ack | NackItem")
@@ -40,15 +41,16 @@ async def settle_usable(
 async def ack(call: Call[Any, Any], acks: Sequence[Ack]) -> list[Problem | None]:
     """Return the problem of each ack, None if it succeeded."""
     results: list[Problem | None] = [None] * len(acks)
-    spans = read_spans(acks)
+    tokens = await call.service.find_lease_tokens()
+    spans = read_spans(acks, tokens)
     if spans is None:
-        results, refused = await _ack_each(call, acks)
+        results, refused = await _ack_each(call, acks, tokens)
     else:
         refused = await _ack_spans(call, spans)
         if not refused:
             return results
     await _explain_refusals(call, acks, results, refused)
-    await record_refusals(call, acks, results)
+    await record_refusals(call, acks, results, tokens)
     return results
 
 
@@ -58,10 +60,10 @@ async def _ack_spans(call: Call[Any, Any], spans: Spans) -> list[int]:
 
 
 async def _ack_each(
-    call: Call[Any, Any], acks: Sequence[Ack]
+    call: Call[Any, Any], acks: Sequence[Ack], tokens: LeaseTokens
 ) -> tuple[list[Problem | None], list[int]]:
     """Ack messages that need a look-up; return their problems, and the positions of those refused."""
-    receipts = await find_receipts(call.broker, acks)
+    receipts = await find_receipts(call.broker, acks, tokens)
     # A message that is named twice is acked once, with the same result for both.
     good: dict[Receipt, int] = {}
     for receipt in receipts:
@@ -83,7 +85,7 @@ async def _ack_each(
 async def nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem | Outcome]:
     """Return the outcome or problem of each nack."""
     broker = call.service.broker
-    receipts = await find_receipts(broker, nacks)
+    receipts = await find_receipts(broker, nacks, await call.service.find_lease_tokens())
     good: dict[Receipt, tuple[int, Nack]] = {}
     for item, receipt in zip(nacks, receipts, strict=True):
         if not isinstance(receipt, Problem):

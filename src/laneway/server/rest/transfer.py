@@ -33,6 +33,7 @@ from laneway.server.rest.wire import (
 if TYPE_CHECKING:
     from laneway.domain.messages import StoredMessage
     from laneway.server.calls import Call
+    from laneway.server.lease_tokens import LeaseTokens
 
 MULTIPART = "multipart/form-data"
 FORM = Media(
@@ -79,14 +80,18 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         await choose_queues(call, wanted.queue_name),
         STATES[wanted.queue_type],
         wanted.read(),
+        sort=wanted.sort_by,
         descending=wanted.descending,
     )
     # Read the first part before the answer begins, so that errors of the request are still
     # reported.
     first: Sequence[StoredMessage] = await anext(parts, [])
+    tokens = await call.service.find_lease_tokens()
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     name = f'attachment; filename="{wanted.queue_type}-queue-export-{stamp}.json"'
-    return Stream(200, _write(first, parts), headers=((b"content-disposition", name.encode()),))
+    return Stream(
+        200, _write(first, parts, tokens), headers=((b"content-disposition", name.encode()),)
+    )
 
 
 async def import_messages(call: Call[None, None]) -> Answer:
@@ -103,17 +108,19 @@ async def import_messages(call: Call[None, None]) -> Answer:
 
 
 async def _write(
-    first: Sequence[StoredMessage], rest: AsyncIterator[Sequence[StoredMessage]]
+    first: Sequence[StoredMessage],
+    rest: AsyncIterator[Sequence[StoredMessage]],
+    tokens: LeaseTokens,
 ) -> AsyncIterator[bytes]:
     """Yield one JSON array."""
-    yield b"[" + _write_part(first)
+    yield b"[" + _write_part(first, tokens)
     async for part in rest:
-        yield b"," + _write_part(part)
+        yield b"," + _write_part(part, tokens)
     yield b"]"
 
 
-def _write_part(messages: Sequence[StoredMessage]) -> bytes:
-    return b",".join([encode(show_message(message)) for message in messages])
+def _write_part(messages: Sequence[StoredMessage], tokens: LeaseTokens) -> bytes:
+    return b",".join([encode(show_message(message, tokens)) for message in messages])
 
 
 async def _read_file(call: Call[Any, Any]) -> bytes:
@@ -169,7 +176,9 @@ OPERATIONS = (
         parameters=Filters,
         answers={
             200: Response(
-                list[MessageObject], "The messages, oldest or newest first as `sortOrder` says."
+                list[MessageObject],
+                "The messages, sorted as `sortBy` and `sortOrder` say. By another field than "
+                "`created_at`, the newest 10,000 come first, sorted, and then the others by age.",
             ),
             404: QUEUE_NOT_FOUND,
         },

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.server.operations import Response
 
 # Ten years in seconds; the database can add it to any date it stores.
@@ -17,7 +18,11 @@ LONGEST = 315_360_000
 QueueName = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST)]
 MessageType = Annotated[str, Meta(max_length=255)]
-Priority = Annotated[int, Meta(ge=0, le=32_767)]
+Priority = Annotated[int, Meta(ge=0, le=LARGEST_PRIORITY)]
+# Of a message that is written. The OpenAPI document names the server's own limit.
+NewPriority = Annotated[
+    int, Meta(ge=0, le=LARGEST_PRIORITY, extra_json_schema={"x-maximum": "highest_priority"})
+]
 Attempts = Annotated[int, Meta(gt=0, le=32_767)]
 StateName = Literal["queued", "processing", "acknowledged", "dead", "archived"]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.server.access import Kind
 from laneway.server.calls import read_key
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.signatures import (
     Signable,
@@ -95,14 +94,17 @@ def _read_url(exchange: Exchange, request: Any) -> Sequence[str]:
     return (exchange.name_queue(request),)
 
 
-def _read_name(_: Exchange, request: Any) -> Sequence[str]:
-    return (request.queue_name,) if request.queue_name else ()
+def _read_name(exchange: Exchange, request: Any) -> Sequence[str]:
+    if not request.queue_name:
+        return ()
+    account = getattr(request, "queue_owner_aws_account_id", None)
+    return (exchange.name_own(request.queue_name, account),)
 
 
-def _read_arns(_: Exchange, request: Any) -> Sequence[str]:
+def _read_arns(exchange: Exchange, request: Any) -> Sequence[str]:
     fields = {"source_arn": "SourceArn", "destination_arn": "DestinationArn"}
     given = {name: getattr(request, field, None) for field, name in fields.items()}
-    return [read_arn(arn, parameter) for parameter, arn in given.items() if arn]
+    return [exchange.name_arn(arn, parameter) for parameter, arn in given.items() if arn]
 
 
 by_url = Reach(Kind.NAMED, _read_url)

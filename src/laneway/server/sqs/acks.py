@@ -11,9 +11,10 @@ import msgspec
 from laneway.domain.messages import Nack, Outcome, Status
 from laneway.server.sqs.attributes import is_fifo
 from laneway.server.sqs.batches import check_entries, tell_failure
-from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.handles import read_handle
 from laneway.server.sqs.receives import LONGEST_VISIBILITY
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import BatchEntry, BatchFailure, QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class Settled(Result, kw_only=True):
     id: str
 
 
-class SettledBatch(Result, kw_only=True, omit_defaults=False):
-    successful: list[Settled]
-    failed: list[BatchFailure]
+class SettledBatch(Result, kw_only=True):
+    successful: list[Settled] | None = None
+    failed: list[BatchFailure] | None = None
 
 
 class Change(NamedTuple):
@@ -107,7 +108,7 @@ async def _settle_batch(
     settle: Callable[[Exchange, Queue, Sequence[T]], Awaitable[Sequence[Fault | None]]],
 ) -> SettledBatch:
     """Settle each entry on its own; an invalid one fails alone."""
-    check_entries(entries)
+    check_entries(entries, type(request).__name__)
     queue = await exchange.find_queue(request)
     good: list[tuple[E, T]] = []
     failed = []
@@ -123,7 +124,7 @@ async def _settle_batch(
             successful.append(Settled(id=entry.id))
         else:
             failed.append(tell_failure(entry, fault))
-    return SettledBatch(successful=successful, failed=failed)
+    return SettledBatch(successful=successful or None, failed=failed or None)
 
 
 async def _delete(
@@ -147,7 +148,7 @@ async def _delete(
     for position, handle in enumerate(handles):
         message = found.get(handle.message) if handle.receipt in lost else None
         if message is not None and message.status in _UNSETTLED:
-            faults[position] = _expired()
+            faults[position] = Refusal.EXPIRED_HANDLE.fault(handle=handle.text)
     return faults
 
 
@@ -162,8 +163,11 @@ async def _change(
         handles = [changes[position].handle for position in positions]
         kept = await _extend(exchange, queue, handles, seconds)
         lost = [position for position, leased in zip(positions, kept, strict=True) if not leased]
-        for position in lost:
-            faults[position] = await _explain(exchange, queue, changes[position].handle)
+        if lost:
+            handles = [changes[position].handle for position in lost]
+            late = await _change_late(exchange, queue, handles, seconds)
+            for position, fault in zip(lost, late, strict=True):
+                faults[position] = fault
     return faults
 
 
@@ -172,14 +176,10 @@ async def _extend(
 ) -> list[bool]:
     """Set a new deadline from now; zero nacks. Return which messages were leased."""
     broker = exchange.broker
-    if seconds or is_fifo(queue):
-        # An ordered group gets a message back with all messages that were claimed together with it.
+    if seconds:
         lease = timedelta(seconds=seconds)
         untils = await broker.extend([handle.receipt for handle in handles], lease=lease)
-        if seconds:
-            broker.expect_expiry(lease)
-        else:
-            await broker.end_expired()
+        broker.expect_expiry(lease)
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
     if Outcome.DEAD in outcomes and queue.settings.dead_letter_queue is not None:
@@ -187,47 +187,40 @@ async def _extend(
     return [outcome is not Outcome.LOST for outcome in outcomes]
 
 
-async def _explain(exchange: Exchange, queue: Queue, handle: Handle) -> Fault:
-    """Return why a visibility could not be changed."""
-    message = (await exchange.broker.messages.find(queue.name, [handle.message]))[0]
-    if message is None or message.status not in _UNSETTLED:
-        return invalid(
-            "Value for parameter ReceiptHandle is invalid. Reason: Message does not exist or is "
-            "not available for visibility timeout change."
-        )
-    if is_fifo(queue):
-        return _expired()
-    return Fault("MessageNotInflight", "The message referred to is not in flight.")
+async def _change_late(
+    exchange: Exchange, queue: Queue, handles: Sequence[Handle], seconds: int
+) -> list[Fault | None]:
+    """Change the visibility by handles whose own lease has ended, as far as AWS does.
 
-
-def _expired() -> Fault:
-    return invalid(
-        "Value for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
-    )
+    In a standard queue it changes for the newest receive of the message, if that is in flight. Otherwise nothing
+    changes, and only a message that is gone is a fault.
+    """
+    found = await exchange.broker.messages.find(queue.name, [handle.message for handle in handles])
+    newest = []
+    faults: list[Fault | None] = []
+    for handle, message in zip(handles, found, strict=True):
+        exists = message is not None and message.status in _UNSETTLED
+        faults.append(None if exists else Refusal.GONE.fault(handle=handle.text))
+        if message is not None and message.status == Status.PROCESSING and message.token:
+            newest.append(handle._replace(token=message.token))
+    if newest and not is_fifo(queue):
+        await _extend(exchange, queue, newest, seconds)
+    return faults
 
 
 def _read_handle(text: str, queue: Queue) -> Handle:
     if not text:
-        raise missing("ReceiptHandle")
+        raise Refusal.MISSING.fault(parameter="ReceiptHandle")
     return read_handle(text, queue.queue_id)
 
 
 def _read_change(request: ChangeMessageVisibility | ChangeEntry, queue: Queue) -> Change:
     seconds = request.visibility_timeout
     if seconds is None:
-        raise missing("VisibilityTimeout")
+        raise Refusal.MISSING.fault(parameter="VisibilityTimeout")
     if not 0 <= seconds <= LONGEST_VISIBILITY:
-        raise invalid_value(
-            seconds,
-            "VisibilityTimeout",
-            f"VisibilityTimeout must be an integer between 0 and {LONGEST_VISIBILITY}.",
-        )
+        raise Refusal.CHANGED_VISIBILITY.fault(value=seconds)
     handle = _read_handle(request.receipt_handle, queue)
     if time() + seconds - handle.received / 1000 > LONGEST_VISIBILITY + 1:
-        raise invalid_value(
-            seconds,
-            "VisibilityTimeout",
-            "Total VisibilityTimeout for the message is beyond the limit "
-            f"[{LONGEST_VISIBILITY} seconds].",
-        )
+        raise Refusal.TOTAL_VISIBILITY.fault(value=seconds)
     return Change(handle, seconds)

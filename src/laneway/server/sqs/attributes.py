@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.domain.settings import QueueChanges
-from laneway.server.sqs.errors import Fault, invalid, invalid_value
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,8 @@ LONGEST_RETENTION = 1_209_600
 LARGEST_MESSAGE = 1_048_576
 DEFAULT_RETENTION = timedelta(days=4)
 MOST_RECEIVES = 1000
+MOST_STATEMENTS = 20
+MOST_SOURCES = 10
 
 _NUMBERS = {
     "VisibilityTimeout": (0, 43_200),
@@ -40,6 +42,12 @@ _NUMBERS = {
 # At least as long as any valid number, with leading zeros.
 _NUMBER = re.compile("[0-9]{1,9}")
 _FLAGS = {"SqsManagedSseEnabled", "FifoQueue", "ContentBasedDeduplication"}
+_KEY, _KEY_PERIOD, _OWN_KEYS = (
+    "KmsMasterKeyId",
+    "KmsDataKeyReusePeriodSeconds",
+    "SqsManagedSseEnabled",
+)
+_DEFAULT_KEY_PERIOD = "300"
 _CHOICES = {
     "DeduplicationScope": ("messageGroup", "queue"),
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
@@ -47,7 +55,7 @@ _CHOICES = {
 # JSON objects; an empty text removes the attribute.
 _POLICIES = ("Policy", "RedrivePolicy", "RedriveAllowPolicy")
 _TEXTS = ("KmsMasterKeyId",)
-_FIFO_ONLY = ("ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit")
+_FIFO_ONLY = ("DeduplicationScope", "FifoThroughputLimit")
 
 SETTABLE = frozenset({*_NUMBERS, *_FLAGS, *_CHOICES, *_POLICIES, *_TEXTS})
 COUNTS = (
@@ -56,6 +64,11 @@ COUNTS = (
     "ApproximateNumberOfMessagesDelayed",
 )
 READABLE = SETTABLE | {*COUNTS, "CreatedTimestamp", "LastModifiedTimestamp", "QueueArn", "All"}
+
+
+_REDRIVE_MEMBERS = ("maxReceiveCount", "deadLetterTargetArn")
+# arn:partition:service:region:account:resource
+_ARN_PARTS = 6
 
 
 class Change(NamedTuple):
@@ -113,19 +126,30 @@ def read_wait(queue: Queue) -> int:
 def read_values(attributes: Mapping[str, str], *, fifo: bool, new: bool) -> dict[str, str]:
     """Return validated attributes; refuse unknown ones and invalid values."""
     for name, value in attributes.items():
-        if name not in SETTABLE or (name == "FifoQueue" and not fifo):
-            raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
-        if name == "FifoQueue" and (not new or value != "true"):
-            raise _bad(name)
-        if name in _FIFO_ONLY and not fifo:
-            raise Fault(
-                "InvalidAttributeName",
-                f"You can specify the {name} only when FifoQueue is set to true.",
-            )
+        if name not in SETTABLE:
+            raise Refusal.ATTRIBUTE.fault(name=name)
+        if not fifo and name in _FIFO_ONLY:
+            raise Refusal.FIFO_ATTRIBUTE.fault(name=name)
+        if not fifo and name == "ContentBasedDeduplication":
+            raise Refusal.ATTRIBUTE.fault(name=name)
+        if name == "FifoQueue" and not (new and is_true(value)):
+            if not fifo and (not new or is_false(value)):
+                raise Refusal.ATTRIBUTE.fault(name=name)
+            if is_false(value):
+                raise Refusal.QUEUE_TYPE.fault()
         _check_value(name, value)
-    return {
-        name: str(int(value)) if name in _NUMBERS else value for name, value in attributes.items()
-    }
+    if attributes.get(_KEY) and is_true(attributes.get(_OWN_KEYS, "")):
+        raise Refusal.ENCRYPTION.fault()
+    return {name: _read_value(name, value) for name, value in attributes.items()}
+
+
+def is_true(text: str) -> bool:
+    """Return whether a flag is set, in any case of letters."""
+    return text.lower() == "true"
+
+
+def is_false(text: str) -> bool:
+    return text.lower() == "false"
 
 
 def check_throughput(attributes: Mapping[str, str]) -> None:
@@ -134,7 +158,7 @@ def check_throughput(attributes: Mapping[str, str]) -> None:
         attributes.get("FifoThroughputLimit") == "perMessageGroupId"
         and attributes.get("DeduplicationScope") != "messageGroup"
     ):
-        raise _bad("FifoThroughputLimit")
+        raise Refusal.THROUGHPUT.fault()
 
 
 def are_equal(name: str, found: str, wanted: str) -> bool:
@@ -144,8 +168,11 @@ def are_equal(name: str, found: str, wanted: str) -> bool:
     return found == wanted
 
 
-def plan_change(attributes: Mapping[str, str]) -> Change:
-    """Return the effect of validated attributes."""
+def plan_change(attributes: Mapping[str, str], target: str | None) -> Change:
+    """Return the effect of validated attributes.
+
+    target: the dead-letter queue of their RedrivePolicy, by its name in Laneway.
+    """
     settings = QueueChanges()
     own: dict[str, str | None] = {}
     options: dict[str, Any] = {"attributes": own}
@@ -174,10 +201,24 @@ def plan_change(attributes: Mapping[str, str]) -> Change:
                 # The receive above the limit is claimed and then not returned.
                 settings["max_attempts"] = redrive.most + 1 if redrive else None
                 settings["max_receives"] = redrive.most if redrive else None
-                settings["dead_letter_queue"] = redrive.arn.rpartition(":")[2] if redrive else None
+                settings["dead_letter_queue"] = target
             case _:
                 own[name] = value or None
+    own |= _plan_encryption(attributes)
     return Change(settings, options)
+
+
+def _plan_encryption(attributes: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what else changes because a queue has one kind of encryption at a time."""
+    if attributes.get(_KEY):
+        return {_OWN_KEYS: "false"}
+    if _KEY in attributes:
+        return {_KEY_PERIOD: None}
+    if attributes.get(_OWN_KEYS) == "true":
+        return {_KEY: None, _KEY_PERIOD: None}
+    if attributes.get(_KEY_PERIOD) == _DEFAULT_KEY_PERIOD:
+        return {_KEY_PERIOD: None}
+    return {}
 
 
 def size_limit(size: int) -> int:
@@ -187,26 +228,25 @@ def size_limit(size: int) -> int:
 
 def read_redrive(text: str) -> Redrive:
     policy = _read_policy("RedrivePolicy", text)
-    for member in ("deadLetterTargetArn", "maxReceiveCount"):
+    for member in _REDRIVE_MEMBERS:
         if member not in policy:
-            raise invalid_value(
-                text,
-                "RedrivePolicy",
-                f"Redrive policy does not contain mandatory attribute: {member}.",
-            )
+            raise Refusal.REDRIVE_MEMBER.fault(value=text, member=member)
+    if len(policy) > len(_REDRIVE_MEMBERS):
+        raise Refusal.REDRIVE_UNKNOWN.fault(value=text)
     most = policy["maxReceiveCount"]
     try:
         count = int(str(most))
     except ValueError:
         count = 0
     if not 1 <= count <= MOST_RECEIVES:
-        raise invalid_value(
-            text,
-            "RedrivePolicy",
-            f"Invalid value for maxReceiveCount: {most}, valid values are from 1 to "
-            f"{MOST_RECEIVES} both inclusive.",
-        )
-    return Redrive(str(policy["deadLetterTargetArn"]), count)
+        raise Refusal.REDRIVE_COUNT.fault(value=text, count=most)
+    arn = str(policy["deadLetterTargetArn"])
+    parts = arn.split(":")
+    if len(parts) != _ARN_PARTS or parts[0] != "arn":
+        raise Refusal.REDRIVE_ARN.fault(value=text)
+    if parts[2] != "sqs":
+        raise Refusal.REDRIVE_SERVICE.fault(value=text)
+    return Redrive(arn, count)
 
 
 def allows_source(queue: Queue, arn: str) -> bool:
@@ -249,40 +289,57 @@ def show_attributes(queue: Queue, arn: str) -> dict[str, str]:
             ),
             "FifoThroughputLimit": "perQueue",
         }
-    return shown | dict(read_own(queue))
+    own = dict(read_own(queue))
+    if own.get(_KEY):
+        shown[_KEY_PERIOD] = _DEFAULT_KEY_PERIOD
+    return shown | own
 
 
 def _check_value(name: str, value: str) -> None:
     if name in _NUMBERS:
         low, high = _NUMBERS[name]
         if not _NUMBER.fullmatch(value) or not low <= int(value) <= high:
-            raise _bad(name)
-    elif (name in _FLAGS and value not in {"true", "false"}) or (
+            raise Refusal.VALUE.fault(name=name)
+    elif (name in _FLAGS and not (is_true(value) or is_false(value))) or (
         name in _CHOICES and value not in _CHOICES[name]
     ):
-        raise _bad(name)
+        raise Refusal.VALUE.fault(name=name)
     elif name in _POLICIES and value:
-        _read_policy(name, value)
-        if name == "RedrivePolicy":
+        policy = _read_policy(name, value)
+        statements = policy.get("Statement")
+        if name == "Policy":
+            if isinstance(statements, list) and len(statements) > MOST_STATEMENTS:
+                raise Refusal.STATEMENTS.fault(count=len(statements))
+        elif name == "RedrivePolicy":
             read_redrive(value)
-        elif name == "RedriveAllowPolicy":
-            _check_allow_policy(value)
+        else:
+            _check_allow_policy(value, policy)
 
 
-def _check_allow_policy(text: str) -> None:
-    policy = _read_policy("RedriveAllowPolicy", text)
+def _read_value(name: str, value: str) -> str:
+    """Return a valid value as it is stored."""
+    if name in _NUMBERS:
+        return str(int(value))
+    return value.lower() if name in _FLAGS else value
+
+
+def _check_allow_policy(text: str, policy: Mapping[str, Any]) -> None:
     permission = policy.get("redrivePermission")
-    sources = policy.get("sourceQueueArns")
-    if permission not in ("allowAll", "denyAll", "byQueue"):
-        raise invalid_value(text, "RedriveAllowPolicy", "redrivePermission is not valid.")
-    if (permission == "byQueue") != (sources is not None):
-        raise invalid_value(
-            text,
-            "RedriveAllowPolicy",
-            "sourceQueueArns is required with byQueue, and allowed only with it.",
-        )
-    if sources is not None and (not isinstance(sources, list) or not 1 <= len(sources) <= 10):  # noqa: PLR2004 - SQS's
-        raise invalid_value(text, "RedriveAllowPolicy", "sourceQueueArns must have 1 to 10 ARNs.")
+    sources = policy.get("sourceQueueArns", [])
+    if (
+        permission not in ("allowAll", "denyAll", "byQueue")
+        or not isinstance(sources, list)
+        or not all(isinstance(source, str) for source in sources)
+        or not policy.keys() <= {"redrivePermission", "sourceQueueArns"}
+    ):
+        raise Refusal.ALLOW_FORMAT.fault()
+    if permission != "byQueue":
+        if sources:
+            raise Refusal.ALLOW_SOURCES.fault(value=text)
+    elif not sources:
+        raise Refusal.ALLOW_NO_SOURCE.fault(value=text)
+    elif len(sources) > MOST_SOURCES:
+        raise Refusal.ALLOW_MANY_SOURCES.fault(value=text)
 
 
 def _read_policy(name: str, text: str) -> dict[str, Any]:
@@ -292,15 +349,9 @@ def _read_policy(name: str, text: str) -> dict[str, Any]:
         policy = None
     if not isinstance(policy, dict) or "\\u0000" in text:
         if name == "Policy":
-            raise _bad(name)
-        raise invalid(
-            f"Value {text} for parameter {name} is invalid. Reason: {name} is not a valid JSON map."
-        )
+            raise Refusal.VALUE.fault(name=name)
+        raise (Refusal.REDRIVE_JSON if name == "RedrivePolicy" else Refusal.ALLOW_FORMAT).fault()
     return policy
-
-
-def _bad(name: str) -> Fault:
-    return Fault("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
 
 
 def _show_time(moment: datetime) -> str:

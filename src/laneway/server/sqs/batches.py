@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import BatchFailure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from laneway.server.sqs.errors import Fault
     from laneway.server.sqs.wire import Named
 
 MOST_ENTRIES = 10
@@ -18,26 +19,18 @@ MOST_ENTRIES = 10
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
-def check_entries(entries: Sequence[Named]) -> None:
+def check_entries(entries: Sequence[Named], action: str) -> None:
     """Refuse a batch that is invalid as a whole."""
     if not entries:
-        raise Fault("EmptyBatchRequest", "There should be at least one entry in the request.")
+        raise Refusal.NO_ENTRIES.fault(action=action)
     if len(entries) > MOST_ENTRIES:
-        raise Fault(
-            "TooManyEntriesInBatchRequest",
-            f"Maximum number of entries per request are {MOST_ENTRIES}. You have sent "
-            f"{len(entries)}.",
-        )
+        raise Refusal.ENTRIES.fault(count=len(entries))
     seen = set()
     for entry in entries:
         if not _ID.fullmatch(entry.id):
-            raise Fault(
-                "InvalidBatchEntryId",
-                "A batch entry id can only contain alphanumeric characters, hyphens and "
-                "underscores. It can be at most 80 letters long.",
-            )
+            raise Refusal.ENTRY_ID.fault()
         if entry.id in seen:
-            raise Fault("BatchEntryIdsNotDistinct", f"Id {entry.id} repeated.")
+            raise Refusal.REPEATED_ID.fault(id=entry.id)
         seen.add(entry.id)
 
 

@@ -8,11 +8,14 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from laneway.domain.messages import Nack
+from laneway.engine.deliveries import list_deliveries
 from laneway.server.sqs.attributes import is_fifo, read_visibility
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
-    from laneway.domain.messages import Delivery
+    from collections.abc import Sequence
+
+    from laneway.domain.messages import ClaimedSpan, Delivery
     from laneway.domain.queues import Queue
     from laneway.server.sqs.exchange import Exchange
 
@@ -35,9 +38,7 @@ async def claim(
         if wait or is_fifo(queue):
             await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
-        raise Fault(
-            "OverLimit", f"Too many messages of {queue.name} are in flight: delete some first."
-        )
+        raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
     if not deliveries:
@@ -57,47 +58,28 @@ async def _claim_good(
     """Claim until there are enough messages to show, no more are ready, or the time is up."""
     deadline = monotonic() + wait
     good: list[Delivery] = []
-    share = want
     while len(good) < want:
         left = 0.0 if good else max(deadline - monotonic(), 0.0)
-        if left:
-            work = exchange.broker.claim(
-                queue.name, want, wait=timedelta(seconds=left), lease=lease
-            )
-            claimed = await exchange.claims.make(work, wait=True)
-        else:
-            claimed = await _claim_shares(exchange, queue, want - len(good), share, lease)
-        if not claimed:
+        work = exchange.broker.claim_spans(
+            queue.name, want - len(good), wait=timedelta(seconds=left), lease=lease, fill=True
+        )
+        spans = await exchange.claims.make(work, wait=left > 0)
+        if not spans:
             break
+        claimed = _list_messages(queue, spans)
         kept = await _bury_exhausted(exchange, queue, await _drop_expired(exchange, queue, claimed))
         good += kept
-        if len(kept) == len(claimed) and not is_fifo(queue):
+        if len(kept) == len(claimed):
             break
-        # Some were not to be shown. Or all were of one message group, and others have messages too.
-        share = len(claimed)
+        # Some were not to be shown.
     return good
 
 
-async def _claim_shares(
-    exchange: Exchange, queue: Queue, want: int, share: int, lease: timedelta | None
-) -> list[Delivery]:
-    """Claim `want` messages in shares, in FIFO queues each of one message group."""
-    works = [
-        exchange.claims.make(
-            exchange.broker.claim(queue.name, min(share, want - start), lease=lease)
-        )
-        for start in range(0, want, share)
-    ]
-    if len(works) == 1:
-        return await works[0]
-    # One call of the database carries them all.
-    claimed = await asyncio.gather(*works, return_exceptions=True)
-    deliveries: list[Delivery] = []
-    for each in claimed:
-        if isinstance(each, BaseException):
-            raise each
-        deliveries += each
-    return deliveries
+def _list_messages(queue: Queue, spans: Sequence[ClaimedSpan]) -> list[Delivery]:
+    if not is_fifo(queue):
+        return list_deliveries(spans)
+    # One message group after the other.
+    return [delivery for span in spans for delivery in list_deliveries((span,))]
 
 
 async def _drop_expired(

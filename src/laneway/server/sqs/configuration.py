@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laneway.domain.errors import QueueNotFound
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.attributes import (
     COUNTS,
     FIFO,
@@ -21,8 +20,8 @@ from laneway.server.sqs.attributes import (
     read_values,
     show_attributes,
 )
-from laneway.server.sqs.errors import Fault, invalid_value, missing
 from laneway.server.sqs.pages import cut_page
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
     wanted = set(request.attribute_names)
     unknown = sorted(wanted - READABLE)
     if unknown:
-        raise Fault("InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
+        raise Refusal.ATTRIBUTE.fault(name=unknown[0])
     everything = "All" in wanted
     shown = show_attributes(queue, exchange.write_arn(queue.name))
     if everything or wanted & set(COUNTS):
@@ -71,11 +70,11 @@ async def get_queue_attributes(exchange: Exchange, request: GetQueueAttributes) 
 async def set_queue_attributes(exchange: Exchange, request: SetQueueAttributes) -> None:
     queue = await exchange.get_queue(request)
     if not request.attributes:
-        raise missing("Attributes")
+        raise Refusal.MISSING.fault(parameter="Attribute.Name")
     attributes = read_values(request.attributes, fifo=is_fifo(queue), new=False)
     check_throughput({**show_attributes(queue, ""), **attributes})
-    await check_redrive(exchange, queue.name, attributes)
-    change = plan_change(attributes)
+    target = await find_target(exchange, queue.name, attributes)
+    change = plan_change(attributes, target)
     if "RedrivePolicy" in attributes:
         change.settings["dead_letter_source"] = exchange.write_arn(queue.name)
         # Messages that are dead letters under the previous policy go to its target.
@@ -96,28 +95,32 @@ async def list_source_queues(exchange: Exchange, request: ListDeadLetterSourceQu
     return SourceUrls(queue_urls=urls, next_token=page.next_token)
 
 
-async def check_redrive(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> None:
-    """Refuse a redrive policy whose target is missing, of the other type, or does not allow it."""
+async def find_target(exchange: Exchange, name: str, attributes: Mapping[str, str]) -> str | None:
+    """Return the target of the redrive policy; refuse one that is missing or does not fit.
+
+    Both names are those in Laneway.
+    """
     text = attributes.get("RedrivePolicy")
     if not text:
-        return
-    wanted = read_arn(read_redrive(text).arn, "deadLetterTargetArn")
+        return None
+    arn = read_redrive(text).arn
+    try:
+        wanted = exchange.name_arn(arn, "deadLetterTargetArn")
+    except QueueNotFound:
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
+    if exchange.find_owned(wanted).owner != exchange.find_owned(name).owner:
+        raise Refusal.REDRIVE_OWNER.fault(value=text)
     # Check this before the look-up, so that the error does not reveal other queues.
     exchange.require_queue(wanted)
     try:
         target = await exchange.broker.queues.get(wanted)
     except QueueNotFound:
-        raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.") from None
+        raise Refusal.REDRIVE_TARGET.fault(value=text) from None
     if is_fifo(target) != name.endswith(FIFO):
-        raise invalid_value(
-            text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source."
-        )
+        raise Refusal.REDRIVE_TYPE.fault(value=text)
     if not allows_source(target, exchange.write_arn(name)):
-        raise invalid_value(
-            text,
-            "RedrivePolicy",
-            "The dead-letter queue's RedriveAllowPolicy does not allow this queue as a source.",
-        )
+        raise Refusal.REDRIVE_REFUSED.fault(value=text)
+    return wanted
 
 
 async def _count(exchange: Exchange, queue: Queue) -> dict[str, str]:

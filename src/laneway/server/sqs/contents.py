@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from laneway.server.sqs.attributes import size_limit
+from laneway.server.sqs.decoder import refuse_kind
 from laneway.server.sqs.digests import digest_body
-from laneway.server.sqs.errors import Fault, invalid, missing
+from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import AttributeValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_ATTRIBUTES = 10
-_LONGEST_NAME = 256
+# Bytes of a name or a type that are too many.
+_TOO_LONG = 256
 
 # Characters that XML 1.0 does not allow.
 NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+# Letters and digits of any language, although AWS documents only those of English.
+_NAME = re.compile(r"[\w.-]+")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 38
 _SMALLEST, _LARGEST = Decimal("1e-128"), Decimal("1e126")
 _TRACE = "AWSTraceHeader"
+_TRACE_HEADER = b"x-amzn-trace-id"
+
+# By the first character of JSON.
+_KINDS = {b"{": "object", b"[": "array", b"t": "bool", b"f": "bool", b"n": "null"}
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -70,11 +78,14 @@ class Body(NamedTuple):
     size: int
 
 
-def read_body(raw: msgspec.Raw) -> Body:
-    """Validate a body and return it as a JSON string, unchanged unless it has needless escapes."""
+def read_body(raw: msgspec.Raw, number: int = 0) -> Body:
+    """Validate a body and return it as a JSON string, unchanged unless it has needless escapes.
+
+    number: of the entry in its batch, from 1; 0 for a message alone.
+    """
     data = bytes(raw)
     if data[:1] != b'"':
-        raise Fault("SerializationException", "MessageBody must be a string.")
+        raise refuse_kind(_KINDS.get(data[:1], "int"))
     try:
         if b"\\" in data:
             text = _decode_text(data)
@@ -89,7 +100,9 @@ def read_body(raw: msgspec.Raw) -> Body:
     except UnicodeDecodeError:
         raise Fault("SerializationException", "MessageBody is not UTF-8.") from None
     if not content:
-        raise missing("MessageBody")
+        if number:
+            raise Refusal.EMPTY_BODY.fault(number=number)
+        raise Refusal.MISSING.fault(parameter="MessageBody")
     return Body(data.decode(), digest_body(content), len(content))
 
 
@@ -109,10 +122,7 @@ def show_body(text: str) -> str:
 def check_attributes(attributes: Mapping[str, AttributeValue]) -> int:
     """Validate message attributes, and return their part of the message's size."""
     if len(attributes) > MOST_ATTRIBUTES:
-        raise invalid(
-            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
-            f"[{MOST_ATTRIBUTES}]."
-        )
+        raise Refusal.ATTRIBUTES.fault(count=len(attributes))
     size = 0
     for name, value in attributes.items():
         _check_name(name)
@@ -124,12 +134,21 @@ def check_attributes(attributes: Mapping[str, AttributeValue]) -> int:
 def read_trace(attributes: Mapping[str, AttributeValue]) -> str | None:
     for name, value in attributes.items():
         if name != _TRACE:
-            raise invalid(f"Message system attribute name '{name}' is invalid.")
+            raise Refusal.SYSTEM_ATTRIBUTE.fault(name=name)
         _check_value(name, value)
         if value.data_type != "String":
-            raise invalid(f"Message system attribute '{name}' must be a String.")
+            raise Refusal.SYSTEM_ATTRIBUTE_TYPE.fault(name=name)
         return value.string_value
     return None
+
+
+def find_trace(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the trace that the request's headers give to its messages."""
+    found = headers.get(_TRACE_HEADER)
+    if found is None:
+        return None
+    trace = found.decode("latin-1")
+    return None if NOT_IN_XML.search(trace) else trace or None
 
 
 def write_headers(
@@ -157,53 +176,55 @@ _NO_HEADERS = Headers()
 def _check_text(text: str) -> bytes:
     found = NOT_IN_XML.search(text)
     if found is not None:
-        raise Fault(
-            "InvalidMessageContents",
-            f"Invalid binary character '#x{ord(found[0]):X}' was found in the message body, the "
-            "set of allowed characters is #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | "
-            "#x10000 to #x10FFFF",
-        )
+        raise Refusal.BODY_CHARACTER.fault(code=ord(found[0]))
     return text.encode()
 
 
 def _check_name(name: str) -> None:
-    if not name or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise invalid(
-            "Message (user) attribute name is invalid: it has up to 256 of A-Z, a-z, 0-9, "
-            f"underscore, hyphen and period, and no period at an end or after another: '{name}'."
-        )
+    if not name:
+        raise Refusal.NO_ATTRIBUTE_NAME.fault()
+    if len(name.encode("utf-8", "surrogatepass")) >= _TOO_LONG:
+        raise Refusal.ATTRIBUTE_NAME_LENGTH.fault()
+    if not _NAME.fullmatch(name):
+        raise Refusal.ATTRIBUTE_NAME_CHARACTER.fault()
     if name.lower().startswith(("aws.", "amazon.")):
-        raise invalid(
-            f"Message (user) attribute names beginning with AWS. or Amazon. are reserved: '{name}'."
-        )
+        raise Refusal.ATTRIBUTE_NAME_RESERVED.fault()
+    if name[0] == "." or name[-1] == ".":
+        raise Refusal.ATTRIBUTE_NAME_END.fault()
+    if ".." in name:
+        raise Refusal.ATTRIBUTE_NAME_PERIODS.fault()
 
 
 def _check_value(name: str, value: AttributeValue) -> None:
-    kind = value.data_type
-    if not kind:
-        raise invalid(
-            f"The message attribute '{name}' must contain non-empty message attribute type."
-        )
-    if len(kind) > _LONGEST_NAME or not _TYPE.fullmatch(kind):
-        raise invalid(
-            f"The message attribute '{name}' has an invalid message attribute type, the set of "
-            "supported type prefixes is Binary, Number, and String."
-        )
+    if value.string_list_values or value.binary_list_values:
+        raise Refusal.ATTRIBUTE_LIST.fault()
+    kind = _read_kind(name, value)
     given = value.binary_value if value.is_binary else value.string_value
     if not given:
-        raise invalid(
-            f"The message attribute '{name}' must contain non-empty message attribute value for "
-            f"message attribute type '{kind}'."
-        )
+        raise Refusal.NO_ATTRIBUTE_VALUE.fault(name=name, kind=kind)
     if (value.string_value if value.is_binary else value.binary_value) is not None:
-        raise invalid(f"The message attribute '{name}' has more than one value.")
-    if not value.is_binary and NOT_IN_XML.search(given):
-        raise Fault(
-            "InvalidMessageContents",
-            f"Invalid binary character was found in the message attribute '{name}'.",
-        )
-    if kind.startswith("Number") and not _is_number(given):
-        raise invalid(f"Can't cast the value of message (user) attribute '{name}' to a number.")
+        raise Refusal.ATTRIBUTE_VALUES.fault(name=name)
+    if not value.is_binary:
+        wrong = NOT_IN_XML.search(given)
+        if wrong is not None:
+            raise Refusal.ATTRIBUTE_CHARACTER.fault(code=ord(wrong[0]), name=name)
+    if kind == "Number" and not _is_number(given):
+        raise Refusal.ATTRIBUTE_NUMBER.fault(name=name)
+
+
+def _read_kind(name: str, value: AttributeValue) -> str:
+    """Return the type without its custom suffix."""
+    kind = value.data_type
+    if not kind:
+        if value.string_value is None and value.binary_value is None:
+            raise Refusal.NO_ATTRIBUTE.fault(name=name)
+        raise Refusal.NO_ATTRIBUTE_TYPE.fault(name=name)
+    if len(kind.encode("utf-8", "surrogatepass")) >= _TOO_LONG:
+        raise Refusal.ATTRIBUTE_TYPE_LENGTH.fault()
+    found = _TYPE.fullmatch(kind)
+    if found is None:
+        raise Refusal.ATTRIBUTE_TYPE.fault(name=name)
+    return found[1]
 
 
 def _is_number(text: str) -> bool:

@@ -18,6 +18,7 @@ from laneway.server.sqs.access import (
 )
 from laneway.server.sqs.actions import ACTIONS
 from laneway.server.sqs.attempts import Attempts
+from laneway.server.sqs.described import DescribedCodec, accepts_json
 from laneway.server.sqs.errors import to_fault
 from laneway.server.sqs.exchange import Exchange
 from laneway.server.sqs.json import JsonCodec
@@ -47,6 +48,7 @@ class Endpoint:
     def __init__(self) -> None:
         self._json = JsonCodec(ACTIONS)
         self._query = QueryCodec(ACTIONS)
+        self._described = DescribedCodec()
         self._attempts = Attempts()
 
     async def answer(self, call: Call[Any, None]) -> Answer:
@@ -70,6 +72,8 @@ class Endpoint:
 
     async def _answer_query(self, call: Call[Any, None]) -> Answer:
         request_id = call.request.request_id
+        wants_json = accepts_json(call.request.headers.get(b"accept", b""))
+        codec = self._described if wants_json else self._query
         try:
             caller = await identify(call)
             body = await call.request.read(LARGEST_FORM)
@@ -77,21 +81,21 @@ class Endpoint:
             if "Action" not in form:
                 return UNKNOWN
             identity = confirm(caller, body)
-            action, request = self._query.read(form)
+            action, request = self._query.read(form, at_queue=call.parameters is not None)
             require_role(identity, action)
             credential = _find_credential(call, form)
             exchange = self._meet(call, identity, find_access_key(caller), credential)
             require_reach(exchange, action, request)
             async with exchange.claims:
-                return self._query.write(action, await action.run(exchange, request), request_id)
+                return codec.write(action, await action.run(exchange, request), request_id)
         except LanewayError as error:
-            return self._query.explain(_name_fault(error, call), request_id)
+            return codec.explain(_name_fault(error, call), request_id)
         except Exception as error:
             # Other layers would report unexpected errors in JSON, which these clients cannot read.
             logger.exception(
                 "a request of the query protocol failed", extra={"request_id": request_id.decode()}
             )
-            return self._query.explain(to_fault(InternalError(type(error).__name__)), request_id)
+            return codec.explain(to_fault(InternalError(type(error).__name__)), request_id)
 
     def _meet(
         self,
@@ -100,12 +104,10 @@ class Endpoint:
         access_key: str | None,
         credential: bytes | None,
     ) -> Exchange:
-        path = "" if call.parameters is None else call.parameters.queue
         return Exchange(
             call,
             identity=identity,
             access_key=access_key,
-            path=path,
             credential=credential,
             attempts=self._attempts,
         )

@@ -52,6 +52,7 @@ CODES: dict[str, Code] = {
     "InvalidSecurity": Code("InvalidSecurity", 403),
     "ReceiptHandleIsInvalid": Code("ReceiptHandleIsInvalid"),
     "RequestThrottled": Code("RequestThrottled", 403),
+    "EmptyValue": Code("EmptyValue", 400, CORAL),
     "InvalidParameterValueException": Code("InvalidParameterValue", 400, CORAL),
     "MissingRequiredParameterException": Code("MissingParameter", 400, CORAL),
     "AccessDeniedException": Code("AccessDenied", 403, CORAL),
@@ -86,7 +87,7 @@ NAMES: dict[type[LanewayError], str] = {
     server.Forbidden: "AccessDeniedException",
 }
 
-_NO_QUEUE = "The specified queue does not exist."
+NO_QUEUE = "The specified queue does not exist."
 
 
 class Fault(RequestError):
@@ -105,20 +106,6 @@ class Fault(RequestError):
         return self.code.status < 500  # noqa: PLR2004 - as HTTP divides them
 
 
-def missing(parameter: str) -> Fault:
-    return Fault(
-        "MissingRequiredParameterException", f"The request must contain the parameter {parameter}."
-    )
-
-
-def invalid(message: str) -> Fault:
-    return Fault("InvalidParameterValueException", message)
-
-
-def invalid_value(value: object, parameter: str, reason: str) -> Fault:
-    return invalid(f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
-
-
 def to_fault(error: LanewayError) -> Fault:
     """Return any error as an SQS error."""
     if isinstance(error, Fault):
@@ -132,7 +119,7 @@ def to_fault(error: LanewayError) -> Fault:
 
 def _word(error: LanewayError, name: str) -> str:
     if name == "QueueDoesNotExist":
-        return _NO_QUEUE
+        return NO_QUEUE
     if name == "InternalFailure":
         # The details are in the log; clients cannot act on them.
         return "The request processing has failed because of an unknown error."

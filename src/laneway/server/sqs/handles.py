@@ -11,10 +11,11 @@ from zlib import crc32
 
 from laneway.domain.ids import MessageId
 from laneway.domain.messages import Receipt
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
-    from laneway.domain.messages import Delivery
+    from laneway.domain.messages import Delivery, Token
+    from laneway.server.sqs.errors import Fault
 
 _FORM = Struct(">16sIIIQQ")
 _SUM = 4
@@ -22,14 +23,18 @@ _LAST_INT, _LAST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
 class Handle(NamedTuple):
-    """A receipt handle. received: when the message was received, in milliseconds of Unix time."""
+    """A receipt handle. received: when the message was received, in milliseconds of Unix time.
 
-    token: UUID
+    text: the handle as the client sent it.
+    """
+
+    token: Token
     queue_id: int
     segment: int
     lane: int
     seq: int
     received: int
+    text: str
 
     @property
     def receipt(self) -> Receipt:
@@ -57,8 +62,8 @@ def read_handle(text: str, queue_id: int) -> Handle:
     form, total = data[:-_SUM], data[-_SUM:]
     if len(form) != _FORM.size or crc32(form).to_bytes(_SUM, "big") != total:
         raise _refuse(text)
-    token, *numbers = _FORM.unpack(form)
-    handle = Handle(UUID(bytes=token), *numbers)
+    token, queue, segment, lane, seq, received = _FORM.unpack(form)
+    handle = Handle(UUID(bytes=token), queue, segment, lane, seq, received, text)
     # Sequence numbers fit into the database's integers.
     beyond = max(handle.segment, handle.lane) > _LAST_INT or handle.seq > _LAST_BIGINT
     if handle.queue_id != queue_id or beyond:
@@ -67,7 +72,4 @@ def read_handle(text: str, queue_id: int) -> Handle:
 
 
 def _refuse(text: str) -> Fault:
-    return Fault(
-        "ReceiptHandleIsInvalid",
-        f'The input receipt handle "{text}" is not a valid receipt handle.',
-    )
+    return Refusal.HANDLE.fault(handle=text)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from laneway.domain.errors import QueueNotFound
-from laneway.server.sqs.addresses import read_arn
 from laneway.server.sqs.attributes import FIFO
-from laneway.server.sqs.errors import Fault, invalid_value, missing
+from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import Request, Result
 
 if TYPE_CHECKING:
@@ -67,29 +67,17 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
     source = await _find(exchange, request.source_arn, "SourceArn")
     rate = request.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= FASTEST:
-        raise invalid_value(
-            rate, "MaxNumberOfMessagesPerSecond", f"The value must be between 1 and {FASTEST}."
-        )
+        raise Refusal.RATE.fault()
     queues = await exchange.broker.queues.list_all()
     if not any(queue.settings.dead_letter_queue == source.name for queue in queues):
-        raise invalid_value(
-            request.source_arn,
-            "SourceArn",
-            "Source queue must be configured as a Dead Letter Queue.",
-        )
+        raise Refusal.SOURCE.fault()
     target = None
     if request.destination_arn:
         target = await _find(exchange, request.destination_arn, "DestinationArn")
         if target.name == source.name:
-            raise invalid_value(
-                request.destination_arn, "DestinationArn", "The destination is the source itself."
-            )
+            raise Refusal.SAME_QUEUE.fault()
         if target.name.endswith(FIFO) != source.name.endswith(FIFO):
-            raise invalid_value(
-                request.destination_arn,
-                "DestinationArn",
-                "The destination must be of the same type as the source.",
-            )
+            raise Refusal.OTHER_QUEUE_TYPE.fault()
     elif exchange.identity.pattern is not None:
         raise Fault(
             "AccessDeniedException",
@@ -101,26 +89,22 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
         source.name, target=None if target is None else target.name, rate=rate
     )
     if task is None:
-        raise Fault(
-            "UnsupportedOperation",
-            "There is already a task running. Only one active task is allowed for a source queue "
-            "arn at a given time.",
-        )
+        raise Refusal.RUNNING.fault()
     return TaskHandle(task_handle=_write_handle(task, request.source_arn))
 
 
 async def cancel_task(exchange: Exchange, request: CancelMessageMoveTask) -> Cancelled:
     if not request.task_handle:
-        raise missing("TaskHandle")
+        raise Refusal.MISSING.fault(parameter="TaskHandle")
     task, arn = _read_handle(request.task_handle)
-    if not exchange.identity.may_use(read_arn(arn, "SourceArn")):
+    if not exchange.identity.may_use(_name(exchange, arn, "SourceArn")):
         # A handle of another queue's task is treated like one of a queue that does not exist.
-        raise _no_resource("SourceArn")
+        raise Refusal.RESOURCE.fault(parameter="SourceArn")
     source = await _find(exchange, arn, "SourceArn")
     # A handle may be forged: it must not end a task of another queue.
     moved = await exchange.broker.moves.cancel(task, queue_id=source.queue_id)
     if moved is None:
-        raise Fault("ResourceNotFoundException", "The task does not exist or is no longer running.")
+        raise Refusal.TASK.fault()
     return Cancelled(approximate_number_of_messages_moved=moved)
 
 
@@ -128,25 +112,26 @@ async def list_tasks(exchange: Exchange, request: ListMessageMoveTasks) -> Tasks
     source = await _find(exchange, request.source_arn, "SourceArn")
     most = 1 if request.max_results is None else request.max_results
     if not 1 <= most <= MOST_RESULTS:
-        raise invalid_value(most, "MaxResults", f"The value must be between 1 and {MOST_RESULTS}.")
+        raise Refusal.TASK_RESULTS.fault()
     tasks = await exchange.broker.moves.list_all(source.name, limit=most)
     return Tasks(results=[_show(exchange, task, request.source_arn) for task in tasks] or None)
 
 
 async def _find(exchange: Exchange, arn: str, parameter: str) -> Queue:
     if not arn:
-        raise missing(parameter)
+        raise Refusal.MISSING.fault(parameter=parameter)
+    name = _name(exchange, arn, parameter)
     try:
-        return await exchange.broker.queues.get(read_arn(arn, parameter))
+        return await exchange.broker.queues.get(name)
     except QueueNotFound:
-        raise _no_resource(parameter) from None
+        raise Refusal.RESOURCE.fault(parameter=parameter) from None
 
 
-def _no_resource(parameter: str) -> Fault:
-    return Fault(
-        "ResourceNotFoundException",
-        f"The resource that you specified for the {parameter} parameter doesn't exist.",
-    )
+def _name(exchange: Exchange, arn: str, parameter: str) -> str:
+    try:
+        return exchange.name_arn(arn, parameter)
+    except QueueNotFound:
+        raise Refusal.RESOURCE.fault(parameter=parameter) from None
 
 
 def _show(exchange: Exchange, task: MoveTask, arn: str) -> TaskInfo:
@@ -175,4 +160,4 @@ def _read_handle(text: str) -> tuple[UUID, str]:
         content = json.loads(b64decode(text, validate=True))
         return UUID(content["taskId"]), str(content["sourceArn"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise invalid_value(text, "TaskHandle", "It is not the handle of a task.") from None
+        raise Refusal.TASK_HANDLE.fault() from None

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.server.sqs.errors import invalid, invalid_value
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,7 @@ class Page(NamedTuple):
 def cut_page(names: Sequence[str], token: str | None, most: int | None) -> Page:
     """Return the page after the token; the next token only if the request limits its page."""
     if most is not None and not 1 <= most <= MOST_RESULTS:
-        raise invalid_value(
-            most, "MaxResults", f"MaxResults must be an integer between 1 and {MOST_RESULTS}."
-        )
+        raise Refusal.RESULTS.fault()
     ordered = sorted(names)
     start = bisect_right(ordered, _read_token(token)) if token else 0
     end = start + (most or MOST_RESULTS)
@@ -40,4 +38,4 @@ def _read_token(token: str) -> str:
     try:
         return urlsafe_b64decode(token).decode()
     except ValueError:
-        raise invalid("Invalid or expired next token.") from None
+        raise Refusal.NEXT_TOKEN.fault() from None

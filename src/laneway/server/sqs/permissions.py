@@ -11,7 +11,7 @@ import msgspec
 from laneway.domain.settings import QueueChanges
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.server.sqs.attributes import SECTION, read_own
-from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ _ACTIONS = frozenset(
         "PurgeQueue",
         "ReceiveMessage",
         "SendMessage",
+    }
+)
+_OWNERS_ACTIONS = frozenset(
+    {
+        "AddPermission",
+        "CancelMessageMoveTask",
+        "CreateQueue",
+        "DeleteQueue",
+        "ListMessageMoveTasks",
+        "ListQueueTags",
+        "ListQueues",
+        "RemovePermission",
+        "SetQueueAttributes",
+        "StartMessageMoveTask",
+        "TagQueue",
+        "UntagQueue",
     }
 )
 
@@ -61,7 +77,7 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
     arn = exchange.write_arn(queue.name)
     policy = _read_policy(queue, arn)
     if any(_is_named(statement, request.label) for statement in policy["Statement"]):
-        raise invalid_value(request.label, "Label", "Already exists.")
+        raise Refusal.LABEL_EXISTS.fault(value=request.label)
     policy["Statement"].append(
         {
             "Sid": request.label,
@@ -79,34 +95,31 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
 async def _remove(exchange: Exchange, request: RemovePermission) -> None:
     queue = await exchange.get_queue(request)
     if not request.label:
-        raise missing("Label")
+        raise Refusal.MISSING.fault(parameter="Label")
     policy = _read_policy(queue, exchange.write_arn(queue.name))
     left = [item for item in policy["Statement"] if not _is_named(item, request.label)]
     if len(left) == len(policy["Statement"]):
-        raise invalid_value(request.label, "Label", "can't find label.")
+        raise Refusal.LABEL_UNKNOWN.fault(value=request.label)
     await _store(exchange, queue, {**policy, "Statement": left} if left else None)
 
 
 def _check(request: AddPermission) -> None:
+    if not request.label:
+        raise Refusal.MISSING.fault(parameter="Label")
     if not _LABEL.fullmatch(request.label):
-        raise invalid_value(
-            request.label, "Label", "Label must be 1 to 80 characters of A-Z, a-z, 0-9, _ and -."
-        )
-    if not request.aws_account_ids:
-        raise missing("AWSAccountIds")
+        raise Refusal.LABEL.fault(value=request.label)
     if not request.actions:
-        raise missing("Actions")
+        raise Refusal.MISSING.fault(parameter="Actions")
+    accounts = request.aws_account_ids
+    if not accounts or not all(map(_ACCOUNT.fullmatch, accounts)):
+        raise Refusal.PRINCIPAL.fault(value=", ".join(accounts))
     if len(request.actions) > MOST_ACTIONS:
-        raise Fault(
-            "OverLimit",
-            f"{len(request.actions)} Actions were found, maximum allowed is {MOST_ACTIONS}.",
-        )
-    for account in request.aws_account_ids:
-        if not _ACCOUNT.fullmatch(account):
-            raise invalid_value(account, "AWSAccountIds", "An account id must have 12 digits.")
+        raise Refusal.ACTIONS.fault(count=len(request.actions))
     for action in request.actions:
+        if action in _OWNERS_ACTIONS:
+            raise Refusal.OWNERS_ACTION.fault(action=action)
         if action not in _ACTIONS:
-            raise invalid(f"Value SQS:{action} for parameter ActionName is invalid.")
+            raise Refusal.ACTION_NAME.fault(action=action)
 
 
 def _list(items: list[str]) -> str | list[str]:

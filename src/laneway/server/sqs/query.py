@@ -13,6 +13,7 @@ from laneway.server.sqs.contents import NOT_IN_XML
 from laneway.server.sqs.decoder import RequestDecoder
 from laneway.server.sqs.digests import digest_body
 from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +44,7 @@ _LISTS = {
     "Failed": "BatchResultErrorEntry",
 }
 # Map members, the name of an entry, and the name of its key.
-_MAPS = {
+MAPS = {
     "Attributes": ("Attribute", "Name"),
     "MessageAttributes": ("MessageAttribute", "Name"),
     "MessageSystemAttributes": ("MessageSystemAttribute", "Name"),
@@ -59,6 +60,8 @@ _NUMBER = re.compile("[0-9]{1,9}")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
 _SPECIAL = re.compile('[&<>"\r]')
 
+_NOT_AT_QUEUES = frozenset({"CreateQueue", "ListQueues"})
+
 UNKNOWN = Answer(404, b"<UnknownOperationException/>\n", content_type=CONTENT_TYPE)
 
 
@@ -69,11 +72,12 @@ class QueryCodec:
             for name, action in actions.items()
         }
 
-    def read(self, form: Mapping[str, str]) -> tuple[Action, Request]:
+    def read(self, form: Mapping[str, str], *, at_queue: bool) -> tuple[Action, Request]:
+        """Return the request of a form. at_queue: it was sent to a queue's URL."""
         name = form["Action"]
         found = self._actions.get(name)
-        if found is None:
-            raise Fault("InvalidAction", f"The action {name} is not valid for this endpoint.")
+        if found is None or (at_queue and name in _NOT_AT_QUEUES):
+            raise Refusal.ACTION.fault(action=name)
         action, decoder, reader = found
         return action, decoder.decode(msgspec.json.encode(reader.read(form)))
 
@@ -81,7 +85,8 @@ class QueryCodec:
         inner = ""
         if result is not None:
             members = "".join(_write(msgspec.to_builtins(result), action.name))
-            inner = f"<{action.name}Result>{members}</{action.name}Result>"
+            tag = f"{action.name}Result"
+            inner = f"<{tag}>{members}</{tag}>" if members else f"<{tag}/>"
         return _answer(
             200,
             f'<{action.name}Response xmlns="{NAMESPACE}">{inner}<ResponseMetadata><RequestId>'
@@ -91,9 +96,7 @@ class QueryCodec:
 
     def explain(self, fault: Fault, request_id: bytes) -> Answer:
         code = fault.code
-        message = str(fault)
-        if fault.name == "QueueDoesNotExist":
-            message = "The specified queue does not exist for this wsdl version."
+        message = str(word_fault(fault))
         sender = "Sender" if fault.is_senders else "Receiver"
         return _answer(
             code.status,
@@ -102,6 +105,11 @@ class QueryCodec:
             f"<RequestId>{_escape(request_id.decode())}</RequestId></ErrorResponse>",
             request_id,
         )
+
+
+def word_fault(fault: Fault) -> Fault:
+    """Return the fault as the query protocol words it."""
+    return Refusal.WSDL_QUEUE.fault() if fault.name == "QueueDoesNotExist" else fault
 
 
 def read_form(*sources: bytes) -> dict[str, str]:
@@ -134,8 +142,8 @@ class _Reader:
         for member in names:
             if member in _LISTS:
                 self._members[_LISTS[member]] = member
-            elif member in _MAPS:
-                self._members[_MAPS[member][0]] = member
+            elif member in MAPS:
+                self._members[MAPS[member][0]] = member
                 self._members["Tags" if member == "tags" else member] = member
             elif member == _ENTRIES:
                 self._members[f"{action.name}RequestEntry"] = member
@@ -149,6 +157,9 @@ class _Reader:
             member = self._members.get(name)
             if member is not None:
                 request[member] = _shape(member, value)
+        if "AttributeNames" in request:
+            # As AWS does in this protocol only: the older parameter wins.
+            request.pop("MessageSystemAttributeNames", None)
         return request
 
 
@@ -166,8 +177,10 @@ def _plant(tree: dict[str, Any], path: list[str], value: str) -> None:
 
 def _shape(member: str, value: Any) -> Any:
     if not isinstance(value, dict):
-        # An empty list is sent as an empty field.
-        return [] if (member in _LISTS or member == _ENTRIES) and not value else value
+        if member in _LISTS:
+            # One item may come without a number, and an empty list as an empty field.
+            return [value] if value else []
+        return [] if member == _ENTRIES and not value else value
     for wrapper in ("member", "entry"):
         if set(value) == {wrapper} and isinstance(value[wrapper], dict):
             value = value[wrapper]
@@ -175,7 +188,7 @@ def _shape(member: str, value: Any) -> Any:
         return list(_in_order(value))
     if member == _ENTRIES:
         return [_shape_entry(entry) for entry in _in_order(value) if isinstance(entry, dict)]
-    if member in _MAPS:
+    if member in MAPS:
         return _read_map(member, value)
     return value
 
@@ -187,12 +200,12 @@ def _shape_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 # The same for a batch's entry.
 _ENTRY_MEMBERS = {
-    _MAPS[member][0]: member for member in ("MessageAttributes", "MessageSystemAttributes")
+    MAPS[member][0]: member for member in ("MessageAttributes", "MessageSystemAttributes")
 }
 
 
 def _read_map(member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    _, key = _MAPS[member]
+    _, key = MAPS[member]
     entries = {}
     for entry in _in_order(value):
         if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
@@ -216,8 +229,8 @@ def _write(members: Mapping[str, Any], action: str) -> Iterator[str]:
             case list():
                 item = f"{action}ResultEntry" if name == _SUCCESSFUL else _LISTS[name]
                 yield from _write_items(item, value, action)
-            case dict() if name in _MAPS:
-                entry, key = _MAPS[name]
+            case dict() if name in MAPS:
+                entry, key = MAPS[name]
                 for each, content in value.items():
                     inner = "".join(_write({key: each, "Value": content}, action))
                     yield f"<{entry}>{inner}</{entry}>"

@@ -19,24 +19,29 @@ from laneway.server.sqs.attributes import (
     SECTION,
     are_equal,
     check_throughput,
+    is_true,
     plan_change,
     read_options,
     read_values,
     show_attributes,
     size_limit,
 )
-from laneway.server.sqs.configuration import check_redrive
-from laneway.server.sqs.errors import Fault, invalid, missing
+from laneway.server.sqs.configuration import find_target
 from laneway.server.sqs.pages import cut_page
 from laneway.server.sqs.tags import check_tags
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest, Request, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from laneway.server.sqs.attributes import Change
     from laneway.server.sqs.exchange import Exchange
+    from laneway.server.sqs.owners import Owned
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+LONGEST_NAME = 80
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class CreateQueue(Request, kw_only=True):
@@ -77,30 +82,30 @@ class PurgeQueue(QueueRequest, kw_only=True):
 async def create_queue(exchange: Exchange, request: CreateQueue) -> QueueUrl:
     """Create a queue; an existing one with the same attributes stays unchanged."""
     name = request.queue_name
-    fifo = _check_name(name, request.attributes)
+    fifo = is_true(request.attributes.get("FifoQueue", ""))
     attributes = read_values(request.attributes, fifo=fifo, new=True)
+    _check_name(name, fifo=fifo)
     check_throughput(attributes)
-    check_tags(request.tags)
-    await check_redrive(exchange, name, attributes)
+    check_tags(name, request.tags)
+    queue = exchange.name_own(name)
+    target = await find_target(exchange, queue, attributes)
     pause = exchange.settings.recreate_after
-    if pause and await exchange.broker.queues.was_deleted(name, within=pause):
-        raise Fault(
-            "QueueDeletedRecently",
-            f"You must wait {pause.total_seconds():.0f} seconds after deleting a queue before you "
-            "can create another with the same name.",
-        )
+    if pause and await exchange.broker.queues.was_deleted(queue, within=pause):
+        raise Refusal.DELETED_RECENTLY.fault(seconds=pause.total_seconds())
     try:
-        settings = _read_settings(exchange, request, attributes, fifo=fifo)
-        await exchange.broker.queues.create(name, settings)
+        change = plan_change(attributes, target)
+        settings = _read_settings(exchange, queue, change, request.tags, fifo=fifo)
+        await exchange.broker.queues.create(queue, settings)
     except QueueExists:
-        await _require_equal(exchange, name, attributes)
-    return QueueUrl(queue_url=exchange.write_url(name))
+        await _require_equal(exchange, queue, attributes)
+    return QueueUrl(queue_url=exchange.write_url(queue))
 
 
 async def get_queue_url(exchange: Exchange, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
-        raise missing("QueueName")
-    queue = await exchange.broker.queues.find(request.queue_name)
+        raise Refusal.NO_NAME.fault()
+    name = exchange.name_own(request.queue_name, request.queue_owner_aws_account_id)
+    queue = await exchange.broker.queues.find(name)
     return QueueUrl(queue_url=exchange.write_url(queue.name))
 
 
@@ -108,7 +113,7 @@ async def list_queues(exchange: Exchange, request: ListQueues) -> QueueUrls:
     names = [
         queue.name
         for queue in await exchange.broker.queues.list_all()
-        if queue.name.startswith(request.queue_name_prefix)
+        if _is_listed(exchange.find_owned(queue.name), exchange, request)
         and exchange.identity.may_use(queue.name)
     ]
     page = cut_page(names, request.next_token, request.max_results)
@@ -126,47 +131,37 @@ async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
     """Delete ready and in-flight messages, not more often than the pause allows."""
     queue = await exchange.get_queue(request)
+    name = exchange.find_owned(queue.name).name
     pause = exchange.settings.purge_after.total_seconds()
     if time() - read_options(queue).get("purged_at", 0) < pause:
-        raise Fault(
-            "PurgeQueueInProgress",
-            f"Only one PurgeQueue operation on {queue.name} is allowed every {pause:.0f} seconds.",
-        )
+        raise Refusal.PURGED_RECENTLY.fault(queue=name, seconds=pause)
     broker = exchange.broker
     await broker.queues.configure(queue.name, QueueChanges(), SECTION, {"purged_at": int(time())})
     for status in (Status.QUEUED, Status.PROCESSING):
         await broker.messages.purge(queue.name, status=status)
 
 
-def _check_name(name: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether a queue of this name and with these attributes is FIFO."""
+def _is_listed(owned: Owned, exchange: Exchange, request: ListQueues) -> bool:
+    return owned.owner == exchange.owner and owned.name.startswith(request.queue_name_prefix)
+
+
+def _check_name(name: str, *, fifo: bool) -> None:
     if not name:
-        raise missing("QueueName")
-    fifo = attributes.get("FifoQueue") == "true"
+        raise Refusal.EMPTY_NAME.fault()
     stem = name.removesuffix(FIFO) if fifo else name
-    if fifo and stem == name:
-        raise invalid("The name of a FIFO queue must end with the .fifo suffix.")
-    if not _NAME.fullmatch(stem) or len(name) > 80:  # noqa: PLR2004 - SQS's
-        if name.endswith(FIFO):
-            raise invalid(
-                "The name of a FIFO queue can only include alphanumeric characters, hyphens, or "
-                "underscores, must end with .fifo suffix and be 1 to 80 in length."
-            )
-        raise invalid(
-            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
-        )
-    return fifo
+    if _NAME.fullmatch(stem) and len(name) <= LONGEST_NAME and (stem != name) == fifo:
+        return
+    raise (Refusal.FIFO_NAME if fifo else Refusal.NAME).fault()
 
 
 def _read_settings(
-    exchange: Exchange, request: CreateQueue, attributes: Mapping[str, str], *, fifo: bool
+    exchange: Exchange, queue: str, change: Change, tags: Mapping[str, str], *, fifo: bool
 ) -> QueueSettings:
-    change = plan_change(attributes)
     own = {key: value for key, value in change.options["attributes"].items() if value is not None}
     options = {
         **{key: value for key, value in change.options.items() if value is not None},
         "attributes": own,
-        "tags": dict(request.tags),
+        "tags": dict(tags),
     }
     base = QueueSettings(
         ordered=fifo,
@@ -174,7 +169,7 @@ def _read_settings(
         message_ttl=DEFAULT_RETENTION,
         max_bytes=size_limit(LARGEST_MESSAGE),
         record_events=exchange.call.settings.activity.enabled,
-        dead_letter_source=exchange.write_arn(request.queue_name),
+        dead_letter_source=exchange.write_arn(queue),
         options={SECTION: options},
     )
     return replace(base, **change.settings)
@@ -185,8 +180,4 @@ async def _require_equal(exchange: Exchange, name: str, attributes: Mapping[str,
     found = show_attributes(queue, exchange.write_arn(name))
     for key, value in attributes.items():
         if not are_equal(key, found.get(key, ""), value):
-            raise Fault(
-                "QueueNameExists",
-                "A queue already exists with the same name and a different value for attribute "
-                f"{key}",
-            )
+            raise Refusal.EXISTS.fault(name=key)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laneway.server.sqs.attempts import find_attempt
-from laneway.server.sqs.attributes import is_fifo, read_visibility, read_wait
+from laneway.server.sqs.attributes import READABLE, is_fifo, read_visibility, read_wait
 from laneway.server.sqs.claims import claim
 from laneway.server.sqs.contents import read_headers, show_body
 from laneway.server.sqs.digests import digest_attributes, digest_body
-from laneway.server.sqs.errors import Fault, invalid_value
 from laneway.server.sqs.handles import write_handle
 from laneway.server.sqs.ids import show_id, show_sequence
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import AttributeValue, QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Messages(Result, kw_only=True):
 async def receive_message(exchange: Exchange, request: ReceiveMessage) -> Messages:
     queue = await exchange.find_queue(request)
     _check(request)
-    if request.receive_request_attempt_id is not None:
+    if request.receive_request_attempt_id is not None and is_fifo(queue):
         return await _receive_again(exchange, request, queue)
     return await _show(exchange, request, queue, await _receive(exchange, request, queue))
 
@@ -89,12 +89,8 @@ async def receive_message(exchange: Exchange, request: ReceiveMessage) -> Messag
 async def _receive_again(exchange: Exchange, request: ReceiveMessage, queue: Queue) -> Messages:
     """Return what an earlier call of the same attempt got, if all of it is still leased."""
     attempt = request.receive_request_attempt_id
-    if not attempt or not is_fifo(queue) or not _ATTEMPT.fullmatch(attempt):
-        raise invalid_value(
-            attempt,
-            "ReceiveRequestAttemptId",
-            "It takes 1 to 128 alphanumeric and punctuation characters, on FIFO queues only.",
-        )
+    if not attempt or not _ATTEMPT.fullmatch(attempt):
+        raise Refusal.ID.fault(value=attempt, parameter="ReceiveRequestAttemptId")
     seconds = request.visibility_timeout
     lease = timedelta(seconds=read_visibility(queue) if seconds is None else seconds)
     began = monotonic()
@@ -161,9 +157,8 @@ async def _show(
         )
         if names:
             first = firsts.get(delivery.id, at) if _FIRST in names else at
-            message.attributes = _show_system(
-                exchange, delivery, headers, queue, first=first, names=names
-            )
+            system = _show_system(exchange, delivery, headers, queue, first=first, names=names)
+            message.attributes = system or None
         if request.message_attribute_names and headers.sqs is not None:
             chosen = _choose(headers.sqs.attributes, request.message_attribute_names)
             if chosen:
@@ -203,7 +198,7 @@ def _show_system(
     moved = headers.moved
     sent = moved.sent if moved else None
     values: dict[str, str | None] = {
-        "SenderId": exchange.origin.account,
+        "SenderId": exchange.find_owned(queue.name).owner.account,
         "SentTimestamp": str(sent or (delivery.created_at - _EPOCH) // _MILLISECOND),
         # In all queues that it was moved through.
         "ApproximateReceiveCount": str(delivery.attempt + (moved.received if moved else 0)),
@@ -221,27 +216,31 @@ def _show_system(
 def _choose(
     attributes: Mapping[str, AttributeValue], wanted: Iterable[str]
 ) -> dict[str, AttributeValue]:
-    """Return the attributes that are named: by name, by a prefix with .*, or by All."""
-    whole = {name for name in wanted if not name.endswith(".*")}
-    beginnings = tuple(name[:-1] for name in wanted if name.endswith(".*") and name != ".*")
-    if "All" in whole or ".*" in wanted:
+    """Return the attributes that are named: by name, by a prefix with .*, or by All, * or .*."""
+    names = set(wanted)
+    if names & _EVERYTHING:
         return dict(attributes)
+    # The period is of the pattern: Hel.* is for Hello too.
+    beginnings = tuple(name.removesuffix(".*") for name in names if name.endswith(".*"))
     return {
         name: value
         for name, value in attributes.items()
-        if name in whole or (beginnings and name.startswith(beginnings))
+        if name in names or name.startswith(beginnings)
     }
 
 
+_EVERYTHING = frozenset({"All", "*", ".*"})
+
+
 def _check(request: ReceiveMessage) -> None:
-    _check_range("MaxNumberOfMessages", request.max_number_of_messages, 1, MOST_MESSAGES)
-    _check_range("VisibilityTimeout", request.visibility_timeout, 0, LONGEST_VISIBILITY)
-    _check_range("WaitTimeSeconds", request.wait_time_seconds, 0, LONGEST_WAIT)
+    _check_range(Refusal.COUNT, request.max_number_of_messages, 1, MOST_MESSAGES)
+    _check_range(Refusal.VISIBILITY, request.visibility_timeout, 0, LONGEST_VISIBILITY)
+    _check_range(Refusal.WAIT, request.wait_time_seconds, 0, LONGEST_WAIT)
     for name in (*request.attribute_names, *request.message_system_attribute_names):
-        if name != "All" and name not in SYSTEM_ATTRIBUTES:
-            raise Fault("InvalidAttributeName", f"Unknown Attribute {name}.")
+        if name not in SYSTEM_ATTRIBUTES and name not in READABLE:
+            raise Refusal.ATTRIBUTE.fault(name=name)
 
 
-def _check_range(parameter: str, value: int | None, low: int, high: int) -> None:
+def _check_range(refusal: Refusal, value: int | None, low: int, high: int) -> None:
     if value is not None and not low <= value <= high:
-        raise invalid_value(value, parameter, f"Must be >= {low} and <= {high}, if provided.")
+        raise refusal.fault(value=value)

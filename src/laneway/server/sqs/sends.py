@@ -13,14 +13,16 @@ from laneway.server.sqs.attributes import has_content_deduplication, is_fifo, re
 from laneway.server.sqs.batches import check_entries, tell_failure
 from laneway.server.sqs.contents import (
     check_attributes,
+    find_trace,
     read_body,
     read_trace,
     show_body,
     write_headers,
 )
 from laneway.server.sqs.digests import digest_attributes
-from laneway.server.sqs.errors import Fault, invalid, invalid_value, missing
+from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.ids import show_id, show_sequence
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import AttributeValue, BatchFailure, QueueRequest, Request, Result
 
 if TYPE_CHECKING:
@@ -71,9 +73,9 @@ class SentEntry(Sent, kw_only=True):
     id: str
 
 
-class SentBatch(Result, kw_only=True, omit_defaults=False):
-    successful: list[SentEntry]
-    failed: list[BatchFailure]
+class SentBatch(Result, kw_only=True):
+    successful: list[SentEntry] | None = None
+    failed: list[BatchFailure] | None = None
 
 
 class Packed(NamedTuple):
@@ -87,8 +89,10 @@ class Packed(NamedTuple):
 async def send_message(exchange: Exchange, request: SendMessage) -> Sent:
     queue = await exchange.find_queue(request)
     fifo = is_fifo(queue)
-    packed = pack(request, queue, fifo=fifo)
-    _check_size(packed.size, read_maximum_size(queue))
+    packed = pack(request, queue, fifo=fifo, trace=find_trace(exchange.call.request.headers))
+    largest = read_maximum_size(queue)
+    if packed.size > largest:
+        raise Refusal.MESSAGE_LENGTH.fault(limit=largest)
     pushed = await exchange.broker.push(queue.name, (packed.message,))
     sent = Sent(md5_of_message_body=packed.body.digest, message_id=show_id(*pushed[0][:3]))
     _describe(sent, request, pushed[0], fifo=fifo)
@@ -96,7 +100,7 @@ async def send_message(exchange: Exchange, request: SendMessage) -> Sent:
 
 
 async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch:
-    check_entries(request.entries)
+    check_entries(request.entries, "SendMessageBatch")
     queue = await exchange.find_queue(request)
     failed = []
     good: list[tuple[SendEntry, Packed]] = []
@@ -105,20 +109,19 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
     largest = read_maximum_size(queue)
     if fifo:
         _check_fifo_batch(request.entries, queue)
-    for entry in request.entries:
+    trace = find_trace(exchange.call.request.headers)
+    for number, entry in enumerate(request.entries, 1):
         try:
-            packed = pack(entry, queue, fifo=fifo)
+            packed = pack(entry, queue, fifo=fifo, trace=trace, number=number)
             total += packed.size
-            _check_size(packed.size, largest)
+            if packed.size > largest:
+                raise Refusal.ENTRY_LENGTH.fault(limit=largest)
         except Fault as fault:
             failed.append(tell_failure(entry, fault))
         else:
             good.append((entry, packed))
     if total > LARGEST_BATCH:
-        raise Fault(
-            "BatchRequestTooLong",
-            f"Batches cannot be longer than {LARGEST_BATCH} bytes. You have sent {total} bytes.",
-        )
+        raise Refusal.BATCH_LENGTH.fault(limit=LARGEST_BATCH, size=total)
     pushed = await exchange.broker.push(queue.name, [packed.message for _, packed in good])
     sent = []
     for (entry, packed), place in zip(good, pushed, strict=True):
@@ -129,17 +132,23 @@ async def send_batch(exchange: Exchange, request: SendMessageBatch) -> SentBatch
         )
         _describe(item, entry, place, fifo=fifo)
         sent.append(item)
-    return SentBatch(successful=sent, failed=failed)
+    return SentBatch(successful=sent or None, failed=failed or None)
 
 
-def pack(parcel: Parcel, queue: Queue, *, fifo: bool) -> Packed:
-    """Validate a message by itself and return it ready to push."""
-    body = read_body(parcel.message_body)
+def pack(
+    parcel: Parcel, queue: Queue, *, fifo: bool, trace: str | None = None, number: int = 0
+) -> Packed:
+    """Validate a message by itself and return it ready to push.
+
+    trace: the request's, for messages that have none. number: of the entry in its batch, from 1;
+    0 for a message alone.
+    """
+    body = read_body(parcel.message_body, number)
     size = body.size
     headers = None
-    if parcel.message_attributes or parcel.message_system_attributes:
+    if parcel.message_attributes or parcel.message_system_attributes or trace:
         size += check_attributes(parcel.message_attributes)
-        trace = read_trace(parcel.message_system_attributes)
+        trace = read_trace(parcel.message_system_attributes) or trace
         headers = write_headers(parcel.message_attributes, trace)
     group = parcel.message_group_id
     if group is not None:
@@ -149,18 +158,20 @@ def pack(parcel: Parcel, queue: Queue, *, fifo: bool) -> Packed:
         delay = _read_delay(parcel.delay_seconds, queue)
     if fifo:
         if not group:
-            raise missing("MessageGroupId")
+            raise Refusal.MISSING.fault(parameter="MessageGroupId")
         if delay:
-            raise invalid_value(parcel.delay_seconds, "DelaySeconds", _NOT_FOR_THIS_TYPE)
+            raise _other_type(parcel.delay_seconds, "DelaySeconds", number)
         key = _find_key(parcel, body, queue)
         return Packed(OutgoingMessage(body.text, group, 0, None, key, headers), body, size)
     if parcel.message_deduplication_id is not None:
-        value = parcel.message_deduplication_id
-        raise invalid_value(value, "MessageDeduplicationId", _NOT_FOR_THIS_TYPE)
+        raise _other_type(parcel.message_deduplication_id, "MessageDeduplicationId", number)
     return Packed(OutgoingMessage(body.text, group or "", 0, delay, None, headers), body, size)
 
 
-_NOT_FOR_THIS_TYPE = "The request includes a parameter that is not valid for this queue type."
+def _other_type(value: object, parameter: str, number: int) -> Fault:
+    if number:
+        return Refusal.ENTRY_OTHER_TYPE.fault()
+    return Refusal.OTHER_TYPE.fault(value=value, parameter=parameter)
 
 
 def _describe(sent: Sent, parcel: Parcel, place: Pushed, *, fifo: bool) -> None:
@@ -173,28 +184,14 @@ def _describe(sent: Sent, parcel: Parcel, place: Pushed, *, fifo: bool) -> None:
         sent.sequence_number = show_sequence(place.seq)
 
 
-def _check_size(size: int, largest: int) -> None:
-    if size > largest:
-        raise invalid(
-            "One or more parameters are invalid. Reason: Message must be shorter than "
-            f"{largest} bytes."
-        )
-
-
 def _check_fifo_batch(entries: list[SendEntry], queue: Queue) -> None:
     """Refuse the whole batch if an entry has no message group or no deduplication id."""
     by_content = has_content_deduplication(queue)
     for entry in entries:
         if not entry.message_group_id:
-            raise invalid("The request must contain the parameter MessageGroupId.")
+            raise Refusal.NO_GROUP.fault()
         if entry.message_deduplication_id is None and not by_content:
-            raise invalid(_NO_KEY)
-
-
-_NO_KEY = (
-    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId "
-    "provided explicitly"
-)
+            raise Refusal.NO_DEDUPLICATION_ID.fault()
 
 
 def _find_key(parcel: Parcel, body: Body, queue: Queue) -> str:
@@ -202,7 +199,7 @@ def _find_key(parcel: Parcel, body: Body, queue: Queue) -> str:
         _check_id(parcel.message_deduplication_id, "MessageDeduplicationId")
         return parcel.message_deduplication_id
     if not has_content_deduplication(queue):
-        raise invalid(_NO_KEY)
+        raise Refusal.NO_DEDUPLICATION_ID.fault()
     return sha256(show_body(body.text).encode()).hexdigest()
 
 
@@ -210,18 +207,12 @@ def _check_id(text: str, parameter: str) -> None:
     # Three times faster than a pattern. All visible ASCII characters.
     if 0 < len(text) <= LONGEST_ID and text.isascii() and text.isprintable() and " " not in text:
         return
-    raise invalid_value(
-        text,
-        parameter,
-        f"{parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length.",
-    )
+    raise Refusal.ID.fault(value=text, parameter=parameter)
 
 
 def _read_delay(seconds: int, queue: Queue) -> timedelta | None:
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise invalid_value(
-            seconds, "DelaySeconds", f"DelaySeconds must be >= 0 and <= {LONGEST_DELAY}."
-        )
+        raise Refusal.DELAY.fault(value=seconds)
     if seconds:
         return timedelta(seconds=seconds)
     # Zero matters only if the queue has a delay.

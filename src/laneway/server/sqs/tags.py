@@ -8,7 +8,7 @@ import msgspec
 
 from laneway.domain.settings import QueueChanges
 from laneway.server.sqs.attributes import SECTION, read_tags
-from laneway.server.sqs.errors import invalid, missing
+from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest, Result
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_TAGS = 50
 _LONGEST_KEY = 128
 _LONGEST_VALUE = 256
+_RESERVED = "aws:"
 
 
 class TagQueue(QueueRequest, kw_only=True):
@@ -40,10 +41,9 @@ class Tags(Result, kw_only=True):
 async def tag_queue(exchange: Exchange, request: TagQueue) -> None:
     queue = await exchange.get_queue(request)
     if not request.tags:
-        raise missing("Tags")
-    check_tags(request.tags)
-    if len({**read_tags(queue), **request.tags}) > MOST_TAGS:
-        raise invalid(f"Too many tags added for queue {queue.name}.")
+        raise Refusal.MISSING.fault(parameter="Tags")
+    name = exchange.find_owned(queue.name).name
+    check_tags(name, {**read_tags(queue), **request.tags})
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict(request.tags)}
     )
@@ -52,7 +52,7 @@ async def tag_queue(exchange: Exchange, request: TagQueue) -> None:
 async def untag_queue(exchange: Exchange, request: UntagQueue) -> None:
     queue = await exchange.get_queue(request)
     if not request.tag_keys:
-        raise invalid("Tag keys must be between 1 and 128 characters in length.")
+        raise Refusal.TAG_KEY.fault()
     await exchange.broker.queues.configure(
         queue.name, QueueChanges(), SECTION, {"tags": dict.fromkeys(request.tag_keys)}
     )
@@ -63,13 +63,16 @@ async def list_queue_tags(exchange: Exchange, request: ListQueueTags) -> Tags:
     return Tags(tags=dict(read_tags(queue)) or None)
 
 
-def check_tags(tags: Mapping[str, str]) -> None:
+def check_tags(queue: str, tags: Mapping[str, str]) -> None:
+    """Refuse tags that a queue may not have."""
     if len(tags) > MOST_TAGS:
-        raise invalid(f"Too many tags: a queue has at most {MOST_TAGS}.")
+        raise Refusal.TAGS.fault(queue=queue)
     for key, value in tags.items():
         if not 1 <= len(key) <= _LONGEST_KEY:
-            raise invalid(f"Tag keys must be between 1 and {_LONGEST_KEY} characters in length.")
+            raise Refusal.TAG_KEY.fault()
+        if key.lower().startswith(_RESERVED):
+            raise Refusal.TAG_RESERVED.fault()
         if len(value) > _LONGEST_VALUE:
-            raise invalid(f"Tag values must be at most {_LONGEST_VALUE} characters in length.")
+            raise Refusal.TAG_VALUE.fault()
         if "\0" in key or "\0" in value:
-            raise invalid("Tags must not contain null characters.")
+            raise Refusal.TAG_CHARACTER.fault()

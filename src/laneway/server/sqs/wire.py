@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.server.sqs.errors import invalid
+from laneway.server.sqs.texts import Refusal
 
 _CAPITALS = {"md5": "MD5", "aws": "AWS", "s3": "S3"}
 
@@ -46,11 +46,16 @@ class Result(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=Tru
 
 
 class AttributeValue(msgspec.Struct, rename=name_member, kw_only=True, omit_defaults=True):
-    """A message attribute; binary_value is Base64, as in both wire protocols."""
+    """A message attribute; binary_value is Base64, as in both wire protocols.
+
+    Lists of values are in AWS's model, but no message may have one.
+    """
 
     data_type: str = ""
     string_value: str | None = None
     binary_value: str | None = None
+    string_list_values: list[str] = msgspec.field(default_factory=list)
+    binary_list_values: list[str] = msgspec.field(default_factory=list)
 
     @property
     def is_binary(self) -> bool:
@@ -63,7 +68,7 @@ class AttributeValue(msgspec.Struct, rename=name_member, kw_only=True, omit_defa
         try:
             return b64decode(self.binary_value or "", validate=True)
         except ValueError:
-            raise invalid("A binary message attribute value must be Base64.") from None
+            raise Refusal.ATTRIBUTE_BASE64.fault() from None
 
 
 class BatchEntry(Request, kw_only=True):

@@ -4,7 +4,7 @@ create or replace view laneway.queues as
          q.delay, q.dedup_window, q.dedup_scope, q.retention, q.retention_step, q.message_ttl, q.max_bytes,
          q.record_events, q.durable_claims, q.max_messages, q.rest_window, q.dead_letter_after, q.keep_dead_letters,
          q.dead_letter_queue, q.dead_letter_source, q.max_receives, q.encrypted, q.default_group_optional,
-         q.description, q.options, q.created_at, q.updated_at,
+         q.individual_acks, q.expiry_backoff, q.description, q.options, q.created_at, q.updated_at,
          c.queued, c.delayed, c.processing, c.acknowledged, c.dead, c.archived, c.oldest, c.newest
     from laneway.queue q
     left join lateral (

@@ -26,9 +26,10 @@ begin
       using errcode = 'LW409', hint = 'Choose another name, or update the existing queue.';
   end if;
   perform laneway.update_queue(p_name, p_settings, true);
-  insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events, durable_claims)
+  insert into laneway.consumer_group (queue_id, name, ordered, lease, record_events, durable_claims, fifo)
   select q.queue_id, 'default', q.ordered, q.lease, q.record_events,
-         (q.ordered or q.durable_claims) and q.kind <> 'unlogged'
+         (q.ordered or q.durable_claims) and q.kind <> 'unlogged',
+         q.ordered and q.name like '%.fifo'
     from laneway.queue q
    where q.queue_id = v_queue;
   perform laneway.insert_event('queue_created', v_queue);

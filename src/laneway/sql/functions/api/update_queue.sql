@@ -35,7 +35,7 @@ begin
              'dedup_window', 'dedup_scope', 'retention', 'retention_step', 'message_ttl', 'max_bytes', 'record_events',
              'durable_claims', 'max_messages', 'rest_window', 'dead_letter_after', 'keep_dead_letters',
              'dead_letter_queue', 'dead_letter_source', 'max_receives', 'encrypted', 'default_group_optional',
-             'description', 'options')
+             'individual_acks', 'expiry_backoff', 'description', 'options')
         or (not p_new and k in ('kind', 'ordered'))
      limit 1;
     if found then
@@ -93,6 +93,8 @@ begin
            max_receives = v_new.max_receives,
            encrypted = v_new.encrypted,
            default_group_optional = v_new.default_group_optional,
+           individual_acks = v_new.individual_acks,
+           expiry_backoff = v_new.expiry_backoff,
            description = v_new.description,
            options = v_new.options,
            updated_at = clock_timestamp()

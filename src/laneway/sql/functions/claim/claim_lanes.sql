@@ -1,6 +1,10 @@
 -- Claim messages of an ordered group for many waiting consumers: each waiter gets the next messages of one lane that
 -- is not leased, the lane with the oldest next message first (beyond 32 lanes: in turn). Lanes whose next message is
 -- delayed or waits for a retry are skipped.
+-- In FIFO queues (consumer_group.fifo), the lanes come in turn: the first is the one whose last claim, or whose next
+-- message if that is younger, is the oldest. Beyond 32 lanes this is so among those that a call looks at.
+-- p_fill: in FIFO queues, a waiter may get messages of several lanes, of each as many as it has. Each lane then has a
+-- token of its own.
 -- This is the fast algorithm. It finds the lanes' next messages in one statement, without locks; locks those that it
 -- claims; then, in another statement, reads those that have not moved since and writes for all of them. It leaves
 -- parked messages, retries, gaps and expired leases to claim_past_exceptions.
@@ -14,7 +18,8 @@ create or replace function laneway.claim_lanes(
   p_consumers text[],
   p_partitions text[],
   p_priority smallint,
-  p_alone boolean default false)
+  p_alone boolean default false,
+  p_fill boolean default false)
 returns table (more boolean, span laneway.claimed_span)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -35,7 +40,14 @@ declare
   v_free record;                         -- arrays: how far each ready lane has been claimed that is not leased
   v_next record;                         -- arrays: the next message of each, in the order in which lanes are claimed
   v_i int;                               -- where this claim is in v_next
-  v_locked int[];                        -- which of v_next are locked for the first of v_waiting
+  v_locked int[];                        -- which of v_next are locked …
+  v_waiters int[];                       -- … for which waiter …
+  v_wants int[];                         -- … and, with v_fill, how many messages it wants of them
+  v_n int;                               -- the first of v_waiting that wants more lanes
+  v_got int[];                           -- the waiters that were found to have messages
+  v_waiter int;
+  v_fill boolean;                        -- a waiter may get messages of several lanes
+  v_ahead bigint;                        -- then: how many messages a lane has
   v_claimed int;
   v_lane int;
   v_position record;
@@ -50,7 +62,7 @@ begin
   -- Part 1: check the arguments and find the group.
   select g.queue_id, g.lease, g.record_events, g.durable_claims,
          exists (select from laneway.parked k where k.group_id = p_group_id) as has_parked,
-         (select n.segment from laneway.newest_segment(true) n) as newest_segment
+         (select n.segment from laneway.newest_segment(true) n) as newest_segment, g.fifo
     into v_group
     from laneway.consumer_group g
    where g.group_id = p_group_id;
@@ -63,6 +75,7 @@ begin
   end if;
   perform laneway.check_claim(p_wants, p_leases);
   v_waiting := array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0);
+  v_fill := p_fill and v_group.fifo;
 
   -- Part 2: find the ready lanes. After it v_ready has all that are to be looked at, or v_many says that there are
   -- more.
@@ -107,7 +120,10 @@ begin
      limit 1;
     v_start := v_ready.readers[1] + floor(random() * (v_last_reader - v_ready.readers[1] + 1))::int;
     v_after := v_start - 1;
-    v_limit := cardinality(v_waiting) + 2;
+    v_limit := 2 + case
+      when v_fill then least(254, (select sum(w) from unnest(p_wants) w))
+      else cardinality(v_waiting)
+    end;
   end if;
   -- Many lanes of several priorities are an exception too.
   v_exception := v_group.has_parked or (v_many and v_level <> v_ready.priorities[1]);
@@ -138,14 +154,16 @@ begin
     -- many) that have nothing.
     select array_agg(u.reader_id) as readers, array_agg(u.lane_id) as lanes, array_agg(u.priority) as priorities,
            array_agg(p.step) as steps, array_agg(p.segment) as segments, array_agg(p.seq) as seqs,
-           array_agg(p.exceptions_until > p.seq or c.until is not null) as exceptions, min(p.segment) as oldest
+           array_agg(p.exceptions_until > p.seq or c.until is not null) as exceptions, min(p.segment) as oldest,
+           array_agg(p.moved_at) filter (where v_group.fifo) as moved_at
       into v_free
       from unnest(v_ready.readers, v_ready.lanes, v_ready.priorities) u (reader_id, lane_id, priority)
       cross join lateral laneway.newest_progress(u.reader_id) p
       left join lateral (
         select max(c.until) as until
           from laneway.claim c
-         where c.token = p.token) c on true
+         where c.token = p.token
+           and (not v_group.fifo or lower(c.pending) <= p.seq)) c on true
      where (p.not_before > v_now) is not true
        and (c.until > v_now) is not true;
     select array_agg(n.reader_id) as readers, array_agg(n.lane_id) as lanes, array_agg(n.priority) as priorities,
@@ -154,8 +172,8 @@ begin
       into v_next
       from (select u.reader_id, u.lane_id, u.priority, u.step, u.exception, m.segment, m.seq
               from unnest(v_free.readers, v_free.lanes, v_free.priorities, v_free.steps, v_free.segments, v_free.seqs,
-                          v_free.exceptions)
-                   with ordinality u (reader_id, lane_id, priority, step, segment, seq, exception, i)
+                          v_free.exceptions, v_free.moved_at)
+                   with ordinality u (reader_id, lane_id, priority, step, segment, seq, exception, moved_at, i)
               left join lateral (
                 select m.segment, m.seq, m.created_at, (m.deliver_at > v_now) is true as delayed
                   from laneway.message m
@@ -168,13 +186,19 @@ begin
                  limit 1) m on true
              where u.exception
                 or (m.delayed is not true and (v_many or m.seq is not null))
-             order by u.priority desc, case when not v_many then m.created_at end, u.i) n;
+             order by u.priority desc,
+                      case when v_group.fifo or not v_many then greatest(u.moved_at, m.created_at) end,
+                      u.i) n;
 
     v_i := 1;
     while not v_exception and cardinality(v_waiting) > 0 and v_i <= cardinality(v_next.readers) loop
-      -- Part 4: lock a lane for each waiter, up to the first that has an exception. Mark those idle that have nothing.
+      -- Part 4: lock a lane for each waiter, or several (v_fill), up to the first that has an exception. Mark those
+      -- idle that have nothing.
       v_locked := '{}';
-      while cardinality(v_locked) < cardinality(v_waiting) and v_i <= cardinality(v_next.readers) loop
+      v_waiters := '{}';
+      v_wants := '{}';
+      v_n := 1;
+      while v_n <= cardinality(v_waiting) and v_i <= cardinality(v_next.readers) loop
         v_exception := v_next.exceptions[v_i];
         exit when v_exception;
         if not laneway.try_lock_reader(v_next.readers[v_i]) then
@@ -185,20 +209,42 @@ begin
         else
           v_owns_lock := true;
           v_locked := v_locked || v_i;
+          v_n := v_n + 1;
+          if v_fill then
+            v_waiter := v_waiting[v_n - 1];
+            v_waiters := v_waiters || v_waiter;
+            v_wants := v_wants || p_wants[v_waiter];
+            if p_wants[v_waiter] > 1 then
+              v_ahead := 1 - v_next.seqs[v_i] + (
+                select m.seq
+                  from laneway.message m
+                 where m.segment = v_next.segments[v_i]
+                   and m.lane_id = v_next.lanes[v_i]
+                 order by m.seq desc
+                 limit 1);
+              if v_ahead < p_wants[v_waiter] then
+                p_wants[v_waiter] := p_wants[v_waiter] - v_ahead;
+                v_n := v_n - 1;
+              end if;
+            end if;
+          end if;
         end if;
         v_i := v_i + 1;
       end loop;
+      if not v_fill then
+        v_waiters := v_waiting[:v_n - 1];
+      end if;
       continue when cardinality(v_locked) = 0;
 
       -- Part 5: claim. After it all locked lanes are claimed whose progress row is still the one that part 3 read, and
       -- whose messages have neither a delay nor a lease duration of their own.
       return query
         with claimed as materialized (
-          select v_waiting[u.i] as waiter, v_next.tokens[u.n] as token, v_next.readers[u.n] as reader_id,
+          select v_waiters[u.i] as waiter, v_next.tokens[u.n] as token, v_next.readers[u.n] as reader_id,
                  v_next.lanes[u.n] as lane_id, v_next.segments[u.n] as segment, v_next.seqs[u.n] as first_seq,
-                 v_next.priorities[u.n] as priority, p_wants[v_waiting[u.i]] as wanted,
-                 v_now + coalesce(p_leases[v_waiting[u.i]], v_group.lease) as until,
-                 p_consumers[v_waiting[u.i]] as consumer, l.partition, p.place, p.exceptions_until, m.*
+                 v_next.priorities[u.n] as priority, coalesce(v_wants[u.i], p_wants[v_waiters[u.i]]) as wanted,
+                 v_now + coalesce(p_leases[v_waiters[u.i]], v_group.lease) as until,
+                 p_consumers[v_waiters[u.i]] as consumer, l.partition, p.place, p.exceptions_until, m.*
             from unnest(v_locked) with ordinality u (n, i)
             cross join lateral (select o.partition from laneway.lane o where o.lane_id = v_next.lanes[u.n] offset 0) l
             cross join lateral laneway.newest_progress(v_next.readers[u.n]) p
@@ -217,7 +263,7 @@ begin
                          and m.segment = v_next.segments[u.n]
                          and m.lane_id = v_next.lanes[u.n]
                          and m.seq >= v_next.seqs[u.n]
-                         and m.seq < v_next.seqs[u.n] + p_wants[v_waiting[u.i]]
+                         and m.seq < v_next.seqs[u.n] + coalesce(v_wants[u.i], p_wants[v_waiters[u.i]])
                        order by m.seq) m) m
            where p.step = v_next.steps[u.n]
              and not m.special),
@@ -252,6 +298,7 @@ begin
       -- Part 6: claim the locked lanes that part 5 did not, one by one: their messages have a delay or a lease duration
       -- of their own. If instead another transaction has claimed a lane, its waiter goes on waiting.
       v_missed := '{}';
+      v_got := '{}';
       if v_claimed < cardinality(v_locked) then
         for i in 1..cardinality(v_locked) loop
           v_lane := v_locked[i];
@@ -260,19 +307,26 @@ begin
             from laneway.newest_progress(v_next.readers[v_lane]) p;
           if v_position.step = v_next.steps[v_lane] then
             v_any_claimed := true;
+            v_got := v_got || v_waiters[i];
             return query
               select true, c
                 from laneway.claim_lane(
                        p_group_id, v_next.readers[v_lane], v_next.lanes[v_lane], v_next.segments[v_lane],
                        v_next.seqs[v_lane], 9223372036854775807, v_position.place, v_position.exceptions_until,
-                       v_waiting[i] - 1, p_wants[v_waiting[i]], p_leases[v_waiting[i]], p_consumers[v_waiting[i]]) c;
-          elsif v_position.token is distinct from v_next.tokens[v_lane] then
-            v_missed := v_missed || v_waiting[i];
+                       v_waiters[i] - 1, coalesce(v_wants[i], p_wants[v_waiters[i]]), p_leases[v_waiters[i]],
+                       p_consumers[v_waiters[i]]) c;
+          elsif v_position.token = v_next.tokens[v_lane] then
+            v_got := v_got || v_waiters[i];
+          elsif v_waiters[i] <> all (v_missed || v_waiting[v_n:]) then
+            v_missed := v_missed || v_waiters[i];
+            p_wants[v_waiters[i]] := coalesce(v_wants[i], p_wants[v_waiters[i]]);
           end if;
         end loop;
+        -- What a waiter did not get of one lane it need not get of another.
+        v_missed := array(select m from unnest(v_missed) m where m <> all (v_got));
       end if;
       v_any_missed := v_any_missed or cardinality(v_missed) > 0;
-      v_waiting := v_missed || v_waiting[cardinality(v_locked) + 1:];
+      v_waiting := v_missed || v_waiting[v_n:];
     end loop;
     v_looked := v_looked + cardinality(v_ready.readers);
     exit when not v_many or v_looked >= c_most_looked;
@@ -289,10 +343,11 @@ begin
                array(select case when n = any (v_waiting) then p_wants[n] else 0 end
                        from generate_subscripts(p_wants, 1) n),
                p_leases, p_consumers, case when cardinality(p_partitions) = 1 then p_partitions[1] end, p_priority,
-               v_owns_lock, v_any_claimed) c;
+               v_fill, v_owns_lock, v_any_claimed) c;
   elsif not v_any_claimed and (v_locked_elsewhere is not null or v_any_missed) then
     perform laneway.await_reader(p_group_id, v_locked_elsewhere, v_owns_lock);
     return query
-      select * from laneway.claim_lanes(p_group_id, p_wants, p_leases, p_consumers, p_partitions, p_priority, p_alone);
+      select * from laneway.claim_lanes(
+        p_group_id, p_wants, p_leases, p_consumers, p_partitions, p_priority, p_alone, p_fill);
   end if;
 end $$;

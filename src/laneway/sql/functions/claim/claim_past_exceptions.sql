@@ -1,7 +1,9 @@
 -- Claim messages of an ordered group where claim_lanes meets an exception: parked messages, retries, gaps, an expired
 -- lease, or more than 32 lanes of several priorities. Looks at the lanes one by one, under their locks.
--- p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this call need not wait for
--- anybody.
+-- In FIFO queues (consumer_group.fifo) a lane may have several leases. Messages are claimed only up to the first that
+-- is leased.
+-- p_fill: see claim_lanes. p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this
+-- call need not wait for anybody.
 -- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_past_exceptions(
   p_group_id int,
@@ -10,6 +12,7 @@ create or replace function laneway.claim_past_exceptions(
   p_consumers text[],
   p_partition text,
   p_priority smallint,
+  p_fill boolean default false,
   p_owns_lock boolean default false,
   p_any_claimed boolean default false)
 returns setof laneway.claimed_span
@@ -34,8 +37,12 @@ declare
   v_owns_lock boolean := p_owns_lock;    -- this transaction has locked a reader
   v_position record;
   v_upto bigint;
+  v_leased bigint;                       -- FIFO queues: the first message of the lane that is leased
   v_seq bigint;
   v_lane record;
+  v_span laneway.claimed_span;
+  v_claimed int;
+  v_any_claimed boolean := false;
   v_oldest int;                          -- the oldest segment that one of the lanes at hand is in
   -- The lanes at hand: locked, not leased, nothing due parked.
   v_readers int[];
@@ -45,10 +52,11 @@ declare
   v_froms bigint[];                      -- after which and up to which message to read
   v_uptos bigint[];
   v_exceptions_until bigint[];
+  v_moved_at timestamptz[];
 begin
   p_wants := laneway.skip_stopped_workers(p_group_id, p_wants, p_consumers);
   v_waiting := array(select n from generate_subscripts(p_wants, 1) n where p_wants[n] > 0 order by n);
-  select g.queue_id
+  select g.queue_id, g.fifo
     into v_group
     from laneway.consumer_group g
    where g.group_id = p_group_id;
@@ -94,6 +102,7 @@ begin
     v_froms := '{}';
     v_uptos := '{}';
     v_exceptions_until := '{}';
+    v_moved_at := '{}';
     v_oldest := null;
     for i in 1..coalesce(cardinality(v_ready.readers), 0) loop
       exit when v_served >= cardinality(v_waiting);
@@ -104,10 +113,31 @@ begin
         continue;
       end if;
       v_owns_lock := true;
-      select p.place, p.segment, p.seq, p.exceptions_until, p.token, p.not_before
+      select p.place, p.segment, p.seq, p.exceptions_until, p.token, p.not_before, p.moved_at
         into v_position
         from laneway.newest_progress(v_ready.readers[i]) p;
-      if v_position.token is not null then
+      v_leased := null;
+      if v_group.fifo then
+        if v_position.token is not null or v_position.exceptions_until > v_position.seq then
+          perform laneway.expire_claim(c.token)
+             from (select distinct o.token
+                     from laneway.claim o
+                    where o.reader_id = v_ready.readers[i]
+                      and (o.until <= v_now) is true) c;
+          if found then
+            v_has_parked := true;
+            v_now := clock_timestamp();
+            select p.place, p.segment, p.seq, p.exceptions_until, p.token, p.not_before, p.moved_at
+              into v_position
+              from laneway.newest_progress(v_ready.readers[i]) p;
+          end if;
+          v_leased := (
+            select min(lower(c.pending))
+              from laneway.claim c
+             where c.reader_id = v_ready.readers[i]
+               and (not c.aside or c.token = v_position.token));
+        end if;
+      elsif v_position.token is not null then
         continue when exists (select from laneway.claim c where c.token = v_position.token and c.until > v_now);
         if exists (select from laneway.claim c where c.token = v_position.token) then
           perform laneway.expire_claim(v_position.token);
@@ -116,13 +146,13 @@ begin
           -- What had been parked is parked again, and due now.
           v_has_parked := true;
           v_now := clock_timestamp();
-          select p.place, p.segment, p.seq, p.exceptions_until, p.token, p.not_before
+          select p.place, p.segment, p.seq, p.exceptions_until, p.token, p.not_before, p.moved_at
             into v_position
             from laneway.newest_progress(v_ready.readers[i]) p;
         end if;
       end if;
       continue when v_position.not_before > v_now;
-      if v_has_parked then
+      if v_has_parked and v_leased is null then
         v_seq := (
           select k.seq
             from laneway.parked k
@@ -134,6 +164,7 @@ begin
         if v_seq is not null then
           v_served := v_served + 1;
           v_waiter := v_waiting[v_served];
+          v_any_claimed := true;
           return query
             select * from laneway.claim_redelivered(
               p_group_id, v_ready.readers[i], v_ready.lanes[i], v_seq, v_waiter - 1, p_leases[v_waiter],
@@ -147,6 +178,8 @@ begin
           into v_position.seq, v_upto
           from laneway.next_span(v_ready.readers[i], v_position.seq) s;
       end if;
+      continue when v_leased <= v_position.seq + 1;
+      v_upto := least(v_upto, v_leased - 1);
       v_readers := v_readers || v_ready.readers[i];
       v_lanes := v_lanes || v_ready.lanes[i];
       v_places := v_places || v_position.place;
@@ -154,15 +187,16 @@ begin
       v_froms := v_froms || v_position.seq;
       v_uptos := v_uptos || v_upto;
       v_exceptions_until := v_exceptions_until || v_position.exceptions_until;
+      v_moved_at := v_moved_at || v_position.moved_at;
       v_oldest := least(v_oldest, v_position.segment);
     end loop;
     exit when v_served >= cardinality(v_waiting);
 
-    -- Part 3: claim the lanes at hand, the one with the oldest next message first, one for each waiter.
+    -- Part 3: claim the lanes at hand, in the order of claim_lanes, one for each waiter, or several (p_fill).
     for v_lane in
       select u.i, m.segment, m.seq, m.delayed
-        from unnest(v_lanes, v_froms, v_uptos, v_segments)
-             with ordinality u (lane_id, from_seq, to_seq, segment, i)
+        from unnest(v_lanes, v_froms, v_uptos, v_segments, v_moved_at)
+             with ordinality u (lane_id, from_seq, to_seq, segment, moved_at, i)
         left join lateral (
           select m.segment, m.seq, m.created_at, coalesce(m.deliver_at > v_now, false) as delayed
             from laneway.message m
@@ -173,7 +207,7 @@ begin
              and m.seq <= u.to_seq
            order by m.seq
            limit 1) m on true
-       order by m.created_at, u.i
+       order by case when v_group.fifo then greatest(u.moved_at, m.created_at) else m.created_at end, u.i
     loop
       if v_lane.seq is null then
         if v_ready.many then
@@ -182,13 +216,23 @@ begin
         continue;
       end if;
       continue when v_lane.delayed or v_served >= cardinality(v_waiting);
-      v_served := v_served + 1;
-      v_waiter := v_waiting[v_served];
-      return query
+      v_waiter := v_waiting[v_served + 1];
+      v_claimed := 0;
+      for v_span in
         select * from laneway.claim_lane(
           p_group_id, v_readers[v_lane.i], v_lanes[v_lane.i], v_lane.segment, v_lane.seq, v_uptos[v_lane.i],
           v_places[v_lane.i], v_exceptions_until[v_lane.i], v_waiter - 1, p_wants[v_waiter], p_leases[v_waiter],
-          p_consumers[v_waiter]);
+          p_consumers[v_waiter])
+      loop
+        v_claimed := cardinality(v_span.bodies);
+        return next v_span;
+      end loop;
+      v_any_claimed := true;
+      if p_fill and v_group.fifo and v_claimed < p_wants[v_waiter] then
+        p_wants[v_waiter] := p_wants[v_waiter] - v_claimed;
+      else
+        v_served := v_served + 1;
+      end if;
     end loop;
     v_passes := v_passes + 1;
     if not v_ready.many or v_passes >= c_passes then
@@ -199,13 +243,14 @@ begin
 
   -- Part 4: as in claim_shared, a worker that was stopped meanwhile gets nothing; and where nothing was claimed, wait
   -- for the lock of a lane that may have messages, and begin again.
-  if v_served > 0 and laneway.skip_stopped_workers(p_group_id, p_wants, p_consumers) <> p_wants then
+  if v_any_claimed and laneway.skip_stopped_workers(p_group_id, p_wants, p_consumers) <> p_wants then
     raise exception 'a worker was stopped during its claim'
       using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
-  if v_served = 0 and v_locked_elsewhere is not null and not p_any_claimed then
+  if not v_any_claimed and v_locked_elsewhere is not null and not p_any_claimed then
     perform laneway.await_reader(p_group_id, v_locked_elsewhere, v_owns_lock);
     return query
-      select * from laneway.claim_past_exceptions(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+      select * from laneway.claim_past_exceptions(
+        p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority, p_fill);
   end if;
 end $$;

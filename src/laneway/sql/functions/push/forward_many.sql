@@ -1,8 +1,8 @@
 -- Push messages that were removed from one queue to another, and record in their headers where they came from:
--- "moved": {id (as a UUID), sent (Unix milliseconds), source, received (attempts), key}. What an earlier move recorded
--- is kept. With p_source null only the key is recorded: the message starts anew.
--- p_source: the name of the queue that they come from. The arrays have one element per message, p_queues one or as
--- many.
+-- "moved": {id (as a UUID), sent (Unix milliseconds), source, queue, received (attempts), key}. What an earlier move
+-- recorded of id, sent, received and key is kept. With p_source null only the key is recorded: the message starts anew.
+-- p_source: how consumers name the queue that they come from, which may be its ARN; "queue" is its name. The arrays
+-- have one element per message, p_queues one or as many. With p_source, all messages come from one queue.
 -- Locks: those of push_many. Errors: those of push_many, but bodies may have any size.
 create or replace function laneway.forward_many(
   p_queues int[],
@@ -21,7 +21,14 @@ returns void
 language plpgsql set search_path = '' as $$
 declare
   v_headers json[];
+  v_queue text;
 begin
+  if p_source is not null then
+    v_queue := (select q.name
+                  from laneway.lane l
+                  join laneway.queue q on q.queue_id = l.queue_id
+                 where l.lane_id = p_lanes[1]);
+  end if;
   v_headers := array(
     select case
              when moved.fields is not null or kept.fields is not null
@@ -43,6 +50,7 @@ begin
                   'sent', coalesce((h.headers #>> '{moved,sent}')::bigint,
                                    floor(extract(epoch from m.created_at) * 1000)::bigint),
                   'source', p_source,
+                  'queue', v_queue,
                   'received', coalesce((h.headers #>> '{moved,received}')::int, 0) + m.attempt,
                   'key', coalesce(m.key, h.headers #>> '{moved,key}'))
                 else json_build_object('key', coalesce(m.key, h.headers #>> '{moved,key}'))

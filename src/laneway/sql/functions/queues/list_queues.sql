@@ -7,8 +7,9 @@ returns table (
   dedup_window interval, dedup_scope text, retention interval, retention_step interval, message_ttl interval,
   max_bytes int, record_events boolean, durable_claims boolean, max_messages bigint, rest_window interval,
   dead_letter_after interval, keep_dead_letters boolean, dead_letter_queue text, dead_letter_source text,
-  max_receives int, encrypted boolean, default_group_optional boolean, description text, options json,
-  guards smallint, group_ids int[], group_names text[], group_ordered boolean[], group_created_at timestamptz[])
+  max_receives int, encrypted boolean, default_group_optional boolean, individual_acks boolean, expiry_backoff boolean,
+  description text, options json, guards smallint, group_ids int[], group_names text[], group_ordered boolean[],
+  group_created_at timestamptz[])
 language sql stable
 set search_path = ''
 as $$
@@ -16,7 +17,7 @@ as $$
          q.backoff_factor, q.backoff_limit, q.delay, q.dedup_window, q.dedup_scope, q.retention, q.retention_step,
          q.message_ttl, q.max_bytes, q.record_events, q.durable_claims, q.max_messages, q.rest_window,
          q.dead_letter_after, q.keep_dead_letters, q.dead_letter_queue, q.dead_letter_source, q.max_receives,
-         q.encrypted, q.default_group_optional, q.description, q.options, q.guards,
+         q.encrypted, q.default_group_optional, q.individual_acks, q.expiry_backoff, q.description, q.options, q.guards,
          g.ids, g.names, g.ordered, g.created_at
     from laneway.queue q
     cross join lateral (

@@ -16,7 +16,7 @@ declare
   v_seqs int8multirange;
   v_purged bigint := 0;
 begin
-  -- Queued in the log: move the reader to the end.
+  -- Queued in the log: move the reader to the end, but not past leased messages that it skips (rewind_reader).
   if v_all or p_status = 'queued' then
     select p.place, p.segment, p.seq, p.token into v_progress
       from laneway.newest_progress(p_reader_id) p;
@@ -29,7 +29,13 @@ begin
             and g.last_seq > v_progress.seq),
         '{}');
       insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, moved_at)
-      values (p_reader_id, v_progress.segment, v_newest, v_newest, v_progress.token, clock_timestamp());
+      select p_reader_id, v_progress.segment,
+             case when exists (select from laneway.claim c
+                                where c.reader_id = p_reader_id
+                                  and not c.aside
+                                  and c.pending && int8multirange(int8range(v_progress.seq + 1, null)))
+                  then v_progress.seq else v_newest end,
+             v_newest, v_progress.token, clock_timestamp();
       delete from laneway.progress where ctid = v_progress.place;
       v_purged := v_purged + laneway.count_seqs(v_seqs);
       perform laneway.note_seqs_gone(p_reader_id, v_seqs);

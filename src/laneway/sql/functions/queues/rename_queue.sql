@@ -1,4 +1,5 @@
--- Rename a queue, also where workers are registered for it. Locks: the row, then the workers' rows in order.
+-- Rename a queue, also where workers are registered for it. Locks: the row, then its default group's and the
+-- workers' rows, in order.
 -- Errors: LW404 no such queue, LW409 the new name is taken, LW422 an empty or too long name.
 create or replace function laneway.rename_queue(p_name text, p_new_name text) returns void
 language plpgsql
@@ -15,6 +16,10 @@ begin
     raise exception 'queue "%" does not exist', p_name
       using errcode = 'LW404', hint = 'List the queues to see their names.';
   end if;
+  update laneway.consumer_group g
+     set fifo = g.ordered and p_new_name like '%.fifo'
+   where g.queue_id = v_queue
+     and g.name = 'default';
   update laneway.worker w
      set queues = array_replace(w.queues, p_name, p_new_name)
    where w.worker_id = any (array(

@@ -37,7 +37,7 @@ begin
     select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_expired
       from taken t;
 
-    -- Messages ahead of the reader.
+    -- Messages ahead of the reader. It does not move past leased messages that it skips (rewind_reader).
     select p.place, p.segment, p.seq, p.token, p.not_before, p.exceptions_until into v_progress
       from laneway.newest_progress(v_reader.reader_id) p;
     if v_last > v_progress.seq then
@@ -48,8 +48,14 @@ begin
             and g.last_seq > v_progress.seq),
         '{}'));
       insert into laneway.progress (reader_id, segment, seq, exceptions_until, token, not_before, moved_at)
-      values (v_reader.reader_id, v_progress.segment, v_last, greatest(v_progress.exceptions_until, v_last),
-              v_progress.token, v_progress.not_before, clock_timestamp());
+      select v_reader.reader_id, v_progress.segment,
+             case when exists (select from laneway.claim c
+                                where c.reader_id = v_reader.reader_id
+                                  and not c.aside
+                                  and c.pending && int8multirange(int8range(v_progress.seq + 1, null)))
+                  then v_progress.seq else v_last end,
+             greatest(v_progress.exceptions_until, v_last), v_progress.token, v_progress.not_before,
+             clock_timestamp();
       delete from laneway.progress where ctid = v_progress.place;
     end if;
 

@@ -27,13 +27,15 @@ begin
             from laneway.claim o
            where o.until <= v_now
              and o.until > coalesce(p_since, '-infinity')
-             -- a claim of an ordered group ends as a whole
-             and not ((select i.ordered from laneway.consumer_group i where i.group_id = o.group_id) is true
-                      and exists (
-                            select
-                              from laneway.claim i
-                             where i.token = o.token
-                               and (i.until > v_now) is true))
+             -- a claim of an ordered group ends as a whole, except in FIFO queues
+             and not (exists (
+                        select
+                          from laneway.claim i
+                         where i.token = o.token
+                           and (i.until > v_now) is true)
+                      and (select i.ordered and not i.fifo
+                             from laneway.consumer_group i
+                            where i.group_id = o.group_id) is true)
            order by o.until
            limit greatest(p_limit, 0)) c
     left join lateral (

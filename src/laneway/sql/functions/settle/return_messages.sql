@@ -1,13 +1,15 @@
 -- Take messages out of one part of a claim and return them to the group.
 -- p_fate: 'retry', the attempt counts, and a message out of attempts becomes a dead letter; 'again', the attempt
 -- counts, and the message is delivered again in any case; 'dead', it becomes a dead letter at once; 'release', the
--- attempt does not count. p_delay null: none for 'release', else the queue's backoff.
+-- attempt does not count. p_delay null: the queue's backoff, but no delay for 'release', nor for 'expired' if the queue
+-- has no expiry_backoff.
 -- p_action, for the event: 'nacked', 'released', 'moved' or 'expired', which has reasons of its own. p_dead_reason: the
 -- reason of a dead letter that is out of attempts; null: p_reason, or a text that says that none was given.
 -- In shared groups, and for claims of parked messages, each message is parked. Without a delay it is available since it
 -- was created, so that the oldest is delivered first. In ordered groups the reader moves back (rewind_reader): messages
 -- behind the first one are delivered again with it, recorded as released. The parts of an ordered group's claim are
--- returned together, whichever is named, and expire only when all of them have.
+-- returned together, whichever is named, and expire only when all of them have. Not so in FIFO queues
+-- (consumer_group.fifo): there the other messages stay leased.
 -- Return each message's outcome: 'requeued' or 'dead'.
 -- Locks: the reader's advisory lock (ordered groups), then the claim's rows. With p_action 'expired' it waits for
 -- neither, and returns nothing if one is locked. Errors: none.
@@ -32,6 +34,7 @@ declare
   v_claim laneway.claim;
   v_queue record;
   v_in_order boolean;                    -- the claim of an ordered group, but not of parked messages
+  v_whole boolean;                       -- then: its messages return together
   v_returned int8multirange;             -- what leaves the claim
   v_dead int8multirange := '{}';
   v_back int8multirange;                 -- delivered again
@@ -59,7 +62,8 @@ begin
   if not found then
     return;
   end if;
-  select g.ordered, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window
+  select g.ordered, g.fifo, q.max_attempts, q.backoff, q.backoff_factor, q.backoff_limit, q.rest_window,
+         q.expiry_backoff
     into v_queue
     from laneway.consumer_group g
     join laneway.queue q on q.queue_id = g.queue_id
@@ -72,6 +76,10 @@ begin
     return;
   end if;
   v_in_order := v_queue.ordered and not v_claim.aside;
+  v_whole := v_in_order and not v_queue.fifo;
+  if v_expired and not v_queue.expiry_backoff then
+    p_delay := interval '0';
+  end if;
 
   -- Lock. Afterwards v_claim is current, and v_returned says which messages leave it.
   if v_in_order then
@@ -81,11 +89,11 @@ begin
       return;
     end if;
   end if;
-  v_claim := laneway.lock_claim_parts(v_claim, v_in_order, v_expired, v_now);
+  v_claim := laneway.lock_claim_parts(v_claim, v_whole, v_expired, v_now);
   if v_claim.token is null then
     return;
   end if;
-  if v_in_order and v_expired then
+  if v_whole and v_expired then
     v_returned := v_claim.pending;
   else
     v_returned := v_claim.pending * p_seqs;
@@ -162,6 +170,7 @@ begin
       v_claim,
       v_back,
       v_dead,
+      not v_whole,
       greatest(
         nullif(v_now + v_delay, v_now),
         case when v_queue.rest_window is not null then laneway.rest_window_end(v_claim.lane_id) end),
@@ -183,11 +192,11 @@ begin
           ('dead', v_dead, coalesce(v_dead_reason, v_no_reason))) e (action, seqs, reason)
       cross join lateral unnest(e.seqs * c.pending) r (span)
       where c.token = p_token
-        and (v_in_order or (c.lane_id = p_lane_id and c.part = p_part));
+        and (v_whole or (c.lane_id = p_lane_id and c.part = p_part));
   end if;
 
   -- Reduce the claim, or delete it.
-  if v_in_order then
+  if v_whole then
     delete from laneway.claim
      where token = p_token
        and pending <@ v_returned;

@@ -41,14 +41,16 @@ begin
                  case when v_want < 10 then array_fill(1, array[v_want])
                       else array_fill(v_want / 10, array[10]) end) c
       loop
-        -- Each message goes to the task's target or, without one, to the queue that its headers name.
+        -- Each message goes to the task's target or, without one, to the queue that its headers name. Older messages
+        -- name only its ARN.
         v_targets := array(
           select coalesce(v_task.target_id, (
                    select q.queue_id
                      from laneway.queue q
                     where v_task.target is null
-                      and q.name = split_part(laneway.readable_headers(h.headers) #>> '{moved,source}', ':', -1)))
+                      and q.name = coalesce(m.moved ->> 'queue', split_part(m.moved ->> 'source', ':', -1))))
             from unnest(v_span.headers, v_span.bodies) with ordinality h (headers, body, n)
+           cross join lateral (select laneway.readable_headers(h.headers) -> 'moved' as moved) m
            order by h.n);
         if array_position(v_targets, null) is not null then
           raise exception 'a message has no queue to move to'

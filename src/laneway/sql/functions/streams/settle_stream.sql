@@ -1,8 +1,14 @@
 -- Settle messages by the names that stream clients know: their lane, their key (or id, see resolve_dedup_keys), their
--- group and, if given, their lease. The arrays are parallel. In ordered groups, nacking a message also releases the
--- later messages of the claim, whose attempts do not count. A refused item changes nothing.
--- p_actions: 'ack', 'retry' (a nack, counts an attempt) or 'dead'.
--- Return for each item whether the claim has no messages of the lane left (released), and an outcome:
+-- group and, if given, their lease. The arrays are parallel. A refused item changes nothing.
+-- p_actions: 'ack', 'retry' (a nack, counts an attempt), 'release' (returns it without counting the attempt) or 'dead'.
+-- In ordered groups acks commit offsets, per lane and call: 'ack' and 'dead' also ack all messages of the claim before
+-- theirs that are not named, up to the first 'retry' or 'release'. That one ends the claim: it and everything behind
+-- it in the lane are delivered again, whatever the call says of these; so are the messages before it that no item
+-- settled. See commit_offset.
+-- In shared groups, and if the queue has individual_acks, each item settles its message only. There, 'release' is as
+-- 'retry', and in an ordered group a nacked message takes those behind it in its claim along, without an attempt.
+-- Return for each item whether the claim has no messages of the lane left (released), and an outcome. implied is how
+-- many messages of the lane were acked that no item names, at one of the lane's items. The outcomes:
 --   'completed', 'requeued', 'dead': settled;
 --   'noop', 'committed': the group is past it already, and the action was an ack, or another one;
 --   'unresolved': there is no such message; 'unleased': no lease was named, and the message has none;
@@ -12,7 +18,7 @@
 create or replace function laneway.settle_stream(
   p_lanes int[], p_keys text[], p_segments int[], p_seqs bigint[], p_groups text[], p_leases uuid[], p_actions text[],
   p_reasons text[])
-returns table (idx int, outcome text, released boolean)
+returns table (idx int, outcome text, released boolean, implied int)
 language plpgsql
 set search_path = ''
 set enable_seqscan = off set enable_bitmapscan = off
@@ -22,19 +28,25 @@ declare
   v_now timestamptz;
   -- by item, from 1
   v_readers int[];
+  v_committing boolean[]; -- the item's group commits offsets
   v_outcomes text[]; -- 'leased' until the item is settled
   v_tokens uuid[];
+  v_segments int[];
   v_seqs bigint[];
+  v_until timestamptz[];
+  v_implied int[];
   v_lease uuid;
   v_item record;
+  v_lane record;
+  v_n int;
   v_state text;
   v_acks int[];
   v_nacks int[];
 begin
   if exists (
     select from unnest(p_actions) a (action)
-     where a.action is null or a.action not in ('ack', 'retry', 'dead')) then
-    raise exception 'action must be ack, retry or dead'
+     where a.action is null or a.action not in ('ack', 'retry', 'release', 'dead')) then
+    raise exception 'action must be ack, retry, release or dead'
       using errcode = 'LW422';
   end if;
   if p_lanes is null
@@ -47,13 +59,18 @@ begin
 
   -- Find and lock the readers.
   v_tokens := array_fill(null::uuid, array[cardinality(p_lanes)]);
+  v_segments := array_fill(null::int, array[cardinality(p_lanes)]);
   v_seqs := array_fill(null::bigint, array[cardinality(p_lanes)]);
+  v_until := array_fill(null::timestamptz, array[cardinality(p_lanes)]);
+  v_implied := array_fill(0, array[cardinality(p_lanes)]);
   v_outcomes := array_fill('unresolved'::text, array[cardinality(p_lanes)]);
-  select array_agg(r.reader_id order by i.n) into v_readers
+  select array_agg(r.reader_id order by i.n), array_agg(r.committing order by i.n)
+    into v_readers, v_committing
     from unnest(p_lanes, p_groups) with ordinality i (lane_id, group_name, n)
     left join lateral (
-      select r.reader_id
+      select r.reader_id, g.ordered and not q.individual_acks as committing
         from laneway.lane l
+        join laneway.queue q on q.queue_id = l.queue_id
         join laneway.consumer_group g on g.queue_id = l.queue_id and g.name = i.group_name
         join laneway.reader r on r.group_id = g.group_id and r.lane_id = l.lane_id
        where l.lane_id = i.lane_id) r on true;
@@ -63,29 +80,50 @@ begin
             where u.reader_id is not null
             order by u.lane_id, u.reader_id
            offset 0) d;
-  v_now := clock_timestamp();
 
-  -- Resolve each item, and refuse it if it is not leased as it says.
+  -- Resolve the items and lock their claims.
   for v_item in
     select f.idx + 1 as n, f.segment, f.seq, f.token, f.until
       from laneway.resolve_dedup_keys(v_readers, p_lanes, p_keys, p_segments, p_seqs, p_leases) f
   loop
+    v_segments[v_item.n] := v_item.segment;
     v_seqs[v_item.n] := v_item.seq;
-    v_lease := p_leases[v_item.n];
-    if v_item.token is not null then
-      v_tokens[v_item.n] := v_item.token;
+    v_tokens[v_item.n] := v_item.token;
+    v_until[v_item.n] := v_item.until;
+  end loop;
+  perform
+     from laneway.claim c
+    where c.token = any (v_tokens)
+    order by c.lane_id, c.token, c.part
+      for update;
+  v_now := clock_timestamp();
+
+  -- Refuse the items that are not leased as they say. Another call may have acked some since they were resolved.
+  for v_item in
+    select u.n, u.token, u.lease,
+           case when u.committing then (
+                  select c.until from laneway.claim c where c.token = u.token and c.pending @> u.seq)
+                else u.until end as until
+      from unnest(v_tokens, p_leases, v_seqs, v_until, v_committing)
+           with ordinality u (token, lease, seq, until, committing, n)
+     where u.seq is not null
+     order by u.n
+  loop
+    if v_item.until is not null then
       v_outcomes[v_item.n] := case
-        when (v_item.until > v_now) is true
-             and (v_lease is null or v_item.token = any (laneway.lease_tokens(v_lease))) then 'leased'
+        when v_item.until > v_now
+             and (v_item.lease is null or v_item.token = any (laneway.lease_tokens(v_item.lease))) then 'leased'
         else 'lease' end;
       continue;
     end if;
-    v_state := laneway.message_state(v_readers[v_item.n], v_item.segment, p_lanes[v_item.n], v_item.seq);
+    v_tokens[v_item.n] := null;
+    v_state := laneway.message_state(
+      v_readers[v_item.n], v_segments[v_item.n], p_lanes[v_item.n], v_seqs[v_item.n]);
     v_outcomes[v_item.n] := case
       when v_state is null then 'unresolved'
       when v_state not in ('queued', 'processing')
         then case when p_actions[v_item.n] = 'ack' then 'noop' else 'committed' end
-      when v_lease is null then 'unleased'
+      when v_item.lease is null then 'unleased'
       else 'lease' end;
   end loop;
   -- One item that its lease does not cover has all items of the lease refused.
@@ -100,6 +138,45 @@ begin
         v_outcomes[i] := 'lease';
       end if;
     end loop;
+  end loop;
+
+  -- Commit offsets, lane by lane. Afterwards 'leased' are items of other groups.
+  for v_lane in
+    select i.token, i.lane_id,
+           min(i.failed) as failed,
+           max(i.seq) filter (where i.action in ('ack', 'dead') and (i.seq < i.failed) is not false) as upto,
+           count(distinct i.seq) filter (where i.action = 'ack' and (i.seq < i.failed) is not false) as named,
+           array_agg(i.n) as items
+      from (select u.token, u.lane_id, u.seq, u.action, u.n,
+                   min(u.seq) filter (where u.action in ('retry', 'release')) over (partition by u.token) as failed
+              from unnest(v_tokens, p_lanes, v_seqs, p_actions, v_outcomes, v_committing)
+                   with ordinality u (token, lane_id, seq, action, outcome, committing, n)
+             where u.outcome = 'leased'
+               and u.committing) i
+     group by i.token, i.lane_id
+     order by i.lane_id
+  loop
+    select c.acked, c.outcome
+      into v_item
+      from (select array_agg(u.seq) as seqs, array_agg(u.reason) as reasons
+              from (select distinct on (v_seqs[i.n]) v_seqs[i.n] as seq, p_reasons[i.n] as reason
+                      from unnest(v_lane.items) i (n)
+                     where p_actions[i.n] = 'dead'
+                       and (v_seqs[i.n] < v_lane.failed) is not false) u) d
+     cross join (select bool_or(p_actions[i.n] = 'retry') as counted,
+                        min(p_reasons[i.n]) filter (where p_actions[i.n] = 'retry') as reason
+                   from unnest(v_lane.items) i (n)
+                  where v_seqs[i.n] = v_lane.failed) f
+     cross join laneway.commit_offset(
+                  v_lane.token, v_lane.lane_id, v_lane.upto, d.seqs, d.reasons, v_lane.failed, f.counted, f.reason) c;
+    foreach v_n in array v_lane.items loop
+      v_outcomes[v_n] := case
+        when v_seqs[v_n] = v_lane.failed then v_item.outcome
+        when v_seqs[v_n] > v_lane.failed then 'requeued'
+        when p_actions[v_n] = 'dead' then 'dead'
+        else 'completed' end;
+    end loop;
+    v_implied[v_n] := greatest(v_item.acked - v_lane.named, 0);
   end loop;
 
   -- Ack.
@@ -148,7 +225,7 @@ begin
         from (select v_tokens[u.n] as token, p_lanes[u.n] as lane_id, min(v_seqs[u.n]) as first
                 from unnest(v_nacks) u (n)
                where v_outcomes[u.n] = 'dead'
-                 and p_actions[u.n] = 'retry'
+                 and p_actions[u.n] in ('retry', 'release')
                group by 1, 2) d
         cross join lateral (
           select o.token, o.lane_id, o.pending
@@ -171,7 +248,8 @@ begin
   return query
     select u.n::int - 1, u.outcome,
            u.token is not null
-           and not exists (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id)
-      from unnest(v_outcomes, v_tokens, p_lanes) with ordinality u (outcome, token, lane_id, n)
+           and not exists (select from laneway.claim c where c.token = u.token and c.lane_id = u.lane_id),
+           u.implied
+      from unnest(v_outcomes, v_tokens, p_lanes, v_implied) with ordinality u (outcome, token, lane_id, implied, n)
      order by u.n;
 end $$;

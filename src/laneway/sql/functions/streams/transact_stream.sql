@@ -11,7 +11,7 @@ create or replace function laneway.transact_stream(
   p_headers json[] default null, p_guards smallint[] default null, p_new text[] default null,
   p_settings json[] default null)
 returns table (
-  pushed boolean, idx int, outcome text, released boolean, run int, segment int, lane_id int, seq bigint,
+  pushed boolean, idx int, outcome text, released boolean, implied int, run int, segment int, lane_id int, seq bigint,
   duplicate boolean)
 language plpgsql
 set search_path = ''
@@ -35,8 +35,8 @@ begin
         v_pushed_lanes := v_pushed_lanes || v_item.lane_id;
       end if;
       return query
-        select true, v_item.idx, null::text, null::boolean, v_item.run, v_item.segment, v_item.lane_id, v_item.seq,
-               v_item.duplicate;
+        select true, v_item.idx, null::text, null::boolean, null::int, v_item.run, v_item.segment, v_item.lane_id,
+               v_item.seq, v_item.duplicate;
     end loop;
     v_resting_lanes := array(
       select l.lane_id
@@ -71,7 +71,7 @@ begin
        where c.token = any (laneway.lease_tokens(v_lease))
          and (c.until > clock_timestamp()) is true) then
       raise exception 'lease % has ended', v_lease
-        using errcode = 'LW410', hint = 'It expired or was released. Nothing of the transaction was done.';
+        using errcode = 'LW410', hint = 'It expired or was released. The transaction was rolled back.';
     end if;
   end loop;
 
@@ -87,7 +87,7 @@ begin
           where c.token = any (laneway.lease_tokens(l.lease))
             and (c.until > clock_timestamp()) is true));
     for v_item in
-      select s.idx, s.outcome, s.released
+      select s.idx, s.outcome, s.released, s.implied
         from laneway.settle_stream(p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases, p_actions, p_reasons) s
     loop
       -- A caller that lost its lease must not push: another consumer completed the message and has pushed already.
@@ -99,11 +99,11 @@ begin
               when 'unleased' then 'it is not leased'
               when 'committed' then 'the group has committed it already'
               else 'its lease has expired or is another consumer''s' end
-          using errcode = 'LW410', hint = 'Nothing of the transaction was done.';
+          using errcode = 'LW410', hint = 'The transaction was rolled back.';
       end if;
       return query
-        select false, v_item.idx, v_item.outcome, v_item.released, null::int, null::int, null::int, null::bigint,
-               null::boolean;
+        select false, v_item.idx, v_item.outcome, v_item.released, v_item.implied, null::int, null::int, null::int,
+               null::bigint, null::boolean;
     end loop;
   end if;
   perform laneway.start_rest_windows(v_resting_lanes);
@@ -120,6 +120,6 @@ begin
      limit 1
   loop
     raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.max_messages
-      using errcode = 'LW409', hint = 'Nothing of the transaction was done.';
+      using errcode = 'LW409', hint = 'The transaction was rolled back.';
   end loop;
 end $$;

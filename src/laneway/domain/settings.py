@@ -18,6 +18,7 @@ Start: TypeAlias = Literal["all", "new"] | datetime
 # Where a group seeks to: the earliest kept message, behind the newest, a time, or a sequence
 # number.
 Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
+Target: TypeAlias = Literal["earliest", "latest", "time", "seq"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ class Broker:
         self.messages = Messages(core)
         self.listings = Listings(core)
         self.statistics = Statistics(core)
-        self.dead_letters = DeadLetters(core)
+        self.dead_letters = DeadLetters(core, self.messages)
         self.moves = Moves(core)
         self.receive_attempts = ReceiveAttempts(core)
         self.streams = Streams(core, timers)

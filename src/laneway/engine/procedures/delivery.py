@@ -110,10 +110,14 @@ async def claim_spans(
     priority: int | None = None,
     shared: bool = False,
 ) -> list[asyncpg.Record]:
-    """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`)."""
+    """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`).
+
+    InvalidMessage if there is not room for all of them in one result: claim fewer.
+    """
     return await fetch(
         connection,
-        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7)",
+        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7) c"
+        " where laneway.fits_result(c.bodies)",
         group_id,
         wants,
         leases,

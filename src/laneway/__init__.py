@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from laneway import errors as errors
     from laneway import middlewares as middlewares
     from laneway import sync as sync
+    from laneway.domain.dead_letters import DeadLetterFilter as DeadLetterFilter
+    from laneway.domain.dead_letters import FailureGroup as FailureGroup
     from laneway.domain.ids import MessageId as MessageId
     from laneway.domain.keys import KeyInfo as KeyInfo
     from laneway.domain.keys import NewKey as NewKey
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from laneway.worker.workflows import step as step
 
 _PLACES = {
+    "DeadLetterFilter": "laneway.domain.dead_letters",
+    "FailureGroup": "laneway.domain.dead_letters",
     "MessageId": "laneway.domain.ids",
     "KeyInfo": "laneway.domain.keys",
     "NewKey": "laneway.domain.keys",

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
     from laneway.domain.activity import Snapshot
+    from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
     from laneway.domain.ids import MessageId
     from laneway.domain.keys import KeyInfo, NewKey
     from laneway.domain.messages import Outcome, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
-    from laneway.domain.settings import EngineSettings, QueueChanges, QueueSettings
+    from laneway.domain.settings import EngineSettings, Place, QueueChanges, QueueSettings
     from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo, WorkerState, WorkerStats
     from laneway.library.admin import Admin as _Admin
@@ -331,6 +332,23 @@ class Admin:
             self._inner.create_group(queue, name, ordered=ordered, start=start)
         )
 
+    def list_groups(self, queue: str) -> list[Group]:
+        return self._portal.call(self._inner.list_groups(queue))
+
+    def delete_group(self, queue: str, name: str) -> None:
+        """Delete a consumer group with its state; the queue's group "default" cannot be deleted."""
+        self._portal.call(self._inner.delete_group(queue, name))
+
+    def seek(
+        self, queue: str, to: Place, *, group: str = DEFAULT_GROUP, partition: str | None = None
+    ) -> int:
+        """Reposition a group, or its part in one partition; return how many lanes moved.
+
+        to: "earliest", "latest", the time of the first message to read, or its sequence number. The
+        group's leases and delayed messages are dropped; dead letters stay.
+        """
+        return self._portal.call(self._inner.seek(queue, to, group=group, partition=partition))
+
     def purge_queue(
         self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int:
@@ -365,22 +383,50 @@ class Admin:
         )
 
     def dlq_list(
-        self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
+        self,
+        queue: str,
+        where: DeadLetterFilter | None = None,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return a group's dead letters with their failure reasons, newest first."""
+        """Return a group's dead letters with their failure reasons.
+
+        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        """
         return self._portal.call(
-            self._inner.dlq_list(queue, limit=limit, offset=offset, group=group)
+            self._inner.dlq_list(queue, where, limit=limit, offset=offset, group=group)
         )
+
+    def dlq_groups(
+        self, queue: str, *, limit: int = 100, group: str = DEFAULT_GROUP
+    ) -> list[FailureGroup]:
+        """Return a group's dead letters by kind of failure, the most frequent first."""
+        return self._portal.call(self._inner.dlq_groups(queue, limit=limit, group=group))
+
+    def dlq_redrive(
+        self,
+        queue: str,
+        where: DeadLetterFilter | None = None,
+        *,
+        limit: int | None = None,
+        group: str = DEFAULT_GROUP,
+    ) -> int:
+        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
+        return self._portal.call(self._inner.dlq_redrive(queue, where, limit=limit, group=group))
 
     def dlq_replay(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
+        """Former name of `dlq_redrive`."""
         return self._portal.call(self._inner.dlq_replay(queue, limit=limit, group=group))
 
-    def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
+    def dlq_purge(
+        self, queue: str, where: DeadLetterFilter | None = None, *, group: str = DEFAULT_GROUP
+    ) -> int:
         """Delete a group's dead letters; return how many there were."""
-        return self._portal.call(self._inner.dlq_purge(queue, group=group))
+        return self._portal.call(self._inner.dlq_purge(queue, where, group=group))
 
     def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
         return self._portal.call(self._inner.list_workers(queue))

@@ -12,12 +12,13 @@ from laneway.domain.errors import QueueNotFound
 from laneway.domain.listings import SORTS, MessageFilter
 from laneway.domain.messages import Nack, OutgoingMessage, Status
 from laneway.domain.settings import QueueSettings
+from laneway.engine import listings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from laneway.domain.ids import MessageId
-    from laneway.domain.messages import Pushed
+    from laneway.domain.messages import Pushed, StoredMessage
     from laneway.engine import Broker
     from tests.postgres import Connect
 
@@ -129,6 +130,32 @@ async def test_list_read_in_pages_has_every_message_once(
     assert sorted(seen) == sorted(pushed)
     times = await find_times(broker, seen)
     assert times == sorted(times, reverse=descending)
+
+
+@pytest.mark.parametrize("change", ["push", "ack"])
+async def test_sorted_iteration_yields_every_message_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Sorted as far as the limit, then by age; changes in between repeat and omit nothing."""
+    monkeypatch.setattr(listings, "MOST_SORTED", 6)
+    messages = [OutgoingMessage(str(n), f"kind-{n % 4}", priority=n % 3) for n in range(12)]
+    pushed = [(await broker.push("jobs", [message]))[0].id for message in messages]
+    seen: list[StoredMessage] = []
+    async for part in broker.listings.iterate(
+        None, Status.QUEUED, EVERYTHING, sort="priority", chunk=2
+    ):
+        if not seen and change == "push":
+            await broker.push("jobs", [OutgoingMessage("99", "kind-1", priority=9)])
+        elif not seen:
+            [taken] = await broker.claim("jobs")
+            await broker.ack([taken.receipt])
+            pushed = [each for each in pushed if each != taken.id or each == part[0].id]
+        seen += part
+    ids = [message.id for message in seen]
+    assert len(set(ids)) == len(ids)
+    assert set(pushed) <= set(ids)
+    first = [message.priority for message in seen[:4]]
+    assert first == sorted(first, reverse=True)
 
 
 async def test_range_of_time_lists_every_state(broker: Broker) -> None:

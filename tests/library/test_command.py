@@ -32,7 +32,9 @@ async def handle(message):
 
 def test_queue_commands_work_in_a_script(local: Shell, queue: str) -> None:
     name = f"{queue}-made"
-    assert local.json("queue", "create", name, "--max-attempts", "1")["name"] == name
+    created = local.json("queue", "create", name, "--max-attempts", "1", "--max-bytes", "5000")
+    assert created["name"] == name
+    assert local.json("queue", "get", name)["max_bytes"] == 5000
     assert local.run("queue", "create", name).returncode == 4
     pushed = local.json(
         "enqueue", "-", "--queue", name, "--priority", "3", given='{"n": 1}\n\n"two"\n'

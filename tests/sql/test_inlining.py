@@ -30,6 +30,11 @@ CALLS = [
     ("is_logged", "select laneway.is_logged(s.segment) from laneway.segment s", "% 2"),
     ("event_segment", "select laneway.event_segment(s.segment) from laneway.segment s", "% 2"),
     (
+        "fits_result",
+        "select from (select array_agg(body) as bodies from laneway.message) c where laneway.fits_result(bodies)",
+        "pg_column_size",
+    ),
+    (
         "try_lock_reader",
         "select laneway.try_lock_reader(r.reader_id) from laneway.reader r",
         "pg_try_advisory_xact_lock",

@@ -119,9 +119,9 @@ async def test_names_may_be_any_text(session: Session) -> None:
 async def test_too_big_body_is_named_and_nothing_is_written(session: Session, queue: Queue) -> None:
     before = await count_rows(session)
     with pytest.raises(
-        asyncpg.PostgresError, match=r"message 1 is 1048577 bytes.*\"work\""
+        asyncpg.PostgresError, match=r"message 1 is 16777217 bytes.*\"work\""
     ) as error:
-        await push(session, queue, ["1", json.dumps("x" * (MIB - 1)), "3"])
+        await push(session, queue, ["1", json.dumps("x" * (16 * MIB - 1)), "3"])
     assert sqlstate(error.value) == "LW413"
     assert await count_rows(session) == before
 
@@ -246,6 +246,15 @@ async def test_dedup_key_may_be_used_again_after_its_window(session: Session, qu
     await session.execute("update laneway.dedup_key set expires_at = clock_timestamp()")
     assert await session.fetchval("select laneway.sweep_dedup_keys()") == 1
     assert not (await push(session, queue, ["3"], keys=["k"]))[0].duplicate
+
+
+async def test_forgotten_dedup_keys_may_be_used_again(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"], keys=["k"])
+    await session.execute("select laneway.forget_dedup_keys($1)", queue.queue_id)
+    (again,) = await push(session, queue, ["2"], keys=["k"])
+    (third,) = await push(session, queue, ["3"], keys=["k"])
+    assert (again.duplicate, third.duplicate) == (False, True)
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
 
 
 async def test_dedup_scope_is_the_queue_or_the_partition(session: Session) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from laneway.cli.connections import with_lane, with_raw_lane
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.library.connection import Connection
 
 admin = typer.Typer(
@@ -68,4 +68,7 @@ async def reclaim(
         silence = None if timeout is None else timedelta(seconds=timeout)
         back = await lane.admin.reclaim_dead(silence)
     total = sum(back.values())
-    output.done(f"{len(back)} workers reclaimed, {total} messages reclaimed", reclaimed=back)
+    output.done(
+        f"{count(len(back), 'worker')} reclaimed, {count(total, 'message')} reclaimed",
+        reclaimed=back,
+    )

@@ -339,9 +339,7 @@ SETTINGS = (
     Setting(
         "sqs_purge_seconds", float, 60, "Time between two purges of a queue in seconds.", 0, 86_400
     ),
-    Setting(
-        "max_body_bytes", int, 16 * 1024 * 1024, "Maximum size of a request body in bytes.", 1024
-    ),
+    Setting("max_body_bytes", int, 17_301_504, "Maximum size of a request body in bytes.", 1024),
     Setting("max_long_polls", int, 10_000, "Maximum number of long polls per process.", 1),
     Setting("max_event_streams", int, 1000, "Maximum number of event streams per process.", 1),
     Setting(

@@ -19,6 +19,7 @@ import typer
 from laneway.cli.database import open_connection, open_database
 from laneway.cli.execution import execute
 from laneway.cli.flags import with_database, with_nothing
+from laneway.cli.output import count
 from laneway.cli.settings import Settings
 from laneway.cli.stdio import tell
 from laneway.domain.escapes import escape
@@ -104,8 +105,9 @@ def run_lake(
             while True:
                 done = run_once(spark, opened, dsn, tell=_tell, accept_loss=accept_loss)
                 typer.echo(
-                    f"{done.messages} messages and {done.events} events exported, {done.days} days refined,"
-                    f" {done.findings} findings, {done.seconds:.1f} s"
+                    f"{count(done.messages, 'message')} and {count(done.events, 'event')} exported,"
+                    f" {count(done.days, 'day')} refined, {count(done.findings, 'finding')},"
+                    f" {done.seconds:.1f} s"
                 )
                 if not continuous or stop.wait(pause):
                     return
@@ -198,7 +200,9 @@ def offload_segments(
                 tell(f"laneway: segment {each.segment} stays in PostgreSQL: {each.failure}")
                 continue
             fate = "dropped" if each.dropped else "to be dropped once its messages are settled"
-            typer.echo(f"segment {each.segment}: {each.messages} messages verified, {fate}")
+            typer.echo(
+                f"segment {each.segment}: {count(each.messages, 'message')} verified, {fate}"
+            )
         if failed:
             tell(f"laneway: {len(failed)} of {len(done)} segments could not be offloaded")
             raise typer.Exit(1)
@@ -244,13 +248,13 @@ def replay_history(
             check_replay(dsn, to=goal, run_id=name)
             rows = choose_history(opened, queue, where)
             if dry_run:
-                typer.echo(f'{count_history(rows)} messages would be enqueued to "{goal}"')
+                typer.echo(f'{count(count_history(rows), "message")} would be enqueued to "{goal}"')
                 return
-            count = replay(rows, dsn, to=goal, run_id=name)
-            if count is None:
+            done = replay(rows, dsn, to=goal, run_id=name)
+            if done is None:
                 typer.echo(f'nothing enqueued: replay {name} to "{goal}" was already done')
             else:
-                typer.echo(f'{count} messages enqueued to "{goal}" by replay {name}')
+                typer.echo(f'{count(done, "message")} enqueued to "{goal}" by replay {name}')
 
     _execute(work, settings)
 

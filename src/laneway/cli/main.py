@@ -10,8 +10,10 @@ import typer
 from laneway.cli.admin import admin
 from laneway.cli.benchmark import benchmark
 from laneway.cli.database import find_database, open_database
+from laneway.cli.dead_letters import dlq
 from laneway.cli.execution import execute, reporting
 from laneway.cli.flags import ON_NEITHER, with_database, with_settings
+from laneway.cli.groups import group
 from laneway.cli.keys import key
 from laneway.cli.known_settings import SERVER_SETTINGS, SETTINGS
 from laneway.cli.lake import lake
@@ -32,8 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(admin, name="admin")
+app.add_typer(dlq, name="dlq")
+app.add_typer(group, name="group")
 app.add_typer(key, name="key")
 app.add_typer(lake, name="lake")
+queue.add_typer(dlq, name="dlq")
 app.add_typer(queue, name="queue")
 app.add_typer(worker, name="worker")
 app.add_typer(workflow, name="workflow")

@@ -99,6 +99,11 @@ class Output:
         sys.stdout.flush()
 
 
+def count(number: int, noun: str) -> str:
+    """Return the number with the noun, in the plural unless the number is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _print(table: Table) -> None:
     from rich.console import Console
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from laneway.cli.connections import with_lane
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
 
+if TYPE_CHECKING:
+    from laneway.domain.settings import QueueChanges
+
 queue = typer.Typer(
-    no_args_is_help=True, help="Create, inspect, purge and delete queues.", rich_markup_mode=None
+    no_args_is_help=True,
+    help="Create, inspect, change, purge and delete queues.",
+    rich_markup_mode=None,
 )
-dlq = typer.Typer(
-    no_args_is_help=True, help="List, redrive and delete dead letters.", rich_markup_mode=None
-)
-queue.add_typer(dlq, name="dlq")
 
 Name = Annotated[str, typer.Argument(help="Queue name.")]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")]
@@ -37,7 +38,16 @@ _METRICS = (
     "pushed_per_second",
     "settled_per_second",
 )
-_MESSAGES = ("id", "partition", "priority", "attempt", "created_at", "consumer", "error", "body")
+MESSAGE_COLUMNS = (
+    "id",
+    "partition",
+    "priority",
+    "attempt",
+    "created_at",
+    "consumer",
+    "error",
+    "body",
+)
 
 
 @queue.command("create")
@@ -63,6 +73,9 @@ async def create(
     durable_claims: Annotated[
         bool, typer.Option(help="Keep leases across a crash of PostgreSQL.")
     ] = True,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, max=2**31 - 1, help="Maximum size of a payload in bytes.")
+    ] = 16_777_216,
     description: Annotated[str | None, typer.Option(help="Description of the queue.")] = None,
 ) -> None:
     """Create a queue. Exits 4 if it exists."""
@@ -75,10 +88,75 @@ async def create(
             max_attempts=max_attempts or None,
             backoff=timedelta(seconds=backoff),
             durable_claims=durable_claims,
+            max_bytes=max_bytes,
             description=description,
         ),
     )
     output.done(f"queue {name} created", name=made.name, queue_id=made.queue_id)
+
+
+@queue.command("update")
+@with_lane
+async def update(
+    lane: Connection,
+    output: Output,
+    name: Name,
+    *,
+    lock_time: Annotated[
+        float | None, typer.Option(min=0.001, max=LONGEST, help="Lease duration in seconds.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None,
+        typer.Option(min=0, help="Attempts before a message is dead-lettered (0: unlimited)."),
+    ] = None,
+    backoff: Annotated[
+        float | None,
+        typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds."),
+    ] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option(min=0, max=LONGEST, help="Delay of every new message in seconds (0: none)."),
+    ] = None,
+    retention: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=LONGEST, help="Retention of settled messages in seconds (0: the default)."
+        ),
+    ] = None,
+    dead_letter_queue: Annotated[
+        str | None, typer.Option(help="Queue that dead letters move to (empty: none).")
+    ] = None,
+    durable_claims: Annotated[
+        bool | None,
+        typer.Option(
+            "--durable-claims/--no-durable-claims", help="Keep leases across a crash of PostgreSQL."
+        ),
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(help="Description of the queue (empty: none).")
+    ] = None,
+) -> None:
+    """Change settings of a queue; those that no option names stay. Exits 3 if it does not exist."""
+    changes: dict[str, object] = {}
+    if lock_time is not None:
+        changes["lease"] = timedelta(seconds=lock_time)
+    if max_attempts is not None:
+        changes["max_attempts"] = max_attempts or None
+    if backoff is not None:
+        changes["backoff"] = timedelta(seconds=backoff)
+    for option, seconds in (("delay", delay), ("retention", retention)):
+        if seconds is not None:
+            changes[option] = timedelta(seconds=seconds) if seconds else None
+    if dead_letter_queue is not None:
+        changes["dead_letter_queue"] = dead_letter_queue or None
+    if durable_claims is not None:
+        changes["durable_claims"] = durable_claims
+    if description is not None:
+        changes["description"] = description or None
+    if not changes:
+        raise typer.BadParameter("nothing to change: use an option, such as --max-attempts 5")
+    await lane.admin.update_queue(name, cast("QueueChanges", changes))
+    output.done(f"queue {name} updated", name=name, changed=sorted(changes))
 
 
 @queue.command("list")
@@ -133,7 +211,7 @@ async def messages(
 ) -> None:
     """List a queue's messages of one status, newest first."""
     found = await lane.admin.messages(name, status, limit=limit, offset=offset)
-    output.rows([show_message(message) for message in found], _MESSAGES)
+    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
 
 
 @queue.command("purge")
@@ -152,7 +230,7 @@ async def purge(
     if not yes:
         typer.confirm(f"Delete the messages of {name}?", abort=True, err=True)
     purged = await lane.admin.purge_queue(name, status=status)
-    output.done(f"{purged} messages deleted", deleted=purged)
+    output.done(f"{count(purged, 'message')} deleted", deleted=purged)
 
 
 @queue.command("delete")
@@ -169,40 +247,6 @@ async def delete(
     """Delete a queue. Exits 4 if it has messages or unfinished runs, unless --force."""
     await lane.admin.delete_queue(name, force=force)
     output.done(f"queue {name} deleted", name=name)
-
-
-@dlq.command("list")
-@with_lane
-async def dlq_list(lane: Connection, output: Output, name: Name, *, limit: Limit = 20) -> None:
-    """List dead letters with their failure reasons, newest first."""
-    found = await lane.admin.dlq_list(name, limit=limit)
-    output.rows([show_message(message) for message in found], _MESSAGES)
-
-
-@dlq.command("replay")
-@with_lane
-async def dlq_replay(
-    lane: Connection,
-    output: Output,
-    name: Name,
-    *,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of dead letters (default: all).")
-    ] = None,
-) -> None:
-    """Redrive dead letters, oldest first, with attempts reset."""
-    replayed = await lane.admin.dlq_replay(name, limit=limit)
-    output.done(f"{replayed} dead letters redriven", replayed=replayed)
-
-
-@dlq.command("purge")
-@with_lane
-async def dlq_purge(lane: Connection, output: Output, name: Name, *, yes: Yes = False) -> None:
-    """Delete a queue's dead letters."""
-    if not yes:
-        typer.confirm(f"Delete the dead letters of {name}?", abort=True, err=True)
-    purged = await lane.admin.dlq_purge(name)
-    output.done(f"{purged} dead letters deleted", deleted=purged)
 
 
 def show_message(message: StoredMessage) -> dict[str, object]:

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from laneway.cli.output import count
 from laneway.domain.escapes import escape
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _MOST_ROWS = 30
 def draw(queues: list[QueueMetrics], workers: list[WorkerInfo]) -> Group:
     now = datetime.now(UTC)
     busy = sorted(queues, key=lambda item: (-item.total, -item.settled_per_second, item.queue))
-    of_queues = Table(title=f"{len(queues)} queues at {now:%H:%M:%S} UTC", expand=True)
+    of_queues = Table(title=f"{count(len(queues), 'queue')} at {now:%H:%M:%S} UTC", expand=True)
     of_queues.add_column("queue")
     for column in ("pending", "locked", "dead", "in/s", "out/s", "oldest"):
         of_queues.add_column(column, justify="right")
@@ -35,7 +36,7 @@ def draw(queues: list[QueueMetrics], workers: list[WorkerInfo]) -> Group:
             f"{item.settled_per_second:,.1f}",
             _age(now, item.oldest),
         )
-    of_workers = Table(title=f"{len(workers)} workers", expand=True)
+    of_workers = Table(title=f"{count(len(workers), 'worker')}", expand=True)
     for column in ("worker", "host", "queues", "state"):
         of_workers.add_column(column)
     for column in ("in flight", "handled", "failed", "heartbeat"):

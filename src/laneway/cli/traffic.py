@@ -12,7 +12,7 @@ import typer
 
 from laneway.cli.connections import ChosenQueue, with_lane, with_queue
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.cli.payloads import cut, find_payloads, make_samples
 from laneway.cli.stdio import OutputLost, tell
 from laneway.domain.errors import InvalidMessage, LanewayError, LeaseLost
@@ -111,7 +111,7 @@ async def enqueue(
             if not pushed:
                 raise
             progress.stop()
-            tell(f"laneway: {len(pushed)} messages enqueued to {queue} before the error")
+            tell(f"laneway: {count(len(pushed), 'message')} enqueued to {queue} before the error")
             # Exit code 2 of these errors means that nothing was done, so it becomes 1.
             if isinstance(error, typer.BadParameter | InvalidMessage):
                 raise LanewayError(str(error)) from error
@@ -126,8 +126,8 @@ async def dequeue(
     output: Output,
     chosen: ChosenQueue,
     *,
-    count: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Maximum number of messages.")
+    most: Annotated[
+        int, typer.Option("--count", min=1, max=1_000_000, help="Maximum number of messages.")
     ] = 10,
     timeout: Annotated[
         float, typer.Option(min=0, max=LONGEST, help="Seconds to wait for a message.")
@@ -149,7 +149,7 @@ async def dequeue(
     messages: list[Message] = []
     wait = timedelta(seconds=timeout)
     try:
-        while (missing := min(count - len(messages), _PER_CALL)) > 0:
+        while (missing := min(most - len(messages), _PER_CALL)) > 0:
             found = await reader.dequeue_many(missing, timedelta(seconds=ack_timeout), wait=wait)
             messages += found
             if len(found) < missing:
@@ -168,8 +168,8 @@ async def dequeue(
         lost += acked.count(False)
     if lost:
         raise LeaseLost(
-            f"{lost} of {len(messages)} messages not acked, because their leases had expired; they are "
-            "delivered again. Use a longer --ack-timeout"
+            f"{lost} of {count(len(messages), 'message')} not acked, because the lease had expired; they"
+            " are delivered again. Use a longer --ack-timeout"
         )
 
 

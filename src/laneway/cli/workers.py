@@ -21,7 +21,7 @@ from laneway.cli.errors import FlagInvalid
 from laneway.cli.execution import ENDED_BY_SIGNAL, reporting
 from laneway.cli.flags import with_client
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.cli.settings import Settings
 from laneway.domain.errors import LanewayError
 from laneway.domain.escapes import escape
@@ -162,7 +162,7 @@ async def purge(
 ) -> None:
     """Delete the records of workers that stopped long ago."""
     purged = await lane.admin.purge_old_workers(timedelta(hours=older_than))
-    output.done(f"{purged} workers deleted", purged=purged)
+    output.done(f"{count(purged, 'worker')} deleted", purged=purged)
 
 
 @worker.command("health")

@@ -12,7 +12,7 @@ import typer
 
 from laneway.cli.connections import with_lane
 from laneway.cli.known_settings import LONGEST
-from laneway.cli.output import Output
+from laneway.cli.output import Output, count
 from laneway.cli.payloads import read_json
 from laneway.domain.runs import RunInfo, RunStatus
 from laneway.library.connection import Connection
@@ -120,7 +120,7 @@ async def purge(
 ) -> None:
     """Delete runs that ended long ago."""
     purged = await lane.admin.purge_runs(timedelta(hours=older_than))
-    output.done(f"{purged} runs deleted", purged=purged)
+    output.done(f"{count(purged, 'run')} deleted", purged=purged)
 
 
 def _show(info: RunInfo, output: Output) -> dict[str, object]:

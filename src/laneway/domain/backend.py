@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
 from laneway.domain.activity import Snapshot
+from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
 from laneway.domain.ids import MessageId
 from laneway.domain.keys import KeyInfo, Role
 from laneway.domain.messages import (
@@ -26,7 +27,7 @@ from laneway.domain.messages import (
 )
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
 from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
-from laneway.domain.settings import QueueChanges, QueueSettings
+from laneway.domain.settings import QueueChanges, QueueSettings, Target
 from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
 from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
 
@@ -80,6 +81,21 @@ class GroupCalls(Protocol):
         start: Literal["all", "new"] = "all",
     ) -> Group: ...
 
+    async def list_all(self, queue: str) -> list[Group]: ...
+
+    async def delete(self, queue: str, name: str) -> None: ...
+
+    async def seek_to(
+        self,
+        queue: str,
+        target: Target,
+        *,
+        time: datetime | None = None,
+        seq: int | None = None,
+        group: str = DEFAULT_GROUP,
+        partition: str | None = None,
+    ) -> int: ...
+
 
 class MessageCalls(Protocol):
     async def archive_leased(
@@ -114,6 +130,37 @@ class StatisticsCalls(Protocol):
 class DeadLetterCalls(Protocol):
     async def redrive(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
+    ) -> int: ...
+
+    async def list_failures(
+        self, queue: str, *, limit: int = 100, group: str = DEFAULT_GROUP
+    ) -> list[FailureGroup]: ...
+
+    async def browse_matching(
+        self,
+        queue: str,
+        wanted: DeadLetterFilter,
+        *,
+        limit: int = 100,
+        group: str = DEFAULT_GROUP,
+    ) -> list[StoredMessage]: ...
+
+    async def redrive_matching(
+        self,
+        queue: str,
+        wanted: DeadLetterFilter,
+        *,
+        limit: int | None = None,
+        group: str = DEFAULT_GROUP,
+    ) -> int: ...
+
+    async def purge_matching(
+        self,
+        queue: str,
+        wanted: DeadLetterFilter,
+        *,
+        limit: int | None = None,
+        group: str = DEFAULT_GROUP,
     ) -> int: ...
 
 

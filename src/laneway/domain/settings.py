@@ -18,6 +18,7 @@ Start: TypeAlias = Literal["all", "new"] | datetime
 # Where a group seeks to: the earliest kept message, behind the newest, a time, or a sequence
 # number.
 Place: TypeAlias = Literal["earliest", "latest"] | datetime | int
+Target: TypeAlias = Literal["earliest", "latest", "time", "seq"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class QueueSettings:
     """A queue's settings, by the names of the columns of laneway.queue.
 
     max_attempts None: no limit on attempts. retention None: the policy's. retention_step: messages
-    past retention are deleted in steps of this length. message_ttl None: undelivered messages never
+    past retention are deleted in steps of this length. max_bytes: of a message's body. message_ttl None: undelivered messages never
     expire. delay: every message is delayed by this. durable_claims: claims survive a crash of
     PostgreSQL; claims of ordered groups always do, claims of unlogged queues never. kind and
     ordered cannot be changed after the queue was created.
@@ -55,7 +56,7 @@ class QueueSettings:
     retention: timedelta | None = None
     retention_step: timedelta | None = None
     message_ttl: timedelta | None = None
-    max_bytes: int = 1_048_576
+    max_bytes: int = 16_777_216
     record_events: bool = True
     durable_claims: bool = True
     max_messages: int | None = None

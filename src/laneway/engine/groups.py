@@ -14,7 +14,7 @@ from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
     from laneway.domain.queues import Group
-    from laneway.domain.settings import Place, Start
+    from laneway.domain.settings import Place, Start, Target
     from laneway.engine.core import Core
     from laneway.engine.procedures.call import Connection
 
@@ -61,8 +61,23 @@ class Groups:
             raise InvalidSetting(
                 "a group can seek to earliest, latest, a time or a sequence number"
             )
-        found_queue, found = await self._core.catalog.find_group(queue, group)
         target, time, seq = _aim(to)
+        return await self.seek_to(
+            queue, target, time=time, seq=seq, group=group, partition=partition
+        )
+
+    async def seek_to(
+        self,
+        queue: str,
+        target: Target,
+        *,
+        time: datetime | None = None,
+        seq: int | None = None,
+        group: str = DEFAULT_GROUP,
+        partition: str | None = None,
+    ) -> int:
+        """Reposition a group: to the earliest or latest message, to `time`, or to `seq`."""
+        found_queue, found = await self._core.catalog.find_group(queue, group)
 
         async def move(connection: Connection, done: Step) -> Step:
             return await procedures.seek(
@@ -90,7 +105,7 @@ class Groups:
         await take_steps(self._core.pool, rest)
 
 
-def _aim(to: Place) -> tuple[str, datetime | None, int | None]:
+def _aim(to: Place) -> tuple[Target, datetime | None, int | None]:
     match to:
         case datetime():
             return "time", to, None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Above this many, a filtered list's total is a lower bound.
 MOST_COUNTED = 10_000
+# By another column than created_at, only so many messages are sorted, as list_messages says.
+MOST_SORTED = 10_000
 
 
 class Listings:
@@ -72,16 +74,39 @@ class Listings:
         status: Status,
         wanted: MessageFilter,
         *,
+        sort: Sort = "created_at",
         descending: bool = True,
         chunk: int = 500,
     ) -> AsyncIterator[list[StoredMessage]]:
-        """Yield all messages of one state by age, in batches that are read on demand.
+        """Yield all messages of one state, in batches that are read on demand.
 
-        Between batches there is no open transaction: each batch starts from the time of the last
-        message before it. Messages that change meanwhile may or may not be included.
+        Sorted by other than created_at, the newest 10,000 come first, and the others follow by age.
+        Between batches there is no open transaction. Messages that change meanwhile may or may not
+        be included.
         """
         group_ids = await self._find_groups(queues)
-        # Messages already seen at the time to continue from: many may share it.
+        # A change of other messages moves the pages: what they repeat or miss is among these or not.
+        sorted_before: set[MessageId] = set()
+        for offset in range(0, 0 if sort == "created_at" else MOST_SORTED, chunk):
+            async with self._core.pool.lend() as connection:
+                found = await procedures.list_messages(
+                    connection,
+                    group_ids=group_ids,
+                    status=status,
+                    wanted=wanted,
+                    sort=sort,
+                    descending=descending,
+                    limit=chunk,
+                    offset=offset,
+                )
+            fresh = [message for message in found if message.id not in sorted_before]
+            if fresh:
+                yield fresh
+            sorted_before.update(message.id for message in found)
+            if len(found) < chunk:
+                break
+        # Each batch starts from the time of the last message before it. Messages already seen at that
+        # time: many may share it.
         seen: set[MessageId] = set()
         while True:
             async with self._core.pool.lend() as connection:
@@ -95,7 +120,11 @@ class Listings:
                     limit=chunk + len(seen),
                     offset=0,
                 )
-            fresh = [message for message in found if message.id not in seen]
+            fresh = [
+                message
+                for message in found
+                if message.id not in seen and message.id not in sorted_before
+            ]
             if fresh:
                 yield fresh
             if len(found) < chunk + len(seen):

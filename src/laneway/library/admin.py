@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from laneway.domain.dead_letters import DeadLetterFilter
 from laneway.domain.errors import InvalidRequest, InvalidSetting, WorkerNotFound
 from laneway.domain.keys import Role, make_key
 from laneway.domain.messages import Status
@@ -16,10 +17,15 @@ from laneway.library.arguments import (
     check_changes,
     check_choice,
     check_duration,
+    check_many,
     check_optional_duration,
+    check_optional_moment,
+    check_optional_text,
     check_page,
+    check_place,
     check_settings,
     check_text,
+    read_id,
 )
 
 if TYPE_CHECKING:
@@ -28,11 +34,12 @@ if TYPE_CHECKING:
 
     from laneway.domain.activity import Snapshot
     from laneway.domain.backend import Backend
+    from laneway.domain.dead_letters import FailureGroup
     from laneway.domain.keys import KeyInfo, NewKey
     from laneway.domain.messages import StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo
-    from laneway.domain.settings import QueueChanges
+    from laneway.domain.settings import Place, QueueChanges
     from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo
 
@@ -120,6 +127,36 @@ class Admin:
             _name(queue), _group(name), ordered=ordered, start=start
         )
 
+    async def list_groups(self, queue: str) -> list[Group]:
+        return await self._backend.groups.list_all(_name(queue))
+
+    async def delete_group(self, queue: str, name: str) -> None:
+        """Delete a consumer group with its state; the queue's group "default" cannot be deleted."""
+        await self._backend.groups.delete(_name(queue), _group(name))
+
+    async def seek(
+        self,
+        queue: str,
+        to: Place,
+        *,
+        group: str = DEFAULT_GROUP,
+        partition: str | None = None,
+    ) -> int:
+        """Reposition a group, or its part in one partition; return how many lanes moved.
+
+        to: "earliest", "latest", the time of the first message to read, or its sequence number. The
+        group's leases and delayed messages are dropped; dead letters stay.
+        """
+        target, time, seq = check_place(to)
+        return await self._backend.groups.seek_to(
+            _name(queue),
+            target,
+            time=time,
+            seq=seq,
+            group=_group(group),
+            partition=None if partition is None else check_text(partition, "partition"),
+        )
+
     async def purge_queue(
         self, name: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int:
@@ -160,24 +197,70 @@ class Admin:
         )
 
     async def dlq_list(
-        self, queue: str, *, limit: int = 100, offset: int = 0, group: str = DEFAULT_GROUP
+        self,
+        queue: str,
+        where: DeadLetterFilter | None = None,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        group: str = DEFAULT_GROUP,
     ) -> list[StoredMessage]:
-        """Return a group's dead letters with their failure reasons, newest first."""
-        return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)
+        """Return a group's dead letters with their failure reasons.
+
+        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        """
+        if where is None:
+            return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)
+        if offset:
+            raise InvalidRequest("offset cannot be used with where: narrow the filter instead")
+        return await self._backend.dead_letters.browse_matching(
+            _name(queue), _filter(where), limit=check_page(limit, "limit"), group=_group(group)
+        )
+
+    async def dlq_groups(
+        self, queue: str, *, limit: int = 100, group: str = DEFAULT_GROUP
+    ) -> list[FailureGroup]:
+        """Return a group's dead letters by kind of failure, the most frequent first."""
+        return await self._backend.dead_letters.list_failures(
+            _name(queue), limit=check_page(limit, "limit"), group=_group(group)
+        )
+
+    async def dlq_redrive(
+        self,
+        queue: str,
+        where: DeadLetterFilter | None = None,
+        *,
+        limit: int | None = None,
+        group: str = DEFAULT_GROUP,
+    ) -> int:
+        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
+        most = None if limit is None else check_page(limit, "limit")
+        calls = self._backend.dead_letters
+        if where is None:
+            return await calls.redrive(_name(queue), limit=most, group=_group(group))
+        return await calls.redrive_matching(
+            _name(queue), _filter(where), limit=most, group=_group(group)
+        )
 
     async def dlq_replay(
         self, queue: str, *, limit: int | None = None, group: str = DEFAULT_GROUP
     ) -> int:
-        """Redrive a group's dead letters, oldest first, with attempts reset; return how many."""
-        return await self._backend.dead_letters.redrive(
-            _name(queue),
-            limit=None if limit is None else check_page(limit, "limit"),
-            group=_group(group),
-        )
+        """Former name of `dlq_redrive`."""
+        return await self.dlq_redrive(queue, limit=limit, group=group)
 
-    async def dlq_purge(self, queue: str, *, group: str = DEFAULT_GROUP) -> int:
+    async def dlq_purge(
+        self,
+        queue: str,
+        where: DeadLetterFilter | None = None,
+        *,
+        group: str = DEFAULT_GROUP,
+    ) -> int:
         """Delete a group's dead letters; return how many there were."""
-        return await self.purge_queue(queue, status=Status.DEAD, group=group)
+        if where is None:
+            return await self.purge_queue(queue, status=Status.DEAD, group=group)
+        return await self._backend.dead_letters.purge_matching(
+            _name(queue), _filter(where), group=_group(group)
+        )
 
     async def list_workers(self, queue: str | None = None) -> list[WorkerInfo]:
         return await self._backend.workers.list_all(None if queue is None else _name(queue))
@@ -265,6 +348,18 @@ def _group(group: object) -> str:
 
 def _worker(worker_id: object) -> str:
     return check_text(worker_id, "worker id")
+
+
+def _filter(where: object) -> DeadLetterFilter:
+    if not isinstance(where, DeadLetterFilter):
+        raise InvalidRequest(f"where is {where!r}: use a DeadLetterFilter")
+    for name in ("signature", "partition", "search"):
+        check_optional_text(getattr(where, name), name)
+    for name in ("since", "until"):
+        check_optional_moment(getattr(where, name), name)
+    if where.ids is None:
+        return where
+    return where._replace(ids=[read_id(item) for item in check_many(where.ids, "ids")])
 
 
 def _role(role: object) -> Role:

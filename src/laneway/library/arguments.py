@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -20,6 +20,8 @@ from laneway.library.messages import Message
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from enum import StrEnum
+
+    from laneway.domain.settings import Target
 
 E = TypeVar("E", bound="StrEnum")
 
@@ -211,3 +213,28 @@ def _show(value: object) -> str:
     """Describe a value for an error; a long one by its type only."""
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"a {type(value).__name__}"
+
+
+def check_optional_moment(value: object, what: str) -> datetime | None:
+    """Return a point in time, which must have a time zone."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidRequest(f"{what} is {_show(value)}: use a datetime with a time zone")
+    return value
+
+
+def check_place(value: object) -> tuple[Target, datetime | None, int | None]:
+    """Return where a group seeks to, as the broker's calls take it."""
+    match value:
+        case "earliest" | "latest":
+            return value, None, None
+        case datetime():
+            return "time", check_optional_moment(value, "time to seek to"), None
+        case int() if not isinstance(value, bool):
+            return "seq", None, check_least(value, "sequence number", 1)
+        case _:
+            raise InvalidRequest(
+                f'place to seek to is {_show(value)}: use "earliest", "latest", a datetime or a'
+                " sequence number"
+            )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-MIB = 1_048_576
+# The default `max_bytes` of a queue.
+LARGEST_PAYLOAD = 16_777_216
 
 # JSON's own types, which are checked without conversion.
 _PLAIN = (str, int, float, dict, list, tuple, type(None))
@@ -38,10 +39,10 @@ class PayloadRules:
     object may have at any depth. required_keys: names that the payload, then an object, must have.
     """
 
-    max_bytes: int = MIB
+    max_bytes: int = LARGEST_PAYLOAD
     max_header_bytes: int = 65_536
     max_depth: int = 64
-    max_string: int = MIB
+    max_string: int = LARGEST_PAYLOAD
     forbidden_keys: frozenset[str] = frozenset()
     required_keys: frozenset[str] = frozenset()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Generic
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -13,7 +14,7 @@ from laneway.server.errors import InvalidInput, Issue, MalformedBody
 from laneway.server.operations import B, P
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 # Each route caches the decoded form of queries up to this size, and this many of them.
 _SHORT = 200
@@ -22,6 +23,7 @@ _MOST_KNOWN = 100
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]+)`")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _CODES = (
     (re.compile(r">= |> |length >"), "too_small"),
     (re.compile(r"<= |< |length <"), "too_big"),
@@ -30,12 +32,23 @@ _CODES = (
 )
 
 
-class BodyDecoder(Generic[B]):
-    """Decodes bodies; everything it returns is valid UTF-8, raw JSON too."""
+class NothingMore(msgspec.Struct, forbid_unknown_fields=True):
+    """Parameters, or a body, of which any is an error."""
 
-    def __init__(self, kind: type[B], *, optional: bool = False) -> None:
+
+class BodyDecoder(Generic[B]):
+    """Decodes bodies; everything it returns is valid UTF-8, raw JSON too.
+
+    A struct of the kind that forbids unknown fields does so for the body; `elsewhere`: names of the
+    parameters, for the error.
+    """
+
+    def __init__(
+        self, kind: type[B], *, optional: bool = False, elsewhere: Sequence[str] = ()
+    ) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._optional = optional
+        self._advise = Advice("body field", list_names(kind), "as a query parameter", elsewhere)
         # msgspec checks the encoding only of what it decodes, not of raw JSON.
         self._checks_text = _has_raw_part(inspect.type_info(kind))
 
@@ -47,16 +60,26 @@ class BodyDecoder(Generic[B]):
                 body.decode()
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
-            raise InvalidInput([read_issue(str(error))]) from None
+            raise InvalidInput([read_issue(str(error), self._advise)]) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise MalformedBody("Malformed JSON in request body") from None
 
 
 class ParametersDecoder(Generic[P]):
-    """Decodes paths and queries; caches short queries, because polling clients repeat them."""
+    """Decodes paths and queries; caches short queries, because polling clients repeat them.
 
-    def __init__(self, kind: type[P]) -> None:
+    A struct that forbids unknown fields does so for the query; `in_path` and `elsewhere`: the names
+    of those in the path and of the body's fields, for the error.
+    """
+
+    def __init__(
+        self, kind: type[P], *, in_path: Collection[str] = (), elsewhere: Sequence[str] = ()
+    ) -> None:
         self._kind = kind
+        info = inspect.type_info(kind)
+        self._strict = isinstance(info, inspect.StructType) and info.forbid_unknown_fields
+        known = [name for name in list_names(kind) if name not in in_path]
+        self._advise = Advice("query parameter", known, "in the body", elsewhere)
         self._known: dict[bytes, P] = {}
 
     def decode(self, query: bytes, path: Mapping[str, str]) -> P:
@@ -75,12 +98,57 @@ class ParametersDecoder(Generic[P]):
         return known
 
     def _read(self, query: bytes, path: Mapping[str, str]) -> P:
-        values: dict[str, Any] = dict(parse_qsl(query.decode("latin-1"))) if query else {}
+        text = query.decode("latin-1")
+        values: dict[str, Any] = dict(parse_qsl(text)) if query else {}
+        if self._strict and query:
+            # An empty one that is unknown is refused too.
+            known = self._advise.known
+            named = parse_qsl(text, keep_blank_values=True)
+            values |= {name: value for name, value in named if name not in known}
         values.update(path)
         try:
             return msgspec.convert(values, self._kind, strict=False)
         except msgspec.ValidationError as error:
-            raise InvalidInput([read_issue(str(error))]) from None
+            raise InvalidInput([read_issue(str(error), self._advise)]) from None
+
+
+class Advice(NamedTuple):
+    """What to write about an unknown name.
+
+    what: what was named. known: the names that exist. there: where names of `elsewhere` belong.
+    """
+
+    what: str
+    known: Sequence[str]
+    there: str
+    elsewhere: Sequence[str]
+
+    def write(self, name: str) -> str:
+        """Return that the name is unknown, and the nearest known one."""
+        start = f"Unknown {self.what} `{name}`"
+        if name in self.elsewhere:
+            return f"{start}: send it {self.there}"
+        nearest = _find_nearest(name, self.known)
+        if nearest is not None:
+            return f"{start}: did you mean `{nearest}`?"
+        nearest = _find_nearest(name, self.elsewhere)
+        if nearest is not None:
+            return f"{start}: did you mean `{nearest}`, {self.there}?"
+        if not self.known:
+            return f"{start}: the operation takes none"
+        return f"{start}: it takes {', '.join(f'`{each}`' for each in self.known)}"
+
+
+def _find_nearest(name: str, known: Sequence[str]) -> str | None:
+    names = {each.lower(): each for each in known}
+    nearest = get_close_matches(name.lower(), names, n=1)
+    return names[nearest[0]] if nearest else None
+
+
+def list_names(kind: Any) -> list[str]:
+    """Return the names of a struct's fields as they are sent; of anything else, none."""
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return [field.encode_name for field in msgspec.structs.fields(kind)] if is_struct else []
 
 
 def _has_raw_part(kind: Any) -> bool:
@@ -114,8 +182,8 @@ def _has_raw_part(kind: Any) -> bool:
     return False
 
 
-def read_issue(text: str) -> Issue:
-    """Return msgspec's message as an issue."""
+def read_issue(text: str, advice: Advice | None = None) -> Issue:
+    """Return msgspec's message as an issue. advice: on names that do not exist."""
     path: list[str | int] = []
     place = _PLACE.search(text)
     if place is not None:
@@ -125,6 +193,10 @@ def read_issue(text: str) -> Issue:
     missing = _MISSING.match(text)
     if missing is not None:
         return Issue("invalid_type", [*path, missing["name"]], "Required")
+    unknown = _UNKNOWN.match(text)
+    if unknown is not None and advice is not None:
+        name = unknown["name"]
+        return Issue("unrecognized_keys", [*path, name], advice.write(name))
     for pattern, code in _CODES:
         if pattern.search(text):
             return Issue(code, path, text)

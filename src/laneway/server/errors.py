@@ -47,7 +47,9 @@ class InvalidInput(RequestError):
 
 class BodyTooLarge(RequestError):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the request's body is larger than {limit} bytes")
+        super().__init__(
+            f"the request's body is larger than {limit} bytes: send less in one request"
+        )
         self.limit = limit
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Media
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _describe(
     if operation.parameters is not None:
         schema = _resolve(known[id(operation.parameters)], components)
         described["parameters"] = list(_describe_parameters(operation.path, schema))
-    if operation.body is not None:
+    if operation.body is not None and operation.body is not NothingMore:
         described["requestBody"] = {
             "required": not operation.body_optional,
             "content": _describe_content(operation.body, known, example=operation.example),

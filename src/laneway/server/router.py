@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from laneway.server.decoder import BodyDecoder, ParametersDecoder
+from laneway.server.decoder import BodyDecoder, ParametersDecoder, list_names
 from laneway.server.errors import MethodNotAllowed, NoSuchRoute
 from laneway.server.operations import Media
 
@@ -32,12 +32,18 @@ class Route:
         self.index = index
         self.safe = operation.safe
         self.reads_body = operation.body is not None and not isinstance(operation.body, Media)
+        in_path = _NAME.findall(operation.path)
+        parameters = [name for name in list_names(operation.parameters) if name not in in_path]
         self.body: BodyDecoder[Any] | None = None
         if operation.body is not None and not isinstance(operation.body, Media):
-            self.body = BodyDecoder(operation.body, optional=operation.body_optional)
+            self.body = BodyDecoder(
+                operation.body, optional=operation.body_optional, elsewhere=parameters
+            )
         self.parameters: ParametersDecoder[Any] | None = None
         if operation.parameters is not None:
-            self.parameters = ParametersDecoder(operation.parameters)
+            self.parameters = ParametersDecoder(
+                operation.parameters, in_path=in_path, elsewhere=list_names(operation.body)
+            )
         _require_names(operation)
 
     @property

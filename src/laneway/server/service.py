@@ -10,7 +10,6 @@ from laneway.server.request_limits import Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from laneway.activity import Monitor
     from laneway.engine import Broker
@@ -48,7 +47,7 @@ class Service:
         # Concurrent requests in this process, of all kinds.
         self.busy = 0
         self.rooms = Rooms(settings.limits)
-        self._ping: asyncio.Future[datetime] | None = None
+        self._check: asyncio.Future[bool] | None = None
         self._own: dict[Callable[[], Any], Any] = {}
         self._lease_tokens: LeaseTokens | None = None
 
@@ -65,17 +64,17 @@ class Service:
             self._lease_tokens = LeaseTokens(await self.broker.keys.read_lease_secret())
         return self._lease_tokens
 
-    async def ping(self) -> None:
-        """Return once the database has answered; concurrent callers share one query."""
-        if self._ping is None:
-            self._ping = asyncio.ensure_future(self.broker.ping())
-            self._ping.add_done_callback(self._pinged)
-        await asyncio.shield(self._ping)
+    async def accepts_writes(self) -> bool:
+        """Ask the database whether it accepts writes; concurrent callers share one query."""
+        if self._check is None:
+            self._check = asyncio.ensure_future(self.broker.accepts_writes())
+            self._check.add_done_callback(self._end_check)
+        return await asyncio.shield(self._check)
 
-    def _pinged(self, ping: asyncio.Future[datetime]) -> None:
-        self._ping = None
-        if not ping.cancelled():
-            ping.exception()  # callers that still wait get the error
+    def _end_check(self, check: asyncio.Future[bool]) -> None:
+        self._check = None
+        if not check.cancelled():
+            check.exception()  # callers that still wait get the error
 
     def stop(self) -> None:
         """Begin to stop: end all long waits."""

@@ -271,6 +271,30 @@ plain("library POST /delete_queue", lambda t: Ask(body={"name": t.name, "force":
 plain("library POST /get_queue", lambda t: Ask(body={"name": t.name}))
 plain("library POST /list_queues", lambda _: Ask(body={}))
 plain("library POST /create_group", lambda t: Ask(body={"queue": t.name, "name": "another"}))
+plain("library POST /list_groups", lambda t: Ask(body={"queue": t.name}))
+
+
+@example("library POST /delete_group")
+async def _(target: Target) -> Ask:
+    if target.queue_id:
+        await target.broker.groups.create(target.name, "another")
+    return Ask(body={"queue": target.name, "name": "another"})
+
+
+plain("library POST /seek_group", lambda t: Ask(body={"queue": t.name, "target": "latest"}))
+plain("library POST /list_failures", lambda t: Ask(body={"queue": t.name}))
+
+
+@example(
+    "library POST /browse_dead_letters",
+    "library POST /redrive_dead_letters",
+    "library POST /purge_dead_letters",
+)
+async def _(target: Target) -> Ask:
+    await target.dead()
+    return Ask(body={"queue": target.name, "wanted": [None, None, None, "content-of"]})
+
+
 plain("library POST /purge", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /replay", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /browse", lambda t: Ask(body={"queue": t.name, "status": "queued"}))

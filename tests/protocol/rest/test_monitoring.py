@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from tests.protocol.rest.calls import add, dequeue
+from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
     import httpx
@@ -23,6 +27,40 @@ async def test_health_checks_the_database(api: httpx.AsyncClient) -> None:
         assert body["details"]["postgres"]["ok"] is True
         assert body["details"]["postgres"]["latency"] > 0
     assert (await api.get("/health/live")).json() == {"status": "OK"}
+
+
+async def test_database_that_refuses_writes_is_unhealthy(database: str) -> None:
+    async with run_laneway(database) as server, server.client() as api:
+        assert (await api.get("/health")).status_code == 200
+        for setting, status in (("on", 503), ("off", 200)):
+            connection = await asyncpg.connect(database)
+            try:
+                name = await connection.fetchval("select current_database()")
+                await connection.execute("set transaction_read_only = off")
+                await connection.execute("set default_transaction_read_only = off")
+                await connection.execute(
+                    f'alter database "{name}" set default_transaction_read_only = {setting}'
+                )
+                await connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where datname = current_database() and pid <> pg_backend_pid()"
+                )
+            finally:
+                await connection.close()
+            # Until the server has connected again.
+            async with asyncio.timeout(60):
+                while (answer := await api.get("/health")).status_code != status or (
+                    answer.json()["details"]["postgres"].get("error") == "away"
+                ):
+                    await asyncio.sleep(0.05)
+            streams = await api.get(f"{server.url}/health")
+            assert (await api.get("/health/ready")).status_code == streams.status_code == status
+            postgres = answer.json()["details"]["postgres"]
+            assert (postgres["ok"], postgres.get("error")) == (
+                (False, "read-only") if setting == "on" else (True, None)
+            )
+            assert streams.json()["database"] == "connected"
+            assert (await api.get("/health/live")).status_code == 200
 
 
 async def test_config_shows_the_defaults_of_new_queues(api: httpx.AsyncClient) -> None:

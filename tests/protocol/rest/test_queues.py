@@ -21,6 +21,7 @@ KEYS = {
     "partition_interval",
     "retention_interval",
     "durable_claims",
+    "max_bytes",
     "description",
     "created_at",
     "updated_at",
@@ -58,6 +59,7 @@ async def test_queue_is_created_with_defaults(api: httpx.AsyncClient) -> None:
         "partition_interval": None,
         "retention_interval": None,
         "durable_claims": True,
+        "max_bytes": 16_777_216,
         "description": None,
         "message_count": 0,
         "processing_count": 0,
@@ -147,11 +149,32 @@ async def test_queues_are_shown_with_counts(api: httpx.AsyncClient, queue: str) 
     assert shown in listed["queues"]
 
 
+async def test_payload_larger_than_the_queue_allows_is_413(api: httpx.AsyncClient) -> None:
+    queue = await make(api, max_bytes=10)
+    message = {"type": "t", "queue": queue["name"], "payload": "x" * 8}
+    assert (await api.post("/queue/message", json=message)).status_code == 201
+    refused = await api.post("/queue/message", json={**message, "payload": "x" * 9})
+    assert refused.status_code == 413
+    assert "max_bytes" in refused.json()["message"]
+    await api.patch(f"/queues/{queue['name']}", json={"max_bytes": 11})
+    assert (
+        await api.post("/queue/message", json={**message, "payload": "x" * 9})
+    ).status_code == 201
+
+
+async def test_payload_may_have_16_mib(api: httpx.AsyncClient) -> None:
+    queue = await make(api)
+    message = {"type": "t", "queue": queue["name"], "payload": "x" * (16 * 1024 * 1024 - 2)}
+    assert (await api.post("/queue/message", json=message)).status_code == 201
+    got = (await api.get("/queue/message", params={"queue": queue["name"]})).json()
+    assert got["payload"] == message["payload"]
+
+
 async def test_update_keeps_fields_that_it_does_not_name(api: httpx.AsyncClient) -> None:
     queue = await make(api, description="old", retention_interval="2 days")
     url = f"/queues/{queue['name']}"
     changes = {"ack_timeout_seconds": 5, "max_attempts": 9, "partition_interval": "06:00:00"}
-    changes |= {"durable_claims": False}
+    changes |= {"durable_claims": False, "max_bytes": 1000}
     answer = await api.patch(url, json=changes)
     assert answer.status_code == 200
     assert answer.json()["message"] == f"Queue '{queue['name']}' updated successfully"
@@ -170,6 +193,7 @@ async def test_update_keeps_fields_that_it_does_not_name(api: httpx.AsyncClient)
         ({"queue_type": "unlogged"}, ["queue_type"]),
         ({"max_attempts": None}, ["max_attempts"]),
         ({"ack_timeout_seconds": -1}, ["ack_timeout_seconds"]),
+        ({"max_bytes": 0}, ["max_bytes"]),
         ({"partition_interval": "1 hour"}, ["partition_interval"]),
         ({"description": "x" * 501}, ["description"]),
     ],
@@ -204,7 +228,9 @@ async def test_bad_rename_is_refused(api: httpx.AsyncClient, queue: str) -> None
     url = f"/queues/{queue}/rename"
     assert issues(await api.post(url, json={"newName": "a/b"})) == [("invalid_string", ["newName"])]
     assert issues(await api.post(url, json={})) == [("invalid_type", ["newName"])]
-    answer = await api.post(url, json={"newName": "default"})
+    other = {"name": f"{queue}-other"}
+    assert (await api.post("/queues", json=other)).status_code == 201
+    answer = await api.post(url, json={"newName": f"{queue}-other"})
     assert (answer.status_code, answer.json()) == (409, {"message": "Queue already exists"})
 
 

@@ -111,10 +111,14 @@ async def claim_spans(
     shared: bool = False,
     avoid: Sequence[str] | None = None,
 ) -> list[asyncpg.Record]:
-    """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`)."""
+    """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`).
+
+    InvalidMessage if there is not room for all of them in one result: claim fewer.
+    """
     return await fetch(
         connection,
-        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7, $8)",
+        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7, $8) c"
+        " where laneway.fits_result(c.bodies)",
         group_id,
         wants,
         leases,

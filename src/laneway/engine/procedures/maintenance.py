@@ -19,6 +19,14 @@ async def read_clock(connection: Connection) -> datetime:
     return now
 
 
+async def is_read_only(connection: Connection) -> bool:
+    """Return whether the database refuses writes: a standby, or a setting."""
+    setting: str = await fetch_value(
+        connection, "select pg_catalog.current_setting('transaction_read_only')"
+    )
+    return setting == "on"
+
+
 async def try_maintenance_lock(connection: Connection) -> bool:
     """Try to acquire maintenance leadership for the length of the session."""
     acquired: bool = await fetch_value(

@@ -51,10 +51,11 @@ async def claim_lanes(
     priority: int | None = None,
     fill: bool = False,
 ) -> list[asyncpg.Record]:
-    """Return (more, then a row of claim_spans) per claim."""
+    """Return (more, then a row of claim_spans) per claim; InvalidMessage as claim_spans."""
     return await fetch(
         connection,
-        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true, $7) c",
+        "select c.more, (c.span).* from laneway.claim_lanes($1, $2, $3, $4, $5, $6, true, $7) c"
+        " where laneway.fits_result((c.span).bodies)",
         group_id,
         wants,
         leases,
@@ -79,7 +80,8 @@ async def widen_lease(
     """Return (lease, then a row of claim_spans) per claim."""
     return await fetch(
         connection,
-        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w",
+        "select w.lease, (w.span).* from laneway.widen_lease($1, $2, $3, $4, $5, $6) w"
+        " where laneway.fits_result((w.span).bodies)",
         group_id,
         token,
         lane,

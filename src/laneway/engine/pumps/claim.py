@@ -93,6 +93,8 @@ class ClaimPump:
         self._due_known = False
         self._due_timer: asyncio.TimerHandle | None = None
         self._retry = FIRST_RETRY
+        # Messages per waiter, after some were too large for one result.
+        self._most_messages: int | None = None
         self._closed = False
         self._drained = asyncio.Event()
         self.calls = 0
@@ -284,6 +286,8 @@ class ClaimPump:
         self, connection: Connection, line: Line, batch: Sequence[Waiter]
     ) -> None:
         wakes = line.wakes
+        if self._most_messages is not None:
+            self._limit(batch)
         try:
             rows = await self._call(connection, line.filter, batch)
             left = self._answer_waiters(batch, rows)
@@ -298,7 +302,7 @@ class ClaimPump:
         except InvalidRequest as error:
             if len(batch) == 1 and batch[0].want > 1 and isinstance(error, InvalidMessage):
                 # Its messages are too large for one result.
-                batch[0].want //= 2
+                self._most_messages = max(batch[0].want // 4, 1)
                 await self._claim_batch(connection, line, batch)
                 return
             if len(batch) == 1 or isinstance(error, NotFound):
@@ -309,6 +313,14 @@ class ClaimPump:
                 await self._claim_batch(connection, line, [waiter])
         except LanewayError as error:
             _refuse(batch, error)
+
+    def _limit(self, batch: Sequence[Waiter]) -> None:
+        """Have each waiter want fewer messages; the next call may have a quarter more."""
+        most = self._most_messages or 1
+        for waiter in batch:
+            waiter.want = min(waiter.want, most)
+        more = most + max(most // 4, 1)
+        self._most_messages = more if more < self._settings.flush_messages else None
 
     async def _call(
         self, connection: Connection, wanted: Filter, batch: Sequence[Waiter]

@@ -37,17 +37,17 @@ class Health(msgspec.Struct, kw_only=True):
 
 
 async def show_health(call: Call[None, None]) -> Answer:
-    well = True
+    connected, well = True, False
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.service.ping()
+            well = await call.service.accepts_writes()
     except (LanewayError, TimeoutError):
-        well = False
+        connected = False
     return answer_json(
         200 if well else 503,
         Health(
             status="healthy" if well else "unhealthy",
-            database="connected" if well else "disconnected",
+            database="connected" if connected else "disconnected",
             server="Laneway",
             version=version("laneway"),
         ),
@@ -66,7 +66,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         ),
         answers={
             200: Response(Health, "The server and its database are healthy."),
-            503: Response(Health, "The database did not answer within two seconds."),
+            503: Response(
+                Health, "The database did not answer within two seconds, or refuses writes."
+            ),
         },
         role=None,
         reach=nothing,

@@ -128,6 +128,13 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="
             "is retried without limit. Default: true."
         ),
     ] = UNSET
+    max_bytes: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None,
+        Meta(
+            description="Maximum size of a payload in bytes, as stored. Larger ones are refused. Default: "
+            "16777216 (16 MiB)."
+        ),
+    ] = UNSET
     ack_mode: Annotated[
         Literal["commit", "individual"] | UnsetType | None,
         Meta(
@@ -159,6 +166,7 @@ DEFAULTS: Stored = {
     "maxWaitTimeSeconds": 0,
     "deadLetterQueue": True,
     "dlqAfterMaxRetries": True,
+    "maxBytes": QueueSettings().max_bytes,
     "ackMode": "commit",
     "dedupWindowSeconds": DEDUP_WINDOW.total_seconds(),
 }
@@ -180,6 +188,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "maxWaitTimeSeconds": ("dead_letter_after",),
     "deadLetterQueue": ("max_attempts", "keep_dead_letters"),
     "dlqAfterMaxRetries": ("max_attempts",),
+    "maxBytes": ("max_bytes",),
     "ackMode": ("individual_acks",),
     "dedupWindowSeconds": ("dedup_window",),
 }
@@ -247,6 +256,7 @@ def derive(stored: Stored) -> QueueChanges:
         "keep_dead_letters": values["deadLetterQueue"],
         "encrypted": values["encryptionEnabled"],
         "default_group_optional": True,
+        "max_bytes": values["maxBytes"],
         "individual_acks": values["ackMode"] == "individual",
     }
 
@@ -350,5 +360,6 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "maxWaitTimeSeconds": ("dead_letter_after", _show),
     "deadLetterQueue": ("keep_dead_letters", bool),
     "dedupWindowSeconds": ("dedup_window", _show),
+    "maxBytes": ("max_bytes", int),
     "ackMode": ("individual_acks", _show_ack_mode),
 }

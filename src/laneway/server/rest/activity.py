@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from laneway.domain.activity import ActivityFilter, AnomalyFilter
 from laneway.server.access import every_queue, filtered, looked_up
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import answer_json
 from laneway.server.rest.access import choose_queues, queue_shown
@@ -258,7 +259,7 @@ async def list_consumers(call: Call[ConsumerQuery, None]) -> Answer:
     return answer_json(200, Consumers(stats))
 
 
-async def clear_activity(call: Call[None, None]) -> Answer:
+async def clear_activity(call: Call[NothingMore, NothingMore]) -> Answer:
     await call.broker.activity.clear()
     return answer_json(200, Cleared(success=True, message="Activity logs cleared successfully"))
 
@@ -391,6 +392,9 @@ OPERATIONS = (
             "Messages and queues do not change. It takes an API key that is not limited to "
             "some queues."
         ),
+        parameters=NothingMore,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Cleared, "The activity log is cleared.")},
         role=Role.ADMIN,
         reach=every_queue,

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from laneway.server.access import every_queue
+from laneway.server.decoder import NothingMore
 from laneway.server.errors import InvalidInput, Issue
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
 
 
-class Cleared(msgspec.Struct):
+class Cleared(msgspec.Struct, forbid_unknown_fields=True):
     queue_type: Annotated[QueuePart, Meta(description="State of the messages to delete.")] = (
         msgspec.field(name="queueType")
     )
@@ -33,7 +34,7 @@ class Cleared(msgspec.Struct):
     ] = msgspec.field(name="queueName", default=None)
 
 
-class DeletedBetween(msgspec.Struct):
+class DeletedBetween(msgspec.Struct, forbid_unknown_fields=True):
     start_timestamp: Annotated[
         MomentText, Meta(description="Delete messages enqueued at this time or later.")
     ] = msgspec.field(name="startTimestamp")
@@ -52,12 +53,12 @@ class ClearResult(msgspec.Struct):
     message: Annotated[str, Meta(description="What happened, in words for people.")] = ""
 
 
-async def clear_queues(call: Call[None, None]) -> Answer:
+async def clear_queues(call: Call[NothingMore, NothingMore]) -> Answer:
     await call.broker.messages.purge_each()
     return answer_json(200, Reply(message="All queues cleared successfully"))
 
 
-async def clear_part(call: Call[Cleared, None]) -> Answer:
+async def clear_part(call: Call[Cleared, NothingMore]) -> Answer:
     part, queue = call.parameters.queue_type, call.parameters.queue_name
     if queue is None and b"queueName" in call.request.query:
         # A name left empty by mistake must not select every queue.
@@ -69,7 +70,7 @@ async def clear_part(call: Call[Cleared, None]) -> Answer:
     )
 
 
-async def delete_messages_between(call: Call[DeletedBetween, None]) -> Answer:
+async def delete_messages_between(call: Call[DeletedBetween, NothingMore]) -> Answer:
     deleted = await call.broker.messages.delete_between(
         None,
         read_moment(call.parameters.start_timestamp, "startTimestamp"),
@@ -88,6 +89,9 @@ OPERATIONS = (
             "Deletes every message of every queue, one queue after the other. Queues and "
             "their settings stay. It takes an API key that is not limited to some queues."
         ),
+        parameters=NothingMore,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Reply, "The messages are deleted.")},
         role=Role.ADMIN,
         reach=every_queue,
@@ -103,6 +107,8 @@ OPERATIONS = (
             "not limited to some queues."
         ),
         parameters=Cleared,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(ClearResult, "The messages are deleted."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_query,
@@ -118,6 +124,8 @@ OPERATIONS = (
             "not limited to some queues."
         ),
         parameters=DeletedBetween,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Reply, "The messages are deleted.")},
         role=Role.ADMIN,
         reach=every_queue,

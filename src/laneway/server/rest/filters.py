@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.listings import MessageFilter
+from laneway.domain.listings import MessageFilter, Sort
 from laneway.server.rest.states import QueuePart
 from laneway.server.rest.times import MomentText, read_moment
 from laneway.server.rest.wire import Priority, QueueName
@@ -57,6 +57,13 @@ class Filters(msgspec.Struct, kw_only=True):
             "1000 characters."
         ),
     ] = None
+    sort_by: Annotated[
+        Sort,
+        Meta(
+            description="Field to sort by. Default: `created_at`. By any other, the newest 10,000 matches "
+            "are sorted."
+        ),
+    ] = msgspec.field(name="sortBy", default="created_at")
     sort_order: Annotated[
         Literal["asc", "desc", "ASC", "DESC"],
         Meta(description="Order of the list. Default: `desc`."),

@@ -24,9 +24,12 @@ PATIENCE = timedelta(seconds=2)
 
 
 class PostgresHealth(msgspec.Struct, omit_defaults=True):
-    """Whether the database answers."""
+    """Whether the database answers and accepts writes."""
 
-    ok: Annotated[bool, Meta(description="Whether the database answered within two seconds.")]
+    ok: Annotated[
+        bool,
+        Meta(description="Whether the database answered within two seconds and accepts writes."),
+    ]
     latency: Annotated[
         float | None,
         Meta(
@@ -36,8 +39,9 @@ class PostgresHealth(msgspec.Struct, omit_defaults=True):
     error: Annotated[
         str | None,
         Meta(
-            description="`away`: the database is unreachable. `misconfigured`: it answers, but the server "
-            "cannot use it; the server's log says why."
+            description="`away`: the database is unreachable. `read-only`: it answers, but refuses writes, "
+            "as a standby does. `misconfigured`: it answers, but the server cannot use it; the "
+            "server's log says why."
         ),
     ] = None
     pool: Annotated[
@@ -117,11 +121,13 @@ async def _look(call: Call[None, None]) -> PostgresHealth:
     began = perf_counter()
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
-            await call.service.ping()
+            writable = await call.service.accepts_writes()
     except (LanewayError, TimeoutError) as error:
         # Anyone may call this, so the details are only in the log.
         away = isinstance(error, Unavailable | TimeoutError)
         return PostgresHealth(ok=False, error="away" if away else "misconfigured")
+    if not writable:
+        return PostgresHealth(ok=False, error="read-only")
     measured = call.broker.measure()
     return PostgresHealth(
         ok=True,
@@ -146,7 +152,7 @@ OPERATIONS = (
             200: Response(Health, "The server and its database are healthy."),
             503: Response(
                 Health,
-                "The database did not answer within two seconds, or cannot be used. "
+                "The database did not answer within two seconds, refuses writes, or cannot be used. "
                 "`details` says which.",
             ),
         },
@@ -184,7 +190,7 @@ OPERATIONS = (
             503: Response(
                 Health,
                 "Send no requests here: the server is shutting down, or its database does "
-                "not answer.",
+                "not answer or refuses writes.",
             ),
         },
         role=None,

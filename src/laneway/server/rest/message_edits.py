@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from laneway.domain.messages import MessageChanges
 from laneway.server.access import looked_up
+from laneway.server.decoder import NothingMore
 from laneway.server.errors import InvalidInput, Issue
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
@@ -66,7 +67,7 @@ class Edit(msgspec.Struct, kw_only=True):
     ] = UNSET
 
 
-class Deleted(msgspec.Struct):
+class Deleted(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[IdText, Meta(description="Message id, such as `2-1-1`.")]
     queue_type: Annotated[
         QueuePart,
@@ -77,7 +78,7 @@ class Deleted(msgspec.Struct):
     ] = msgspec.field(name="queueType")
 
 
-class DeletedPart(msgspec.Struct):
+class DeletedPart(msgspec.Struct, forbid_unknown_fields=True):
     queue_type: Annotated[
         QueuePart,
         Meta(
@@ -87,7 +88,7 @@ class DeletedPart(msgspec.Struct):
     ] = msgspec.field(name="queueType")
 
 
-class Ids(msgspec.Struct):
+class Ids(msgspec.Struct, forbid_unknown_fields=True):
     """Messages, by their ids."""
 
     message_ids: Annotated[
@@ -188,7 +189,7 @@ async def edit_message(call: Call[Edited, Edit]) -> Answer:
     return answer_json(404, NotEdited(success=False, message="Message not found"))
 
 
-async def delete_message(call: Call[Deleted, None]) -> Answer:
+async def delete_message(call: Call[Deleted, NothingMore]) -> Answer:
     wanted = call.parameters
     deleted = await _move(call, [wanted.id], source=wanted.queue_type, target="deleted")
     return answer_json(200, Success(success=deleted > 0))
@@ -303,6 +304,8 @@ OPERATIONS = (
             "nothing changes and `success` is false."
         ),
         parameters=Deleted,
+        body=NothingMore,
+        body_optional=True,
         answers={
             200: Response(
                 Success,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from laneway.domain.listings import Sort
 from laneway.server.access import filtered
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
@@ -31,13 +30,6 @@ class Listing(Filters, kw_only=True):
     limit: Annotated[PageSize, Meta(description="Messages per page, 1 to 1000. Default: 100.")] = (
         100
     )
-    sort_by: Annotated[
-        Sort,
-        Meta(
-            description="Field to sort by. With any other than `created_at` (the default), the newest "
-            "10,000 matches are sorted."
-        ),
-    ] = msgspec.field(name="sortBy", default="created_at")
 
 
 class Between(msgspec.Struct, kw_only=True):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NewQueueName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+(?!\n)$")]
 Description = Annotated[str, Meta(max_length=500)]
+Bytes = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class QueueInfo(msgspec.Struct, kw_only=True):
@@ -56,6 +57,7 @@ class QueueInfo(msgspec.Struct, kw_only=True):
     durable_claims: Annotated[
         bool, Meta(description="Whether a dequeue is on disk before the server responds.")
     ]
+    max_bytes: Annotated[int, Meta(description="Maximum size of a payload in bytes.")]
     description: Annotated[str | None, Meta(description="Description of the queue.")]
     created_at: Annotated[datetime, Meta(description="When the queue was created.")]
     updated_at: Annotated[datetime, Meta(description="When its settings were last changed.")]
@@ -113,6 +115,13 @@ class NewQueue(msgspec.Struct, kw_only=True):
             "ready again at once. Default: true."
         ),
     ] = True
+    max_bytes: Annotated[
+        Bytes | None,
+        Meta(
+            description="Maximum size of a payload in bytes. Larger ones are refused (413). Default: "
+            "16777216 (16 MiB)."
+        ),
+    ] = None
     description: Annotated[
         Description | None, Meta(description="Description of the queue, at most 500 characters.")
     ] = None
@@ -150,6 +159,10 @@ class QueueUpdate(msgspec.Struct, kw_only=True):
         bool | UnsetType,
         Meta(description="Whether a dequeue is on disk before the server responds."),
     ] = UNSET
+    max_bytes: Annotated[
+        Bytes | UnsetType,
+        Meta(description="Maximum size of a payload in bytes. It applies to new messages."),
+    ] = UNSET
     description: Annotated[
         Description | UnsetType | None,
         Meta(description="Description of the queue, at most 500 characters. Null removes it."),
@@ -167,6 +180,7 @@ def show_queue(queue: Queue, counts: Counts | None) -> QueueInfo:
         partition_interval=show_interval(settings.retention_step),
         retention_interval=show_interval(settings.retention),
         durable_claims=settings.durable_claims,
+        max_bytes=settings.max_bytes,
         description=settings.description,
         created_at=queue.created_at,
         updated_at=queue.updated_at,
@@ -191,6 +205,7 @@ def read_settings(body: NewQueue, defaults: ServerSettings) -> QueueSettings:
         retention_step=step,
         record_events=defaults.activity.enabled,
         durable_claims=body.durable_claims,
+        max_bytes=body.max_bytes or QueueSettings().max_bytes,
         description=body.description,
     )
 
@@ -209,6 +224,8 @@ def read_changes(body: QueueUpdate, queue: Queue) -> QueueChanges:
         changes["max_attempts"] = body.max_attempts
     if body.durable_claims is not UNSET:
         changes["durable_claims"] = body.durable_claims
+    if body.max_bytes is not UNSET:
+        changes["max_bytes"] = body.max_bytes
     if body.description is not UNSET:
         changes["description"] = body.description
     retention, step = queue.settings.retention, queue.settings.retention_step

@@ -10,6 +10,7 @@ from msgspec import Meta
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import filtered, named
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.responses import Answer, answer_json
 from laneway.server.rest.access import queue_in_path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
 
 
-class Purge(msgspec.Struct):
+class Purge(msgspec.Struct, forbid_unknown_fields=True):
     """Which messages to delete."""
 
     status: Annotated[
@@ -52,7 +53,11 @@ class ByName(msgspec.Struct):
     name: Annotated[QueueName, Meta(description="Name of the queue.")]
 
 
-class Deletion(msgspec.Struct):
+class ToPurge(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[QueueName, Meta(description="Name of the queue.")]
+
+
+class Deletion(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[QueueName, Meta(description="Name of the queue.")]
     force: Annotated[
         bool,
@@ -131,7 +136,7 @@ async def update_queue(call: Call[ByName, QueueUpdate]) -> Answer:
     )
 
 
-async def delete_queue(call: Call[Deletion, None]) -> Answer:
+async def delete_queue(call: Call[Deletion, NothingMore]) -> Answer:
     name, force = call.parameters.name, call.parameters.force
     # Without force, only an empty queue is deleted.
     counts = await call.broker.statistics.counts(name) if force else []
@@ -140,7 +145,7 @@ async def delete_queue(call: Call[Deletion, None]) -> Answer:
     return answer_json(200, QueueDeleted(f"Queue '{name}' deleted successfully", deleted))
 
 
-async def purge_queue(call: Call[ByName, Purge]) -> Answer:
+async def purge_queue(call: Call[ToPurge, Purge]) -> Answer:
     name, status = call.parameters.name, call.body.status
     purged = await call.broker.messages.purge(
         name, status=None if status == "all" else Status(status)
@@ -257,6 +262,8 @@ OPERATIONS = (
             "are deleted and the runs fail."
         ),
         parameters=Deletion,
+        body=NothingMore,
+        body_optional=True,
         answers={
             200: Response(QueueDeleted, "The queue is deleted."),
             400: Response(
@@ -278,7 +285,7 @@ OPERATIONS = (
             "meanwhile may stay. Consumers that have a lease on a deleted message get 400 or "
             "409 when they settle it."
         ),
-        parameters=ByName,
+        parameters=ToPurge,
         body=Purge,
         example={"status": "dead"},
         body_optional=True,

@@ -17,7 +17,7 @@ from laneway.server.errors import InvalidInput, MalformedBody
 from laneway.server.operations import Media, Operation, Response, Role
 from laneway.server.responses import Answer, Stream, answer_json, encode
 from laneway.server.rest.access import choose_queues, queue_shown
-from laneway.server.rest.enqueues import NewMessage, read_message
+from laneway.server.rest.enqueues import NewMessage, list_producers, read_message
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
@@ -80,6 +80,7 @@ async def export_messages(call: Call[Filters, None]) -> Stream:
         await choose_queues(call, wanted.queue_name),
         STATES[wanted.queue_type],
         wanted.read(),
+        sort=wanted.sort_by,
         descending=wanted.descending,
     )
     # Read the first part before the answer begins, so that errors of the request are still
@@ -101,7 +102,7 @@ async def import_messages(call: Call[None, None]) -> Answer:
         queue = message.queue or message.queue_name or default
         require_queues(call.identity, (queue,))
         items.append((queue, read_message(_merge(message), call.settings, (index,))))
-    pushed = await call.broker.push_each(items)
+    pushed = await call.broker.push_each(items, producers=list_producers(messages))
     count = len(pushed)
     return answer_json(200, Imported(f"Imported {count} messages successfully", count))
 
@@ -175,7 +176,9 @@ OPERATIONS = (
         parameters=Filters,
         answers={
             200: Response(
-                list[MessageObject], "The messages, oldest or newest first as `sortOrder` says."
+                list[MessageObject],
+                "The messages, sorted as `sortBy` and `sortOrder` say. By another field than "
+                "`created_at`, the newest 10,000 come first, sorted, and then the others by age.",
             ),
             404: QUEUE_NOT_FOUND,
         },

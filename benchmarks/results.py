@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Of a row of "compare": the cost of this checkout, compared with that of the base.
-Judgement = Literal["within 3 %", "worse", "better", "unresolved"]
+Judgement = Literal["within 3 %", "not worse", "better", "worse", "unresolved"]
 Verdict = Literal["met", "short", "-"] | Judgement
 
 MICROSECONDS = "µs"

@@ -43,12 +43,12 @@ def check_out(commit: str) -> Iterator[Path]:
     """Return the directory of the commit's files, with `.venv` as its own Makefile installs it."""
     with tempfile.TemporaryDirectory(prefix="laneway-compare-") as folder:
         tree = Path(folder) / "base"
-        _require(_run("git", "worktree", "add", "--detach", str(tree), commit))
         try:
+            _require(_run("git", "worktree", "add", "--detach", str(tree), commit))
             _require(_run("make", "-C", str(tree), "setup", f"PYTHON={sys.executable}"))
             yield tree
         finally:
-            _require(_run("git", "worktree", "remove", "--force", str(tree)))
+            _run("git", "worktree", "remove", "--force", str(tree))
 
 
 def _require(done: subprocess.CompletedProcess[str]) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 import sys
 import time
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-import msgspec
-
-from benchmarks.compare import side
 from benchmarks.compare.revision import ROOT, check_out, describe_checkout, find_commit
-from benchmarks.engine.rounds import Cost, interleave
+from benchmarks.compare.side import Task
+from benchmarks.compare.turns import run_loads, start_side
+from benchmarks.cpu import ServerClock
+from benchmarks.engine.rounds import compare, interleave
 from benchmarks.engine.scale import FULL as ENGINE_SCALE
 from benchmarks.engine.site import open_site
 from benchmarks.http import throughput as http
@@ -28,9 +24,11 @@ from benchmarks.sqs import scenario as sqs
 from benchmarks.streams import throughput as streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from benchmarks.compare.turns import Side
     from benchmarks.engine.rounds import Comparison
+    from benchmarks.engine.site import Site
     from benchmarks.progress import Progress
     from benchmarks.results import Judgement
 
@@ -58,18 +56,18 @@ _LIMIT = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """slices: rounds of calls. turns: rounds of wrk and pgbench. The rest is in `side.Task`."""
+    """slices: rounds of calls. loads: rounds of wrk and pgbench. The rest is in `side.Task`."""
 
     slices: int = 400
-    turns: int = 20
-    turn: float = 2.0
+    loads: int = 10
+    seconds: float = 8.0
     calls: int = 10
     single_calls: int = 40
 
 
 FULL = Scale()
 
-QUICK = Scale(slices=6, turns=2, turn=1.0, calls=2, single_calls=5)
+QUICK = Scale(slices=6, loads=2, seconds=1.0, calls=2, single_calls=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,52 +81,6 @@ class Plan:
     rounds: int | None
     quick: bool
     path: Path
-
-
-class SideFailed(Exception):
-    """The benchmark of one side ended with an error, which it printed."""
-
-
-class _Turn(msgspec.Struct, frozen=True):
-    """The answer of `side.py`. The fields with a default are of turns over HTTP or with pgbench only."""
-
-    nanoseconds: float
-    messages: int
-    rate: float | None = None
-    server: float | None = None
-    postgres: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    name: str
-    process: asyncio.subprocess.Process
-    turns: list[_Turn] = field(default_factory=list)
-
-    async def take_turn(self) -> Cost:
-        if self.process.stdin is None or self.process.stdout is None:
-            raise TypeError("the process has no pipes")
-        self.process.stdin.write(b"\n")
-        line = await self.process.stdout.readline()
-        if not line:
-            raise SideFailed(f"the benchmark of {self.name} failed; it printed the error above")
-        turn = msgspec.json.decode(line, type=_Turn)
-        self.turns.append(turn)
-        return Cost(round(turn.nanoseconds), turn.messages)
-
-    def list_details(self) -> dict[str, float | str]:
-        """Return medians of what turns over HTTP or with pgbench measure in addition."""
-        counted = self.turns[1:]
-        columns = {
-            "messages a second": [turn.rate for turn in counted],
-            "server, µs": [turn.server for turn in counted],
-            "PostgreSQL, µs": [turn.postgres for turn in counted],
-        }
-        return {
-            f"{self.name}: {title}": median(known)
-            for title, values in columns.items()
-            if (known := [value for value in values if value is not None])
-        }
 
 
 async def run_compare(plan: Plan, progress: Progress) -> Run:
@@ -151,36 +103,64 @@ async def run_compare(plan: Plan, progress: Progress) -> Run:
             for number, name in enumerate(plan.names, 1):
                 progress.begin(f"[{number}/{len(plan.names)}] {name}")
                 start = time.monotonic()
-                row = await _measure(plan, name, tree, site.dsn, progress)
+                row = await _measure(plan, name, tree, site)
                 spent = time.monotonic() - start
                 progress.end(f"{spent:.0f} s")
                 run = record(run, [row], seconds=spent, path=plan.path)
     return run
 
 
-async def _measure(plan: Plan, name: str, tree: Path, dsn: str, progress: Progress) -> Row:
-    scale = plan.scale
-    slices = plan.scenario == "engine" and name != _BENCH
-    rounds = plan.rounds or (scale.slices if slices else scale.turns)
+async def _measure(plan: Plan, name: str, tree: Path, site: Site) -> Row:
+    sliced = plan.scenario == "engine" and name != _BENCH
+    rounds = plan.rounds or (plan.scale.slices if sliced else plan.scale.loads)
 
-    def task(template: str) -> side.Task:
-        return side.Task(
+    def task(template: str) -> Task:
+        return Task(
             scenario=plan.scenario,
             row=name,
-            dsn=dsn,
+            dsn=site.dsn,
             template=template,
-            turn=scale.turn,
-            calls=scale.calls,
-            single_calls=scale.single_calls,
+            seconds=plan.scale.seconds,
+            calls=plan.scale.calls,
+            single_calls=plan.scale.single_calls,
         )
 
     python = tree / ".venv" / "bin" / "python"
     async with (
-        _start("base", python, tree, task("laneway_base")) as base,
-        _start("this", Path(sys.executable), ROOT, task("laneway_this")) as this,
+        start_side("base", tree, python, task("laneway_base")) as base,
+        start_side("this", ROOT, Path(sys.executable), task("laneway_this")) as this,
     ):
-        found = await interleave(base.take_turn, this.take_turn, rounds=rounds, progress=progress)
-        details = base.list_details() | this.list_details()
+        if not sliced:
+            return await _alternate_loads(name, base, this, rounds, site)
+        found = await interleave(
+            base.run_slice, this.run_slice, rounds=rounds, progress=site.progress
+        )
+        return _make_row(name, found, {})
+
+
+async def _alternate_loads(name: str, base: Side, this: Side, rounds: int, site: Site) -> Row:
+    clock = ServerClock(site.postmaster)
+    pairs = []
+    for number in range(rounds + 1):
+        site.progress.step("round", number, rounds)
+        if number % 2:
+            ours, other = await run_loads((this, base), clock)
+        else:
+            other, ours = await run_loads((base, this), clock)
+        pairs.append((other, ours))
+    counted = pairs[1:]  # the first round warms up
+    details = {
+        f"{side.name}, {what}": median(values)
+        for side, loads in zip((base, this), zip(*counted, strict=True), strict=True)
+        for what, values in (
+            ("messages a second", [load.rate for load in loads]),
+            ("server's µs", [load.server_cost for load in loads]),
+        )
+    }
+    return _make_row(name, compare([(other.cost, ours.cost) for other, ours in counted]), details)
+
+
+def _make_row(name: str, found: Comparison, details: Mapping[str, float]) -> Row:
     return Row(
         name=name,
         ours=Figure(found.ours, MICROSECONDS, ""),
@@ -191,7 +171,7 @@ async def _measure(plan: Plan, name: str, tree: Path, dsn: str, progress: Progre
         rounds=found.rounds,
         interval=found.interval,
         judgement=_judge(found),
-        details=details,
+        details=dict(details),
     )
 
 
@@ -203,23 +183,6 @@ def _judge(found: Comparison) -> Judgement:
         return "worse"
     if high < 1 - _LIMIT:
         return "better"
-    return "within 3 %" if low >= 1 - _LIMIT and high <= 1 + _LIMIT else "unresolved"
-
-
-@asynccontextmanager
-async def _start(name: str, python: Path, tree: Path, task: side.Task) -> AsyncIterator[_Side]:
-    # -P: the directory of side.py is not among those that modules are imported from.
-    process = await asyncio.create_subprocess_exec(
-        *(python, "-P", side.__file__, json.dumps(msgspec.to_builtins(task))),
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C ends it by the end of its standard input
-    )
-    try:
-        yield _Side(name, process)
-    finally:
-        if process.stdin is not None:
-            process.stdin.close()
-        await process.wait()
+    if high > 1 + _LIMIT:
+        return "unresolved"
+    return "within 3 %" if low >= 1 - _LIMIT else "not worse"

@@ -2,8 +2,8 @@
 
 `scenario.py` starts it with that tree's interpreter, for one row. The tree may be of another revision, so this program
 imports nothing of its own tree. It calls `run_SCENARIO` of the tree's benchmarks, and replaces the loop over rounds
-there: before each turn it waits for a line on standard input, and afterwards it prints the result as a line of JSON.
-It ends when standard input ends.
+there: each turn begins with a line on standard input and ends with a line of JSON on standard output. Before it starts
+wrk or pgbench, it prints the pids of its servers and waits for another line. It ends when standard input ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENDLESS = 10**9  # rounds
 class Task:
     """What to run. `template` is a name for databases that no other side uses on this server.
 
-    turn: seconds of a turn of wrk or pgbench. calls, single_calls: in a slice of the engine's rows, of batches and of
+    seconds: how long wrk or pgbench runs. calls, single_calls: in a slice of the engine's rows, of batches and of
     single messages.
     """
 
@@ -39,7 +39,7 @@ class Task:
     row: str
     dsn: str
     template: str
-    turn: float
+    seconds: float
     calls: int
     single_calls: int
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 def _choose_scale(task: Task) -> Any:
     package = "http" if task.scenario == "sqs" else task.scenario
-    turn = timedelta(seconds=task.turn)
+    turn = timedelta(seconds=task.seconds)
     full = import_module(f"benchmarks.{package}.scale").FULL
     return _make(
         type(full),
@@ -97,35 +97,37 @@ def _replace_loops(task: Task) -> None:
     _replace("benchmarks.engine.site", _TEMPLATE=task.template)
     _replace("benchmarks.engine.rounds", interleave=_run_slices)
     _replace("benchmarks.http.stage", open_site=lambda _, *rest: site.open_site(task.dsn, *rest))
+    run_wrk = import_module("benchmarks.http.wrk").run_wrk
+    pgbench = import_module("benchmarks.pgbench")
+    run_pgbench = pgbench.run_pgbench
+    servers: list[int] = []
 
-    async def run_turns(_: Any, turns: Mapping[str, Any], scale: Any) -> None:
-        await turns[task.row](scale.warm_up)
+    async def run_turns(stage: Any, turns: Mapping[str, Any], scale: Any) -> None:
+        servers.append(stage.server.pid)
         while True:
             _wait()
             turn = await turns[task.row](scale.turn)
-            _answer(
-                nanoseconds=turn.spent.server + turn.spent.postgres,
-                messages=turn.messages,
-                rate=turn.rate,
-                server=turn.cpu.server,
-                postgres=turn.cpu.postgres,
-            )
+            _print(messages=turn.messages)
 
+    async def load(*arguments: Any, **options: Any) -> Any:
+        _print(servers=servers)
+        _wait()
+        return await run_wrk(*arguments, **options)
+
+    async def load_database(dsn: str, statement: Any, **options: Any) -> Any:
+        if "push_many" not in statement.text:
+            return pgbench.Bench(1.0, 1)  # the plain insert, which is not compared here
+        _wait()
+        _print(servers=servers)
+        _wait()
+        bench = await run_pgbench(dsn, statement, **options)
+        _print(messages=bench.rows)
+        return bench
+
+    _replace("benchmarks.http.wrk", run_wrk=load)
+    _replace("benchmarks.pgbench", run_pgbench=load_database)
     # The second name is that of version 0.1.
     _replace("benchmarks.http.turns", run_rounds=run_turns, take_rounds=run_turns)
-
-    singles = import_module("benchmarks.engine.singles")
-    run_bench = vars(singles)["_run_bench"]
-
-    async def run_push(dsn: str, script: str, time: timedelta, clock: Any) -> Any:
-        if "push_many" not in script:
-            return singles.Rate(1.0, 1.0)  # the plain insert, which is not compared here
-        _wait()
-        rate = await run_bench(dsn, script, time, clock)
-        _answer(nanoseconds=rate.microseconds * 1000, messages=1, rate=rate.per_second)
-        return rate
-
-    _replace("benchmarks.engine.singles", _run_bench=run_push)
 
 
 def _replace(module: str, **parts: object) -> None:
@@ -141,7 +143,7 @@ async def _run_slices(base: Any, ours: Any, *, swap: bool = True, **_: Any) -> N
         if not swap:
             await base()  # pushes the messages that ours claims
         cost = await ours()
-        _answer(nanoseconds=cost.nanoseconds, messages=cost.messages)
+        _print(nanoseconds=cost.nanoseconds, messages=cost.messages)
 
 
 def _wait() -> None:
@@ -150,7 +152,7 @@ def _wait() -> None:
         raise Finished
 
 
-def _answer(**found: float) -> None:
+def _print(**found: object) -> None:
     print(json.dumps(found), flush=True)
 
 

@@ -248,6 +248,15 @@ async def test_dedup_key_may_be_used_again_after_its_window(session: Session, qu
     assert not (await push(session, queue, ["3"], keys=["k"]))[0].duplicate
 
 
+async def test_forgotten_dedup_keys_may_be_used_again(session: Session, queue: Queue) -> None:
+    await push(session, queue, ["1"], keys=["k"])
+    await session.execute("select laneway.forget_dedup_keys($1)", queue.queue_id)
+    (again,) = await push(session, queue, ["2"], keys=["k"])
+    (third,) = await push(session, queue, ["3"], keys=["k"])
+    assert (again.duplicate, third.duplicate) == (False, True)
+    assert [each.body for each in await claim(session, queue, 10)] == ["1", "2"]
+
+
 async def test_dedup_scope_is_the_queue_or_the_partition(session: Session) -> None:
     whole = await create_queue(session, "whole")
     parted = await create_queue(session, "parted", dedup_scope="partition")

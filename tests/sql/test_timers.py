@@ -168,7 +168,9 @@ async def test_full_queue_gets_the_rest_when_it_has_room(session: Session) -> No
 
 async def test_timers_of_a_deleted_queue_are_gone(session: Session, queue: int) -> None:
     await schedule(session, queue, "a", LATER)
-    await session.execute("select laneway.delete_queue('work')")
+    with pytest.raises(asyncpg.PostgresError, match="pending timers"):
+        await session.execute("select laneway.delete_queue('work')")
+    await session.execute("select laneway.delete_queue('work', true)")
     assert await session.fetchval("select count(*) from laneway.timer") == 0
     with pytest.raises(asyncpg.PostgresError, match="does not exist"):
         await schedule(session, queue, "a", LATER)
@@ -291,3 +293,20 @@ async def test_pages_of_timers_go_by_byte_order(session: Session, queue: int) ->
     assert [row["key"] for row in rows] == ["a", "b"]
     [row] = await session.fetch("select * from laneway.list_timers($1, 'c')", queue)
     assert (row["key"], json.loads(row["body"]), row["partition"]) == ("c", "c", "p")
+
+
+async def test_queue_is_deleted_after_the_timers_that_are_being_pushed(
+    session: Session, connect: Connect, queue: int
+) -> None:
+    await schedule(session, queue, "a", NOW)
+    other = await connect()
+    transaction = session.transaction()
+    await transaction.start()
+    await session.fetch("select from laneway.timer for update")
+    deleting = other.execute("select laneway.delete_queue('work', true)")
+    late = await start_and_block(await connect(), other, deleting)
+    await fire(session)
+    assert await log(session, queue) == ["a"]
+    await transaction.commit()
+    await late
+    assert await session.fetchval("select count(*) from laneway.queue") == 0

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from laneway.domain.settings import QueueSettings
 
 # Every queue is created with a group of this name.
 DEFAULT_GROUP = "default"
+
+
+class DefaultQueue(NamedTuple):
+    """A queue that is created when it is first named."""
+
+    name: str
+    settings: QueueSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from laneway.domain.errors import (
@@ -12,6 +14,7 @@ from laneway.domain.errors import (
     InvalidRequest,
     LanewayError,
     NotFound,
+    QueueExists,
 )
 from laneway.domain.messages import Receipt
 from laneway.domain.queues import DEFAULT_GROUP
@@ -40,6 +43,7 @@ from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
 from laneway.engine.procedures.delivery import transact
 from laneway.engine.procedures.maintenance import is_read_only, read_clock
+from laneway.engine.procedures.queues import create_queue
 from laneway.engine.pumps.claim import NO_WAIT, ClaimPump
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.engine.pumps.line import Filter
@@ -74,7 +78,7 @@ if TYPE_CHECKING:
         OutgoingMessage,
         Pushed,
     )
-    from laneway.domain.queues import Group, Queue
+    from laneway.domain.queues import DefaultQueue, Group, Queue
     from laneway.engine.columns import LostSpan, Spans
 
 logger = logging.getLogger(__name__)
@@ -87,15 +91,27 @@ class Broker:
 
     It starts whether or not the database is reachable: while it is not, calls fail with
     Unavailable. Any number of brokers may run on one database, with equal rights.
+
+    default_queue: a queue that is created when it is first named, unless it exists. Deleted after
+    that, it stays deleted.
     """
 
-    def __init__(self, dsn: str, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        settings: EngineSettings | None = None,
+        *,
+        default_queue: DefaultQueue | None = None,
+    ) -> None:
         self._settings = settings or EngineSettings()
         connections, wakeups = self._settings.connections, self._settings.wakeups
         self._tasks = Tasks()
         self._returns = Tasks()
         pool = Pool(dsn, settings=connections, tasks=self._tasks)
         catalog = Catalog(pool=pool, tasks=self._tasks, age=wakeups.catalog_age)
+        if default_queue is not None:
+            catalog.default_name = default_queue.name
+            catalog.create_default = partial(self._create_default_queue, default_queue)
         outbox = asyncio.Event()
         timers = asyncio.Event()
         notices = Notices(
@@ -242,11 +258,17 @@ class Broker:
         )
 
     async def push(
-        self, queue: str, messages: Sequence[OutgoingMessage], *, guards: int | None = None
+        self,
+        queue: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        guards: int | None = None,
+        producers: Sequence[str | None] | None = None,
     ) -> list[Pushed]:
         """Return the place of each message after the commit; all are pushed, or none.
 
-        Raises QueueChanged if the queue's guards are not those given.
+        producers: who enqueued each message, for the activity log. Raises QueueChanged if the queue's
+        guards are not those given.
         """
         if not messages:
             return []
@@ -255,16 +277,21 @@ class Broker:
             found = self._core.catalog.peek(queue) or await self._core.catalog.find(queue)
             delayed = found.settings.delay is not None
             expected = None if guards is None else (guards,)
-            return await self._pushes.push(PushLoad((found.queue_id,), messages, delayed, expected))
+            load = PushLoad((found.queue_id,), messages, delayed, expected, producers)
+            return await self._pushes.push(load)
 
         return await self._with_catalog((queue,), push)
 
     async def push_each(
-        self, items: Sequence[tuple[str, OutgoingMessage]], *, guards: Sequence[int] | None = None
+        self,
+        items: Sequence[tuple[str, OutgoingMessage]],
+        *,
+        guards: Sequence[int] | None = None,
+        producers: Sequence[str | None] | None = None,
     ) -> list[Pushed]:
         """Push each message to the queue named with it; all are pushed, or none.
 
-        guards: for each message's queue, as for `push`.
+        guards: for each message's queue, as for `push`; producers: as for `push`.
         """
         if not items:
             return []
@@ -273,7 +300,7 @@ class Broker:
         async def push() -> list[Pushed]:
             queues, delayed = await self._find_queues(names)
             expected = None if guards is None else squeeze(guards)
-            return await self._pushes.push(PushLoad(queues, messages, delayed, expected))
+            return await self._pushes.push(PushLoad(queues, messages, delayed, expected, producers))
 
         return await self._with_catalog(names, push)
 
@@ -504,6 +531,13 @@ class Broker:
                 len(receipts),
                 error,
             )
+
+    async def _create_default_queue(self, default: DefaultQueue) -> None:
+        async with self._core.pool.lend() as connection:
+            # Another process may have been first.
+            with suppress(QueueExists):
+                await create_queue(connection, default.name, default.settings)
+        self._core.announce_change()
 
     def _hear_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - as Notices calls it
         self._core.wakeups.hear(queue_id, delayed=delayed)

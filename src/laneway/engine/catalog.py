@@ -12,6 +12,7 @@ from laneway.domain.loops import fail
 from laneway.engine.procedures.queues import list_queues
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
     from laneway.domain.queues import Group, Queue
@@ -44,6 +45,9 @@ class Catalog:
         self._loads: dict[tuple[int, str], asyncio.Future[Queue]] = {}
         self._renewals: set[str] = set()
         self._generation = 0
+        # A queue that is to be created if it does not exist when it is first named.
+        self.default_name: str | None = None
+        self.create_default: Callable[[], Awaitable[None]] | None = None
         self._changed: asyncio.Future[None] | None = None
 
     def peek(self, name: str) -> Queue | None:
@@ -129,8 +133,13 @@ class Catalog:
 
     async def _ask(self, name: str) -> Queue:
         generation = self._generation
-        async with self._pool.lend() as connection:
-            queues = await list_queues(connection, [name])
+        queues = await self._list(name)
+        if name == self.default_name and self.create_default is not None:
+            if not queues:
+                await self.create_default()
+                queues = await self._list(name)
+            # Once: a default queue that is deleted stays deleted.
+            self.default_name = None
         if not queues:
             self._entries.pop(name, None)
             raise QueueNotFound(queue=name)
@@ -138,3 +147,7 @@ class Catalog:
             fresh_until = monotonic() + self._age
             self._entries[name] = _Entry(queues[0], fresh_until)
         return queues[0]
+
+    async def _list(self, name: str) -> list[Queue]:
+        async with self._pool.lend() as connection:
+            return await list_queues(connection, [name])

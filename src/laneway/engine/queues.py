@@ -94,6 +94,12 @@ class Queues:
         """Return a future that is done when queues or groups may have changed, in any process."""
         return self._core.catalog.next_change()
 
+    async def forget_dedup_keys(self, name: str) -> None:
+        """Have messages with dedup keys that were pushed before be new."""
+        queue = await self._core.catalog.find(name)
+        async with self._core.pool.lend() as connection:
+            await procedures.forget_dedup_keys(connection, queue.queue_id)
+
     async def note_deleted(self, queue: str) -> None:
         """Record that a queue of this name was just deleted."""
         async with self._core.pool.lend() as connection:

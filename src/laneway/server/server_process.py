@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from laneway.activity import Monitor
-from laneway.domain.errors import QueueExists, QueueNotFound, Retryable
+from laneway.domain.errors import Retryable
+from laneway.domain.queues import DefaultQueue
 from laneway.domain.settings import QueueSettings
 from laneway.engine import Broker
 from laneway.server import metrics_endpoint, queen
@@ -40,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 KEYS_AGE = timedelta(seconds=3)
 PUBLISH_PERIOD = timedelta(seconds=1)
-ENSURE_PERIOD = timedelta(seconds=1)
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 
@@ -58,7 +58,7 @@ async def serve(
     ready is called once the server answers requests and handles signals.
     """
     async with (
-        Broker(dsn, settings.engine) as broker,
+        Broker(dsn, settings.engine, default_queue=make_default_queue(settings)) as broker,
         Monitor(broker, settings.activity) as activity,
     ):
         service = Service(
@@ -74,7 +74,6 @@ async def serve(
             ),
             metrics=Metrics(sheet, worker),
         )
-        has_queue = await _try_to_ensure_queue(broker, settings)
         # Load the keys before the first request: they decide whether a key is required.
         with suppress(Retryable):
             await service.keyring.refresh()
@@ -94,8 +93,6 @@ async def serve(
             "API key refresh": service.keyring.follow,
             "metrics": partial(_publish, service),
         }
-        if not has_queue:
-            jobs["default queue"] = partial(_ensure_queue_later, broker, settings)
         async with run_in_background(jobs):
             _spare_collections()
             await server.serve(listeners, shutdown=settings.shutdown, ready=ready)
@@ -130,42 +127,10 @@ async def _publish(service: Service) -> None:
         service.take_stock()
 
 
-async def ensure_queue(broker: Broker, settings: ServerSettings) -> None:
-    """Create the default queue if it does not exist."""
-    try:
-        await broker.queues.get(settings.queue)
-    except QueueNotFound:
-        try:
-            await broker.queues.create(settings.queue, default_queue_settings(settings))
-        except QueueExists:
-            logger.debug("another process created the default queue %s", settings.queue)
-
-
-async def _try_to_ensure_queue(
-    broker: Broker, settings: ServerSettings, level: int = logging.WARNING
-) -> bool:
-    """Return whether the default queue exists; transient errors are logged."""
-    try:
-        await ensure_queue(broker, settings)
-    except Retryable as error:
-        logger.log(
-            level, "cannot create the default queue %s yet, retrying: %s", settings.queue, error
-        )
-        return False
-    return True
-
-
-async def _ensure_queue_later(broker: Broker, settings: ServerSettings) -> None:
-    """Create the default queue once the database accepts writes."""
-    made = False
-    while not made:
-        await asyncio.sleep(ENSURE_PERIOD.total_seconds())
-        made = await _try_to_ensure_queue(broker, settings, logging.DEBUG)
-
-
-def default_queue_settings(settings: ServerSettings) -> QueueSettings:
-    return QueueSettings(
+def make_default_queue(settings: ServerSettings) -> DefaultQueue:
+    queue = QueueSettings(
         lease=settings.ack_timeout,
         max_attempts=settings.max_attempts,
         record_events=settings.activity.enabled,
     )
+    return DefaultQueue(settings.queue, queue)

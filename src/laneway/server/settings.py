@@ -79,7 +79,7 @@ class ServerSettings:
 
     allowed_hosts: host names, with their subdomains, that a server without keys answers to beside
     its own. allowed_origins: web pages that may call; "*" means any if a key is required. queue:
-    the default queue, created at startup if missing. ack_timeout and max_attempts: for queues
+    the default queue, created when it is first named. ack_timeout and max_attempts: for queues
     created without their own. actor and manual_actor: names in the activity log for what the server
     does by itself, and for manual operations. shutdown: how long stopping may take.
     """

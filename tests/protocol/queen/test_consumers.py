@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -213,3 +215,19 @@ async def test_names_are_taken_as_they_are(queen: Queen, name: str, partition: s
     queue = f"{name} {partition}".replace("%", "%25")
     found = await pop(queen, queue, partition=quoted)
     assert [message["partition"] for message in found] == [partition]
+
+
+async def test_supervised_consumer_publishes_its_status(queen: Queen, name: str) -> None:
+    await push(queen, name, range(2))
+
+    async def handle(_: Any) -> None:
+        pass
+
+    supervised = queen.queue(name).supervision({"group": name}).batch(1).limit(2)
+    await supervised.consume(handle)
+    rows = await queen.kv.list_all("queen-supervisor", f"{name}/")
+    keys = {row["key"].rpartition("/")[2]: row["value"] for row in rows}
+    assert set(keys) == {"head", "0000"}
+    assert keys["head"]["write"] == keys["0000"]["write"]
+    status = json.loads(b64decode(keys["0000"]["data"]))
+    assert (status["state"], status["pool_status"][0]["completed"]) == ("stopped", 2)

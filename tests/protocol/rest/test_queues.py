@@ -228,7 +228,9 @@ async def test_bad_rename_is_refused(api: httpx.AsyncClient, queue: str) -> None
     url = f"/queues/{queue}/rename"
     assert issues(await api.post(url, json={"newName": "a/b"})) == [("invalid_string", ["newName"])]
     assert issues(await api.post(url, json={})) == [("invalid_type", ["newName"])]
-    answer = await api.post(url, json={"newName": "default"})
+    other = {"name": f"{queue}-other"}
+    assert (await api.post("/queues", json=other)).status_code == 201
+    answer = await api.post(url, json={"newName": f"{queue}-other"})
     assert (answer.status_code, answer.json()) == (409, {"message": "Queue already exists"})
 
 

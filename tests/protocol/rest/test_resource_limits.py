@@ -52,8 +52,8 @@ async def test_long_queue_names_are_not_cached(database: str) -> None:
         before = measure(server)
         for number in range(1, 40):
             answer = await ask(number, 8 * MIB)
-            assert answer.status_code == 404
-            assert answer.json()["__type"].endswith("#InvalidAddress")
+            assert answer.status_code == 400
+            assert answer.json()["__type"].endswith("#QueueDoesNotExist")
             assert len(answer.content) < 1000
         assert measure(server) - before < 100 * MIB
 

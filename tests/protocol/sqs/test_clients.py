@@ -1,4 +1,4 @@
-"""Unmodified SQS clients: the AWS SDK for Node.js, Celery, taskiq."""
+"""Unmodified SQS clients: aws-cli, the AWS SDK for Node.js, Celery, taskiq."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,7 +39,9 @@ def plain(shared: Shared) -> SQSClient:
 
 
 @asynccontextmanager
-async def start(shared: Shared, *command: str | Path, **variables: str) -> AsyncIterator[Process]:
+async def start(
+    shared: Shared, *command: str | Path, stderr: int | None = None, **variables: str
+) -> AsyncIterator[Process]:
     environment = {
         **os.environ,
         "AWS_ENDPOINT_URL": shared.server.url,
@@ -49,7 +51,11 @@ async def start(shared: Shared, *command: str | Path, **variables: str) -> Async
         **variables,
     }
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=EXAMPLES, env=environment, stdout=asyncio.subprocess.PIPE
+        *command,
+        cwd=EXAMPLES,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
     )
     try:
         yield process
@@ -94,6 +100,47 @@ async def test_node_sends_and_receives_with_its_checks_on(shared: Shared, name: 
         "blob": [0, 255, 7],
         "deleted": 4,
     }
+
+
+@pytest.mark.usefixtures("installed")
+async def test_aws_cli_works(shared: Shared, name: str) -> None:
+    async def ask(*words: str) -> tuple[int, Any]:
+        """Return the exit code and the answer, or the error."""
+        command: list[str | Path] = [CLIENTS / "aws", "--endpoint-url", shared.server.url]
+        command += ["sqs", *words]
+        settings = {"AWS_DEFAULT_REGION": "eu-west-1", "AWS_DEFAULT_OUTPUT": "json"}
+        async with start(shared, *command, stderr=asyncio.subprocess.PIPE, **settings) as process:
+            output, errors = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, json.loads(output or "null") or errors.decode()
+
+    _, made = await ask("create-queue", "--queue-name", name, "--attributes", "DelaySeconds=0")
+    url = made["QueueUrl"]
+    of_queue = ("--queue-url", url)
+    attributes = json.dumps({"kind": {"DataType": "String", "StringValue": "a"}})
+    _, sent = await ask(
+        "send-message", *of_queue, "--message-body", "one", "--message-attributes", attributes
+    )
+    entries = json.dumps([{"Id": "a", "MessageBody": "two"}, {"Id": "b", "MessageBody": ""}])
+    _, batch = await ask("send-message-batch", *of_queue, "--entries", entries)
+    assert [entry["Id"] for entry in batch["Successful"]] == ["a"]
+    assert [entry["Code"] for entry in batch["Failed"]] == ["EmptyValue"]
+    _, received = await ask(
+        "receive-message", *of_queue, "--attribute-names", "All",
+        "--message-attribute-names", "k.*", "--max-number-of-messages", "1",
+    )  # fmt: skip
+    message = received["Messages"][0]
+    assert message["MessageId"] == sent["MessageId"]
+    assert message["MessageAttributes"]["kind"]["StringValue"] == "a"
+    of_message = (*of_queue, "--receipt-handle", message["ReceiptHandle"])
+    assert await ask("delete-message", *of_message) == (0, "")
+    code, error = await ask("change-message-visibility", *of_message, "--visibility-timeout", "9")
+    assert code != 0
+    assert "(InvalidParameterValue) when calling the ChangeMessageVisibility operation" in error
+    _, shown = await ask("get-queue-attributes", *of_queue, "--attribute-names", "All")
+    assert shown["Attributes"]["ApproximateNumberOfMessages"] == "1"
+    _, listed = await ask("list-queues", "--queue-name-prefix", name)
+    assert listed["QueueUrls"] == [url]
 
 
 @pytest.mark.usefixtures("installed")

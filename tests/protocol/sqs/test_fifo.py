@@ -170,6 +170,17 @@ async def test_duplicates_are_known_for_five_minutes(
     assert bodies(drain(sqs, url, 1)) == ["same"]
 
 
+def test_purge_forgets_deduplication_ids(sqs: SQSClient, make: Callable[..., str]) -> None:
+    url = make(fifo=True)
+    ask: Any = {"QueueUrl": url, "MessageGroupId": "a", "MessageDeduplicationId": "same"}
+    sqs.send_message(**ask, MessageBody="one")
+    sqs.purge_queue(QueueUrl=url)
+    sqs.send_message(**ask, MessageBody="two")
+    sqs.send_message(**ask, MessageBody="three")
+    assert bodies(drain(sqs, url, 1)) == ["two"]
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
 def test_deduplication_scope_may_be_the_message_group(
     sqs: SQSClient, make: Callable[..., str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,6 +137,22 @@ async def test_second_port_and_other_urls(database: str) -> None:
         sqs.create_queue(QueueName="one")
 
 
+async def test_default_queue_appears_when_it_is_first_used(database: str) -> None:
+    async with run_laneway(database) as running, running.client() as api:
+        sqs = connect(running.url)
+        assert "QueueUrls" not in sqs.list_queues()
+        await api.post("/queue/message", json={"type": "a", "payload": 1})
+        url = f"{running.url}/{ACCOUNT}/default"
+        assert sqs.list_queues()["QueueUrls"] == [url]
+        assert bodies(drain(sqs, url, 1)) == ["1"]
+        # Deleted, it stays so.
+        sqs.delete_queue(QueueUrl=url)
+        with Refusal() as refusal:
+            sqs.send_message(QueueUrl=url, MessageBody="x")
+        assert refusal.name == "QueueDoesNotExist"
+        assert (await api.get("/queue/message")).status_code == 404
+
+
 async def test_queue_host_and_in_flight_limit(database: str) -> None:
     flags = ("--sqs-url-style", "host", "--sqs-host", "mq.example:80", "--sqs-in-flight", "3")
     async with run_laneway(database, *flags, "--sqs-purge-seconds", "0") as running:
@@ -143,13 +160,21 @@ async def test_queue_host_and_in_flight_limit(database: str) -> None:
         url = sqs.create_queue(QueueName="one")["QueueUrl"]
         assert url == f"http://sqs.{REGION}.mq.example:80/{ACCOUNT}/one"
         url = f"{running.url}/{ACCOUNT}/one"
-        for _ in range(4):
+        for _ in range(5):
             sqs.send_message(QueueUrl=url, MessageBody="x")
         flying = drain(sqs, url, 3)
         with Refusal() as refusal:
             sqs.receive_message(QueueUrl=url)
         assert (refusal.code, refusal.status) == ("OverLimit", 403)
-        assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+        began = time.monotonic()
+        assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2)
+        assert time.monotonic() - began > 1.9  # the whole of it
+        # A long poll that is waiting gets a message as soon as there is room.
+        poll = asyncio.create_task(
+            asyncio.to_thread(sqs.receive_message, QueueUrl=url, WaitTimeSeconds=20)
+        )
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=flying.pop()["ReceiptHandle"])
+        assert len((await poll)["Messages"]) == 1
         # Each process accepts the receipt handles of the other.
         async with run_laneway(database, *flags) as other:
             beside = connect(other.url)

@@ -119,6 +119,10 @@ async def list_partitions(connection: Connection, *, queue_ids: Sequence[int]) -
     return [row[0] for row in rows]
 
 
+async def forget_dedup_keys(connection: Connection, queue_id: int) -> None:
+    await fetch_value(connection, "select laneway.forget_dedup_keys($1)", queue_id)
+
+
 async def record_queue_deletion(connection: Connection, name: str) -> None:
     await fetch_value(connection, "select laneway.record_queue_deletion($1)", name)
 

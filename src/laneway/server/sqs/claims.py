@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laneway.server.sqs.exchange import Exchange
 
 _NOW = timedelta(0)
-# Seconds until a client over its limit is answered, so that it does not retry at once.
+# Seconds between looks whether a queue at its limit of messages in flight has room again.
 _PAUSE = 1.0
 
 
@@ -32,15 +32,20 @@ async def claim(
     wait, visibility: in seconds; without a visibility, the queue's applies.
     """
     broker = exchange.broker
+    deadline = monotonic() + wait
     room = await broker.in_flight.find_room(queue, exchange.settings.in_flight)
-    want = min(want, room)
+    while not room and (left := deadline - monotonic()) > 0:
+        if not await exchange.claims.attend(
+            asyncio.sleep(min(left, _PAUSE), result=True), otherwise=False
+        ):
+            return []
+        room = await broker.in_flight.find_room(queue, exchange.settings.in_flight)
     if not room:
         if wait or is_fifo(queue):
-            await exchange.claims.attend(asyncio.sleep(min(wait, _PAUSE)), otherwise=None)
             return []
         raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
     lease = timedelta(seconds=visibility) if visibility else None
-    deliveries = await _claim_good(exchange, queue, want, wait=wait, lease=lease)
+    deliveries = await _claim_good(exchange, queue, min(want, room), deadline=deadline, lease=lease)
     if not deliveries:
         return []
     await exchange.claims.require_client()
@@ -53,10 +58,9 @@ async def claim(
 
 
 async def _claim_good(
-    exchange: Exchange, queue: Queue, want: int, *, wait: float, lease: timedelta | None
+    exchange: Exchange, queue: Queue, want: int, *, deadline: float, lease: timedelta | None
 ) -> list[Delivery]:
     """Claim until there are enough messages to show, no more are ready, or the time is up."""
-    deadline = monotonic() + wait
     good: list[Delivery] = []
     while len(good) < want:
         left = 0.0 if good else max(deadline - monotonic(), 0.0)

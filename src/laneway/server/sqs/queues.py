@@ -129,7 +129,7 @@ async def delete_queue(exchange: Exchange, request: DeleteQueue) -> None:
 
 
 async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
-    """Delete ready and in-flight messages, not more often than the pause allows."""
+    """Delete ready and in-flight messages and deduplication ids, at most once in the pause."""
     queue = await exchange.get_queue(request)
     name = exchange.find_owned(queue.name).name
     pause = exchange.settings.purge_after.total_seconds()
@@ -137,6 +137,8 @@ async def purge_queue(exchange: Exchange, request: PurgeQueue) -> None:
         raise Refusal.PURGED_RECENTLY.fault(queue=name, seconds=pause)
     broker = exchange.broker
     await broker.queues.configure(queue.name, QueueChanges(), SECTION, {"purged_at": int(time())})
+    # First: a message that is sent meanwhile may stay, and then its id must, too.
+    await broker.queues.forget_dedup_keys(queue.name)
     for status in (Status.QUEUED, Status.PROCESSING):
         await broker.messages.purge(queue.name, status=status)
 

@@ -1,7 +1,8 @@
 """The refusals of SQS: code, text and case of each, in one table.
 
-The texts are those of AWS, word for word, because clients match them. Where AWS's own is not known,
-the text is in its manner.
+The texts are those of AWS, word for word, because clients match them: as recorded from AWS, or as
+its documents and other implementations that follow it have them. Where AWS's wording is not known,
+a comment says so.
 """
 
 from __future__ import annotations
@@ -216,6 +217,7 @@ class Refusal(Enum):
         _REDRIVE + "Dead-letter queue must be same type of queue as the source..",
         "a FIFO queue is to have a standard dead-letter queue, or the other way round",
     )
+    # Our wording.
     REDRIVE_REFUSED = Row(
         _PARAMETER,
         _REDRIVE + "The redrive allow policy of the dead-letter queue does not allow this queue.",
@@ -256,11 +258,13 @@ class Refusal(Enum):
         "Tag values must be between 0 and 256 characters in length.",
         "a tag's value is longer than 256 characters",
     )
+    # Our wording.
     TAG_RESERVED = Row(
         _PARAMETER,
         "aws: prefixed tag key names are not allowed for external use.",
         "a tag's key begins with aws:",
     )
+    # Our wording.
     TAG_CHARACTER = Row(
         _PARAMETER,
         "Tags must not contain null characters.",
@@ -273,6 +277,7 @@ class Refusal(Enum):
     )
 
     # Permissions.
+    # Our wording.
     LABEL = Row(
         _PARAMETER,
         "Value {value} for parameter Label is invalid. Reason: Can only include alphanumeric "
@@ -318,6 +323,7 @@ class Refusal(Enum):
         "Invalid binary character '#x{code:X}' was found in the message body, " + _CHARACTERS,
         "a body has a character that XML 1.0 does not allow",
     )
+    # Our wording.
     EMPTY_BODY = Row(
         "EmptyValue",
         "The request must contain the parameter SendMessageBatchRequestEntry.{number}.MessageBody.",
@@ -391,11 +397,13 @@ class Refusal(Enum):
         _RESERVED,
         "a message attribute's name begins with AWS. or Amazon.",
     )
+    # Our wording.
     ATTRIBUTE_NAME_END = Row(
         _PARAMETER,
         _RESERVED + " Additionally, they cannot start or end with '.'.",
         "a message attribute's name begins or ends with a period",
     )
+    # Our wording.
     ATTRIBUTE_NAME_PERIODS = Row(
         _PARAMETER,
         "Message (user) attribute name can not have successive '.' characters.",
@@ -432,11 +440,13 @@ class Refusal(Enum):
         "Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.",
         "a message attribute has a type and no value of it",
     )
+    # Our wording.
     ATTRIBUTE_VALUES = Row(
         _PARAMETER,
         "Message (user) attribute '{name}' has multiple values.",
         "a message attribute has a value of each kind",
     )
+    # Our wording.
     ATTRIBUTE_CHARACTER = Row(
         _PARAMETER,
         "Invalid binary character '#x{code:X}' was found in the message (user) attribute '{name}' "
@@ -448,6 +458,7 @@ class Refusal(Enum):
         "Can't cast the value of message (user) attribute '{name}' to a number.",
         "the value of an attribute of type Number is not a number of SQS",
     )
+    # Our wording.
     ATTRIBUTE_BASE64 = Row(
         _PARAMETER,
         "The value of a message (user) attribute of type Binary must be Base64.",
@@ -458,6 +469,7 @@ class Refusal(Enum):
         "Message system attribute name '{name}' is invalid.",
         "a system attribute is not AWSTraceHeader",
     )
+    # Our wording.
     SYSTEM_ATTRIBUTE_TYPE = Row(
         _PARAMETER,
         "Message system attribute '{name}' must contain a value of type 'String'.",
@@ -511,6 +523,7 @@ class Refusal(Enum):
         "43200, if provided.",
         "VisibilityTimeout of a receive is not from 0 to 43200",
     )
+    # Our wording.
     IN_FLIGHT = Row(
         "OverLimit",
         "Too many messages of {queue} are in flight: delete some first.",
@@ -593,6 +606,7 @@ class Refusal(Enum):
         "a task handle is not one that StartMessageMoveTask returned",
     )
     TASK = Row(_RESOURCE, "Task does not exist.", "a task does not exist or does not run any more")
+    # Our wording.
     TASK_RESULTS = Row(
         _PARAMETER,
         "Value for parameter MaxResults is invalid. Reason: You must enter a number that's between 1 "

@@ -1,13 +1,13 @@
 -- Delete a queue with everything in it. Its unfinished workflow runs fail.
--- Without p_force the queue must have no queued, in-flight or dead messages, no unfinished workflow runs, and no
--- committed messages in the outbox. Outbox messages that are committed during the call or later stay there:
--- drain_outbox marks them with an error.
--- Locks: in this order, the rows of the unfinished runs, because resuming a run locks its row before it pushes; the
--- lanes' advisory locks, in the order of push, so that no push is in progress; the queue's advisory lock, exclusive;
--- its row; the readers' advisory locks. If the queue has more than 2000 lanes and readers, neither lanes nor readers
--- are locked, and sweep_forgotten deletes the readers' rows later. Without p_force the table of queues is then locked
--- against all access, also that of pushes, for which this waits a tenth of a second at most. A push that waited for
--- these locks fails because the queue does not exist.
+-- Without p_force the queue must have no queued, in-flight or dead messages, no unfinished workflow runs, no pending
+-- timers, and no committed messages in the outbox. Outbox messages that are committed during the call or later stay
+-- there: drain_outbox marks them with an error.
+-- Locks: in this order, the rows of the unfinished runs and of the timers, because resuming a run or firing a timer
+-- locks its row before it pushes; the lanes' advisory locks, in the order of push, so that no push is in progress; the
+-- queue's advisory lock, exclusive; its row; the readers' advisory locks. If the queue has more than 2000 lanes and
+-- readers, neither lanes nor readers are locked, and sweep_forgotten deletes the readers' rows later. Without p_force
+-- the table of queues is then locked against all access, also that of pushes, for which this waits a tenth of a second
+-- at most. A push that waited for these locks fails because the queue does not exist.
 -- Errors: LW404 no such queue, LW409 not empty, LW503 a queue with many lanes is in use.
 create or replace function laneway.delete_queue(p_name text, p_force boolean default false) returns void
 language plpgsql
@@ -20,13 +20,18 @@ declare
   v_wide boolean; -- too many lanes and readers to lock each of them
   v_timeout text := pg_catalog.current_setting('lock_timeout');
 begin
-  -- Lock the workflow runs, the lanes and the queue.
+  -- Lock the workflow runs, the timers, the lanes and the queue.
   perform from laneway.workflow w
     join laneway.queue q on q.queue_id = w.queue_id
    where q.name = p_name
      and w.status in ('running', 'paused')
    order by w.run_id
      for no key update of w;
+  perform from laneway.timer t
+    join laneway.queue q on q.queue_id = t.queue_id
+   where q.name = p_name
+   order by t.key
+     for update of t;
   v_wide := (
     select count(*) > 2000
       from (select from laneway.lane l
@@ -78,6 +83,10 @@ begin
     end if;
     if exists (select from laneway.workflow w where w.queue_id = v_queue and w.status in ('running', 'paused')) then
       raise exception 'queue "%" has unfinished workflow runs', p_name
+        using errcode = 'LW409', hint = 'Cancel them first, or delete it with force.';
+    end if;
+    if exists (select from laneway.timer t where t.queue_id = v_queue) then
+      raise exception 'queue "%" has pending timers', p_name
         using errcode = 'LW409', hint = 'Cancel them first, or delete it with force.';
     end if;
   end if;

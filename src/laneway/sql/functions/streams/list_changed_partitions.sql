@@ -4,7 +4,7 @@
 -- null at the end.
 -- The first row has only safe_time: every push up to then counts in this result. A push that was not committed yet
 -- began later.
--- A call looks at 5000 partitions of each queue at most, so a page may be short.
+-- A call looks at 5000 partitions of each queue at most for those that changed, so a page may be short.
 -- Locks: none. Errors: none.
 create or replace function laneway.list_changed_partitions(
   p_queues int[], p_since timestamptz[], p_after int[], p_limits int[])
@@ -16,7 +16,7 @@ set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan
 as $$
 #variable_conflict use_column
 declare
-  v_look constant int := 5000;
+  v_look int;                 -- how many lanes to look at
   v_now timestamptz := clock_timestamp();
   v_logged boolean;
   v_segment int;
@@ -44,6 +44,7 @@ begin
 
   for i in 1..coalesce(cardinality(p_queues), 0) loop
     idx := i - 1;
+    v_look := case when p_since[i] is null then p_limits[i] + 1 else 5000 end;
     v_logged := (select q.kind <> 'unlogged' from laneway.queue q where q.queue_id = p_queues[i]);
     select array_agg(l.lane_id) as ids, array_agg(l.partition) as partitions, array_agg(l.base) as bases,
            array_agg(l.created_at) as births

@@ -51,9 +51,9 @@ class _PurgeDetail(msgspec.Struct):
 
 
 class _PushDetail(msgspec.Struct):
-    """Detail of a push that batched requests. largest: messages of the largest request in it."""
+    """Detail of a push. largest: messages of the largest request, if it batched several."""
 
-    largest: int
+    largest: int | None = None
 
 
 class Examiner:
@@ -237,7 +237,8 @@ def _gather(events: Sequence[Event]) -> Iterable[tuple[Event, int]]:
         first, before = found.get(key, (event, 0))
         messages += before
         if kind is Kind.PUSHED and event.detail is not None:
-            messages = min(messages, msgspec.json.decode(event.detail, type=_PushDetail).largest)
+            largest = msgspec.json.decode(event.detail, type=_PushDetail).largest
+            messages = messages if largest is None else min(messages, largest)
         found[key] = (first, messages)
     return found.values()
 

@@ -52,6 +52,7 @@ from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.queues import Queues
 from laneway.engine.receive_attempts import ReceiveAttempts
+from laneway.engine.schedules import Schedules
 from laneway.engine.schema import Schema
 from laneway.engine.statistics import Statistics
 from laneway.engine.streams import Streams
@@ -144,6 +145,7 @@ class Broker:
         self.traces = Traces(core)
         self.activity = Activity(core)
         self.workers = Workers(core)
+        self.schedules = Schedules(core)
         self.workflows = Workflows(core)
         self.keys = Keys(core)
         self._pushes = PushPump(
@@ -256,11 +258,17 @@ class Broker:
         )
 
     async def push(
-        self, queue: str, messages: Sequence[OutgoingMessage], *, guards: int | None = None
+        self,
+        queue: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        guards: int | None = None,
+        producers: Sequence[str | None] | None = None,
     ) -> list[Pushed]:
         """Return the place of each message after the commit; all are pushed, or none.
 
-        Raises QueueChanged if the queue's guards are not those given.
+        producers: who enqueued each message, for the activity log. Raises QueueChanged if the queue's
+        guards are not those given.
         """
         if not messages:
             return []
@@ -269,16 +277,21 @@ class Broker:
             found = self._core.catalog.peek(queue) or await self._core.catalog.find(queue)
             delayed = found.settings.delay is not None
             expected = None if guards is None else (guards,)
-            return await self._pushes.push(PushLoad((found.queue_id,), messages, delayed, expected))
+            load = PushLoad((found.queue_id,), messages, delayed, expected, producers)
+            return await self._pushes.push(load)
 
         return await self._with_catalog((queue,), push)
 
     async def push_each(
-        self, items: Sequence[tuple[str, OutgoingMessage]], *, guards: Sequence[int] | None = None
+        self,
+        items: Sequence[tuple[str, OutgoingMessage]],
+        *,
+        guards: Sequence[int] | None = None,
+        producers: Sequence[str | None] | None = None,
     ) -> list[Pushed]:
         """Push each message to the queue named with it; all are pushed, or none.
 
-        guards: for each message's queue, as for `push`.
+        guards: for each message's queue, as for `push`; producers: as for `push`.
         """
         if not items:
             return []
@@ -287,7 +300,7 @@ class Broker:
         async def push() -> list[Pushed]:
             queues, delayed = await self._find_queues(names)
             expected = None if guards is None else squeeze(guards)
-            return await self._pushes.push(PushLoad(queues, messages, delayed, expected))
+            return await self._pushes.push(PushLoad(queues, messages, delayed, expected, producers))
 
         return await self._with_catalog(names, push)
 

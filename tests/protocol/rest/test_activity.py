@@ -117,6 +117,53 @@ async def test_log_lists_every_event_of_a_message(api: httpx.AsyncClient, queue:
     assert (enqueued["batch_id"], enqueued["batch_size"]) == (None, None)
 
 
+async def test_log_shows_who_enqueued(api: httpx.AsyncClient, queue: str) -> None:
+    expected = {
+        await add(api, queue, 1, consumerId="shop"): "shop",
+        await add(api, queue, 2): None,
+    }
+    # In one call for all, if the server is busy enough.
+    names = [None, "shop", "till", "shop"] * 5
+    ids = await asyncio.gather(
+        *[add(api, queue, n, consumerId=name) for n, name in enumerate(names)]
+    )
+    expected |= dict(zip(ids, names, strict=True))
+    for types in (1, 3):
+        batch = [
+            {"type": f"t{n % types}", "payload": n, "queue": queue, "consumerId": name}
+            for n, name in enumerate(names)
+        ]
+        ids = (await api.post("/queue/batch", json=batch)).json()["ids"]
+        expected |= dict(zip(ids, names, strict=True))
+    logs = (await show(api, "", queue_name=queue, action="enqueue"))["logs"]
+    assert {log["message_id"]: log["consumer_id"] for log in logs} == expected
+    logs = (await show(api, "", queue_name=queue, consumer_id="till"))["logs"]
+    tills = {message_id for message_id, name in expected.items() if name == "till"}
+    assert {log["message_id"] for log in logs} == tills
+    for message_id, name in expected.items():
+        [log] = (await show(api, f"/message/{message_id}"))["history"]
+        assert log["consumer_id"] == name
+    # Producers are no consumers, and the message has none until it is in flight.
+    assert (await show(api, "/consumers", consumer_id="till"))["stats"] == {}
+    listed = await api.get("/queue/main/messages", params={"queueName": queue})
+    assert {message["consumer_id"] for message in listed.json()["messages"]} == {None}
+    # Detectors read these events, too.
+    found = await find_anomalies(api, queue, 2, type="bulk_enqueue")
+    assert {each["anomaly"]["actual"] for each in found["anomalies"]} == {20}
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a\0b"])
+async def test_impossible_name_of_a_producer_is_refused(
+    api: httpx.AsyncClient, queue: str, name: str
+) -> None:
+    body = {"type": "job", "payload": 1, "queue": queue, "consumerId": name}
+    for answer in (
+        await api.post("/queue/message", json=body),
+        await api.post("/queue/batch", json=[body]),
+    ):
+        assert [path[-1] for _, path in issues(answer)] == ["consumerId"]
+
+
 async def test_large_payload_is_not_in_the_log(api: httpx.AsyncClient, queue: str) -> None:
     largest = "x" * (16 * 1024 - 2)
     message_id = await add(api, queue, largest)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.engine.columns import expand_places, squeeze, turn_messages
 from laneway.engine.procedures.delivery import push_many, push_notifying
+from laneway.engine.procedures.queues import encode_json
 from laneway.engine.pumps.pump import Pump
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ class PushLoad(NamedTuple):
     """Messages to push. queues: one id for all, or one each. delayed: the queue has a delay.
 
     guards: the queue options that each message assumes (`queue.guards`), one for all or one each;
-    None: not checked.
+    None: not checked. producers: who enqueued each message, as the activity log shows it; None: no
+    message has a name.
     """
 
     queues: Sequence[int]
     messages: Sequence[OutgoingMessage]
     delayed: bool
     guards: Sequence[int] | None = None
+    producers: Sequence[str | None] | None = None
 
 
 class PushPump:
@@ -71,7 +74,7 @@ class PushPump:
 
     async def push(self, load: PushLoad) -> list[Pushed]:
         """Return the place of each message; all are pushed, or none."""
-        queues, messages, _, _ = load
+        queues, messages, *_ = load
         return await self._pump.submit(
             load,
             count=len(messages),
@@ -144,10 +147,23 @@ class PushPump:
 
 
 def _describe_batch(loads: Sequence[PushLoad]) -> str | None:
-    """Return the size of the largest request as JSON, so that a batch of small ones is no bulk."""
-    if len(loads) == 1:
+    """Return what push_many takes as p_ride, as JSON.
+
+    The size of the largest request shows that a batch of small ones is no bulk.
+    """
+    named = any(load.producers is not None for load in loads)
+    if len(loads) == 1 and not named:
         return None
-    return f'{{"largest": {max(len(load.messages) for load in loads)}}}'
+    largest = max(len(load.messages) for load in loads)
+    if not named:
+        return f'{{"largest": {largest}}}'
+    note: dict[str, object] = {} if len(loads) == 1 else {"largest": largest}
+    producers: list[str | None] = []
+    for load in loads:
+        producers += load.producers or [None] * len(load.messages)
+    one = len(set(producers)) == 1
+    note |= {"producer": producers[0]} if one else {"producers": producers}
+    return encode_json(note)
 
 
 def _join(loads: Sequence[PushLoad]) -> tuple[Sequence[int], Sequence[OutgoingMessage]]:

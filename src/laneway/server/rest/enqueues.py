@@ -63,7 +63,11 @@ class NewMessage(msgspec.Struct):
         Meta(description="Queue to enqueue to. Default: the server's default queue."),
     ] = None
     consumer_id: Annotated[
-        str | None, Meta(description="Accepted for compatibility with Relay, and ignored.")
+        Annotated[str, Meta(max_length=255)] | None,
+        Meta(
+            description="Name of the producer, at most 255 characters. The activity log shows it as the "
+            "`consumer_id` of the `enqueue`."
+        ),
     ] = msgspec.field(name="consumerId", default=None)
     delay: Annotated[
         Annotated[float, Meta(ge=0, le=LONGEST)] | None,
@@ -115,7 +119,9 @@ async def add_message(call: Call[None, NewMessage]) -> Answer:
     body = call.body
     settings = call.service.settings
     queue = body.queue or settings.queue
-    pushed = await call.service.broker.push(queue, (read_message(body, settings, ()),))
+    producers = None if body.consumer_id is None else (body.consumer_id,)
+    message = read_message(body, settings, ())
+    pushed = await call.service.broker.push(queue, (message,), producers=producers)
     segment, lane, seq, _ = pushed[0]
     return Answer(
         201,
@@ -131,7 +137,7 @@ async def add_batch(call: Call[None, list[NewMessage]]) -> Answer:
         (body.queue or default, read_message(body, settings, (index,)))
         for index, body in enumerate(call.body)
     ]
-    pushed = await call.service.broker.push_each(messages)
+    pushed = await call.service.broker.push_each(messages, producers=list_producers(call.body))
     count = len(messages)
     return answer_json(
         201,
@@ -142,14 +148,30 @@ async def add_batch(call: Call[None, list[NewMessage]]) -> Answer:
     )
 
 
+def list_producers(bodies: Sequence[NewMessage]) -> list[str | None] | None:
+    """Return the producer of each message, or None if none is named."""
+    producers = [body.consumer_id for body in bodies]
+    return producers if any(producers) else None
+
+
 def read_message(
     body: NewMessage, settings: ServerSettings, place: Sequence[int]
 ) -> OutgoingMessage:
     if body.priority >= settings.priority_levels:
         highest = settings.priority_levels - 1
         raise InvalidInput([Issue("too_big", (*place, "priority"), f"Expected `int` <= {highest}")])
-    if "\0" in body.type or "\0" in (body.queue or "") or "\0" in (body.dedup_key or ""):
-        texts = {"type": body.type, "queue": body.queue, "dedupKey": body.dedup_key}
+    if (
+        "\0" in body.type
+        or "\0" in (body.queue or "")
+        or "\0" in (body.dedup_key or "")
+        or "\0" in (body.consumer_id or "")
+    ):
+        texts = {
+            "type": body.type,
+            "queue": body.queue,
+            "dedupKey": body.dedup_key,
+            "consumerId": body.consumer_id,
+        }
         field = next(name for name, text in texts.items() if "\0" in (text or ""))
         raise InvalidInput([Issue("custom", (*place, field), "A NUL cannot be stored")])
     try:

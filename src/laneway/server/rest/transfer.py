@@ -17,7 +17,7 @@ from laneway.server.errors import InvalidInput, MalformedBody
 from laneway.server.operations import Media, Operation, Response, Role
 from laneway.server.responses import Answer, Stream, answer_json, encode
 from laneway.server.rest.access import choose_queues, queue_shown
-from laneway.server.rest.enqueues import NewMessage, read_message
+from laneway.server.rest.enqueues import NewMessage, list_producers, read_message
 from laneway.server.rest.filters import Filters
 from laneway.server.rest.objects import show_message
 from laneway.server.rest.states import STATES
@@ -102,7 +102,7 @@ async def import_messages(call: Call[None, None]) -> Answer:
         queue = message.queue or message.queue_name or default
         require_queues(call.identity, (queue,))
         items.append((queue, read_message(_merge(message), call.settings, (index,))))
-    pushed = await call.broker.push_each(items)
+    pushed = await call.broker.push_each(items, producers=list_producers(messages))
     count = len(pushed)
     return answer_json(200, Imported(f"Imported {count} messages successfully", count))
 

@@ -1,6 +1,7 @@
 -- Append messages to the log, each to the lane of its queue, partition and priority.
 -- An array may be null (the default for all), have one element (the same for all) or one per body.
--- p_ride: where several requests share this call, {"largest": messages of the largest}, for the event's detail.
+-- p_ride: for the event. Where several requests share this call: "largest", messages of the largest. Who enqueued:
+-- "producer", if it is one for all messages, else "producers", a name or null for each.
 -- p_guards: the queue options that the push assumes, as in queue.guards; null: none.
 -- Return spans in input order: the messages idx .. idx + run - 1 are at seq, seq + 1, … of that lane. A duplicate (its
 -- key was pushed within the queue's deduplication window) returns the first message's place and is not written.
@@ -51,6 +52,7 @@ begin
      and coalesce(cardinality(p_priorities), 1) = 1
      and cardinality(p_bodies) > 0
      and pg_catalog.num_nulls(variadic p_bodies) = 0
+     and p_ride -> 'producers' is null
      and (q.guards <> any (p_guards)) is not true;
   if not found then
     return query
@@ -118,10 +120,10 @@ begin
   if v_queue.record_events then
     -- largest: no body is larger than all together. That is mostly enough to see that none is large.
     insert into laneway.event (
-      segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail, largest)
+      segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, consumer, detail, largest)
     values (
       laneway.event_segment(v_segment), clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment,
-      v_head + 1, v_head + v_count, p_ride, pg_catalog.pg_column_size(p_bodies));
+      v_head + 1, v_head + v_count, p_ride ->> 'producer', p_ride, pg_catalog.pg_column_size(p_bodies));
   end if;
   if v_count = 1 then
     insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)

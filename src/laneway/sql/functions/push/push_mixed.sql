@@ -264,26 +264,61 @@ begin
     from unnest(p_bodies, v_message_lanes, v_places, v_keys, v_new)
          with ordinality m (body, lane, place, key, is_new, n)
    where m.is_new is not false;
-  insert into laneway.event (
-    segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail,
-    part_lane, part_first, part_last, largest)
-  select laneway.event_segment(l.segment), v_now, 'pushed', l.queue_id,
-         laneway.only_element(array_agg(l.lane_id)),
-         l.segment,
-         laneway.only_element(array_agg(l.head + 1)),
-         laneway.only_element(array_agg(l.head + l.messages)),
-         p_ride,
-         laneway.several_elements(array_agg(l.lane_id)),
-         laneway.several_elements(array_agg(l.head + 1)),
-         laneway.several_elements(array_agg(l.head + l.messages)),
-         case when count(*) > 1 then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
-    from unnest(
-           v_lanes.queues, v_lane_ids, v_segments, v_heads, v_lanes.message_counts,
-           laneway.repeat_to_length(v_settings.record_events, v_lane_count))
-         l (queue_id, lane_id, segment, head, messages, record_events)
-   where l.record_events
-     and l.messages > 0
-   group by l.queue_id, l.segment;
+  if p_ride -> 'producers' is null then
+    insert into laneway.event (
+      segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, consumer, detail,
+      part_lane, part_first, part_last, largest)
+    select laneway.event_segment(l.segment), v_now, 'pushed', l.queue_id,
+           laneway.only_element(array_agg(l.lane_id)),
+           l.segment,
+           laneway.only_element(array_agg(l.head + 1)),
+           laneway.only_element(array_agg(l.head + l.messages)),
+           p_ride ->> 'producer',
+           p_ride,
+           laneway.several_elements(array_agg(l.lane_id)),
+           laneway.several_elements(array_agg(l.head + 1)),
+           laneway.several_elements(array_agg(l.head + l.messages)),
+           case when count(*) > 1
+                then (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body)) end
+      from unnest(
+             v_lanes.queues, v_lane_ids, v_segments, v_heads, v_lanes.message_counts,
+             laneway.repeat_to_length(v_settings.record_events, v_lane_count))
+           l (queue_id, lane_id, segment, head, messages, record_events)
+     where l.record_events
+       and l.messages > 0
+     group by l.queue_id, l.segment;
+  else
+    -- A part for each message, with its producer.
+    insert into laneway.event (
+      segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, detail,
+      part_lane, part_first, part_last, part_consumer, largest)
+    select laneway.event_segment(e.segment), v_now, 'pushed', e.queue_id,
+           case when e.one_lane then e.lanes[1] end,
+           e.segment,
+           case when e.one_lane then e.first_seq end,
+           case when e.one_lane then e.last_seq end,
+           case when p_ride -> 'largest' is not null then json_build_object('largest', p_ride -> 'largest') end,
+           case when not e.one_lane then e.lanes end,
+           e.seqs, e.seqs, e.producers,
+           (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body))
+      from (select l.queue_id, l.segment, min(l.lane_id) = max(l.lane_id) as one_lane,
+                   min(l.head + m.place) as first_seq, max(l.head + m.place) as last_seq,
+                   array_agg(l.lane_id order by m.n) as lanes,
+                   array_agg(l.head + m.place order by m.n) as seqs,
+                   array_agg(m.producer order by m.n) as producers
+              from unnest(
+                     v_message_lanes, v_places, v_new,
+                     array(select o.name from json_array_elements_text(p_ride -> 'producers') o (name)))
+                   with ordinality m (lane, place, is_new, producer, n)
+              join unnest(
+                     v_lanes.queues, v_lane_ids, v_segments, v_heads,
+                     laneway.repeat_to_length(v_settings.record_events, v_lane_count))
+                   with ordinality l (queue_id, lane_id, segment, head, record_events, lane)
+                on l.lane = m.lane
+             where l.record_events
+               and m.is_new is not false
+             group by l.queue_id, l.segment) e;
+  end if;
   return query
     select m.n::int - 1,
            1,

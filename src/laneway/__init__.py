@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from laneway.domain.runs import RunInfo as RunInfo
     from laneway.domain.runs import RunStatus as RunStatus
     from laneway.domain.runs import StepInfo as StepInfo
+    from laneway.domain.schedules import ScheduleInfo as ScheduleInfo
     from laneway.domain.settings import ConnectionSettings as ConnectionSettings
     from laneway.domain.settings import EngineSettings as EngineSettings
     from laneway.domain.settings import MaintenanceSettings as MaintenanceSettings
@@ -74,6 +75,7 @@ _PLACES = {
     "RunInfo": "laneway.domain.runs",
     "RunStatus": "laneway.domain.runs",
     "StepInfo": "laneway.domain.runs",
+    "ScheduleInfo": "laneway.domain.schedules",
     "ConnectionSettings": "laneway.domain.settings",
     "EngineSettings": "laneway.domain.settings",
     "MaintenanceSettings": "laneway.domain.settings",

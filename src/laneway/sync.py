@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from laneway.domain.messages import Outcome, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
+    from laneway.domain.schedules import ScheduleInfo
     from laneway.domain.settings import EngineSettings, Place, QueueChanges, QueueSettings
     from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo, WorkerState, WorkerStats
@@ -470,6 +471,22 @@ class Admin:
     def purge_old_workers(self, age: timedelta) -> int:
         """Delete the records of workers that stopped longer than `age` ago; return how many."""
         return self._portal.call(self._inner.purge_old_workers(age))
+
+    def list_schedules(self, queue: str | None = None) -> list[ScheduleInfo]:
+        """Return the periodic jobs that workers have registered, of a queue or of all."""
+        return self._portal.call(self._inner.list_schedules(queue))
+
+    def run_schedule(self, name: str, *, queue: str) -> MessageId:
+        """Enqueue a periodic job's message now, whether or not it is paused; return its id."""
+        return self._portal.call(self._inner.run_schedule(name, queue=queue))
+
+    def pause_schedule(self, name: str, *, queue: str) -> datetime | None:
+        """Pause a periodic job: its times pass without a message. Return since when it is paused."""
+        return self._portal.call(self._inner.pause_schedule(name, queue=queue))
+
+    def resume_schedule(self, name: str, *, queue: str) -> None:
+        """Resume a paused job, from its next time on."""
+        self._portal.call(self._inner.resume_schedule(name, queue=queue))
 
     def list_runs(self, *, status: RunStatus | None = None, limit: int = 100) -> list[RunInfo]:
         """Return workflow runs, newest first."""

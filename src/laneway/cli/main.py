@@ -19,6 +19,7 @@ from laneway.cli.known_settings import SERVER_SETTINGS, SETTINGS
 from laneway.cli.lake import lake
 from laneway.cli.output import Format, FormatOption, Output
 from laneway.cli.queues import queue
+from laneway.cli.schedules import schedule
 from laneway.cli.settings import Settings, show_settings
 from laneway.cli.stdio import OutputLost, guard_output, tell
 from laneway.cli.top import top
@@ -40,6 +41,7 @@ app.add_typer(key, name="key")
 app.add_typer(lake, name="lake")
 queue.add_typer(dlq, name="dlq")
 app.add_typer(queue, name="queue")
+app.add_typer(schedule, name="schedule")
 app.add_typer(worker, name="worker")
 app.add_typer(workflow, name="workflow")
 app.command("enqueue")(enqueue)

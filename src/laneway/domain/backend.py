@@ -27,6 +27,7 @@ from laneway.domain.messages import (
 )
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
 from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.schedules import ScheduleInfo
 from laneway.domain.settings import QueueChanges, QueueSettings, Target
 from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
 from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder, WorkerState
@@ -200,6 +201,24 @@ class WorkerCalls(Protocol):
     ) -> bool: ...
 
 
+class ScheduleCalls(Protocol):
+    async def register(
+        self,
+        name: str,
+        expression: str,
+        *,
+        queue: str,
+        message: OutgoingMessage,
+        timed: bool = False,
+    ) -> None: ...
+
+    async def list_all(self, queue: str | None = None) -> list[ScheduleInfo]: ...
+
+    async def pause(self, name: str, *, queue: str, paused: bool = True) -> datetime | None: ...
+
+    async def run(self, name: str, *, queue: str) -> MessageId: ...
+
+
 class WorkflowCalls(Protocol):
     async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool: ...
 
@@ -269,6 +288,9 @@ class Backend(Protocol):
 
     @property
     def workers(self) -> WorkerCalls: ...
+
+    @property
+    def schedules(self) -> ScheduleCalls: ...
 
     @property
     def workflows(self) -> WorkflowCalls: ...

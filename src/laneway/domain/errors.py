@@ -11,6 +11,7 @@ LanewayError
 │   │   ├── QueueNotFound
 │   │   ├── GroupNotFound
 │   │   ├── WorkerNotFound
+│   │   ├── ScheduleNotFound
 │   │   ├── RunNotFound
 │   │   └── ResultNotFound   of a message's handler: not finished yet, or not stored
 │   ├── Conflict
@@ -137,6 +138,18 @@ class WorkerNotFound(NotFound):
             "List the workers with: laneway worker list"
         )
         self.worker = worker
+
+
+class ScheduleNotFound(NotFound):
+    """schedule: its name. queue: its queue's name."""
+
+    def __init__(self, *, schedule: str, queue: str) -> None:
+        super().__init__(
+            f'schedule "{schedule}" of queue "{queue}" not found: a worker registers its schedules'
+            " when it starts. List the schedules with: laneway schedule list"
+        )
+        self.schedule = schedule
+        self.queue = queue
 
 
 class RunNotFound(NotFound):

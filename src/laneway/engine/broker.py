@@ -53,6 +53,7 @@ from laneway.engine.pumps.push import PushLoad, PushPump
 from laneway.engine.pumps.settle import SettlePump
 from laneway.engine.queues import Queues
 from laneway.engine.receive_attempts import ReceiveAttempts
+from laneway.engine.schedules import Schedules
 from laneway.engine.schema import Schema
 from laneway.engine.statistics import Statistics
 from laneway.engine.streams import Streams
@@ -145,6 +146,7 @@ class Broker:
         self.traces = Traces(core)
         self.activity = Activity(core)
         self.workers = Workers(core)
+        self.schedules = Schedules(core)
         self.workflows = Workflows(core)
         self.keys = Keys(core)
         self._pushes = PushPump(

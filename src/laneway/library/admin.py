@@ -29,16 +29,18 @@ from laneway.library.arguments import (
 )
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from typing import Literal
 
     from laneway.domain.activity import Snapshot
     from laneway.domain.backend import Backend
     from laneway.domain.dead_letters import FailureGroup
+    from laneway.domain.ids import MessageId
     from laneway.domain.keys import KeyInfo, NewKey
     from laneway.domain.messages import StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo
+    from laneway.domain.schedules import ScheduleInfo
     from laneway.domain.settings import Place, QueueChanges
     from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
     from laneway.domain.workers import WorkerInfo
@@ -323,6 +325,28 @@ class Admin:
     async def purge_old_workers(self, age: timedelta) -> int:
         """Delete the records of workers that stopped longer than `age` ago; return how many."""
         return await self._backend.workers.purge(check_duration(age, "age"))
+
+    async def list_schedules(self, queue: str | None = None) -> list[ScheduleInfo]:
+        """Return the periodic jobs that workers have registered, of a queue or of all."""
+        return await self._backend.schedules.list_all(None if queue is None else _name(queue))
+
+    async def run_schedule(self, name: str, *, queue: str) -> MessageId:
+        """Enqueue a periodic job's message now, whether or not it is paused; return its id."""
+        return await self._backend.schedules.run(
+            check_text(name, "schedule name"), queue=_name(queue)
+        )
+
+    async def pause_schedule(self, name: str, *, queue: str) -> datetime | None:
+        """Pause a periodic job: its times pass without a message. Return since when it is paused."""
+        return await self._backend.schedules.pause(
+            check_text(name, "schedule name"), queue=_name(queue)
+        )
+
+    async def resume_schedule(self, name: str, *, queue: str) -> None:
+        """Resume a paused job, from its next time on."""
+        await self._backend.schedules.pause(
+            check_text(name, "schedule name"), queue=_name(queue), paused=False
+        )
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100

@@ -58,13 +58,23 @@ class Schedule:
 
 
 async def keep_firing(schedule: Schedule, backend: Backend) -> None:
-    """Fire the schedule at its times, by the database's clock, until cancelled.
+    """Register the schedule and fire it at its times, by the database's clock, until cancelled.
 
     Times at which no worker was running are skipped.
     """
     due: datetime | None = None
+    registered = False
     while True:
         try:
+            if not registered:
+                await backend.schedules.register(
+                    schedule.name,
+                    schedule.cron.expression,
+                    queue=schedule.queue,
+                    message=schedule.make_message(datetime.now(UTC)),
+                    timed=schedule.payload is None,
+                )
+                registered = True
             now = await backend.ping()
             if due is None:
                 due = schedule.cron.next_after(now)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from laneway.domain.keys import Role
+from laneway.domain.messages import OutgoingMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -362,6 +363,32 @@ plain(
         }
     ),
 )
+plain(
+    "library POST /register_schedule",
+    lambda t: Ask(
+        body={"name": "new", "expression": "* * * * *", "queue": t.name, "message": ["1"]},
+    ),
+)
+
+
+@example("library POST /list_schedules")
+async def _(target: Target) -> Ask:
+    return Ask(body={"queue": target.name})
+
+
+async def scheduled(target: Target) -> Ask:
+    if target.queue_id:
+        await target.broker.schedules.register(
+            "nightly", "0 0 * * *", queue=target.name, message=OutgoingMessage("1")
+        )
+    return Ask(body={"name": "nightly", "queue": target.name})
+
+
+@example("library POST /pause_schedule", "library POST /run_schedule")
+async def _(target: Target) -> Ask:
+    return await scheduled(target)
+
+
 plain(
     "library POST /start_run",
     lambda t: Ask(

@@ -84,6 +84,14 @@ async def _fire_schedule(call: Call[None, Any]) -> Answer:
     return answer_json(200, await call.broker.workers.fire_schedule(**arguments))
 
 
+async def _register_schedule(call: Call[None, Any]) -> Answer:
+    """Store a periodic job whose message has a priority that this server allows."""
+    arguments = _read(SHAPES["register_schedule"], call.body)
+    require_level(arguments["message"].priority, call.service.settings.priority_levels)
+    await call.broker.schedules.register(**arguments)
+    return answer_json(200, None)
+
+
 def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
     arguments = {name: getattr(body, name) for name in body.__struct_fields__}
     for name, turn in shape.turns.items():
@@ -244,6 +252,10 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "reclaim_dead": (Role.ADMIN, every_queue),
     "purge_workers": (Role.ADMIN, every_queue),
     "fire_schedule": (Role.WRITE, _queue),
+    "register_schedule": (Role.WRITE, _queue),
+    "list_schedules": (Role.READ, _queue_or_all),
+    "pause_schedule": (Role.ADMIN, _queue),
+    "run_schedule": (Role.WRITE, _queue),
     "start_run": (Role.WRITE, _NEW_RUN),
     "load_run": (Role.READ, _run),
     "load_steps": (Role.READ, _run),
@@ -260,6 +272,7 @@ _HANDLERS = {
     "fire_schedule": _fire_schedule,
     "list_workers": _list_workers,
     "push": _push,
+    "register_schedule": _register_schedule,
 }
 
 SHAPES = list_shapes()

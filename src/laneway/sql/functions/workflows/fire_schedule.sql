@@ -1,6 +1,6 @@
 -- Push the message of a periodic job, known by its name and queue, for one of its due times. Of many callers, one
--- pushes: a call for a due time that was fired already, or an earlier one, does nothing. Return whether this call
--- pushed.
+-- pushes: a call for a due time that was fired already, or an earlier one, does nothing, and so does one for a job that
+-- is paused. Return whether this call pushed.
 -- Schedules of the same name whose queue was deleted are deleted.
 -- Locks: the schedule's row, then those of push_many.
 -- Errors: LW404 unknown queue, LW422 a due time in the future, which would stop the job until then; those of push_many.
@@ -18,11 +18,12 @@ begin
     raise exception 'job "%" of queue "%" is not due until %', p_name, p_queue, p_due
       using errcode = 'LW422', hint = 'Fire it when that time has come.';
   end if;
-  insert into laneway.schedule (name, expression, queue_id, fired_for)
-  values (p_name, p_expression, v_queue, p_due)
+  insert into laneway.schedule (name, expression, queue_id, fired_for, fired_at)
+  values (p_name, p_expression, v_queue, p_due, clock_timestamp())
   on conflict (name, queue_id) do update
-     set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = clock_timestamp()
-   where laneway.schedule.fired_for < excluded.fired_for;
+     set expression = excluded.expression, fired_for = excluded.fired_for, fired_at = excluded.fired_at
+   where laneway.schedule.fired_for < excluded.fired_for
+     and laneway.schedule.paused_at is null;
   if not found then
     return false;
   end if;

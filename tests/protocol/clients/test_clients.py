@@ -92,7 +92,7 @@ async def test_node_uses_every_operation_of_a_message(locked: RunningServer, nod
         "touched": 200,
         "nacked": 200,
         "waiting": 200,
-        "late": 409,
+        "late": 400,
         "batch": 200,
         "acked": 200,
         "nothing": 404,

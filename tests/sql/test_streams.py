@@ -215,6 +215,22 @@ async def test_released_messages_wait_with_the_failed_one_behind_them(connect: C
     assert await list_attempts(session, group) == [("1", 1), ("2", 2), ("3", 1)]
 
 
+@pytest.mark.parametrize("word", ["retry", "release"])
+async def test_failed_message_of_a_fifo_group_returns_all_behind_it(
+    connect: Connect, word: str
+) -> None:
+    """Though over SQS, its other messages would stay leased."""
+    session = await connect()
+    group, held = await make_batch(session, 4)
+    await session.execute("update laneway.consumer_group set fifo = true")
+    items = [("2", "ack"), ("3", word), ("4", "ack")]
+    named = [(held["lane_id"], key, held["token"], action) for key, action in items]
+    assert await settle(session, *named) == ["completed", "requeued", "requeued"]
+    assert await session.fetchval("select count(*) from laneway.claim") == 0
+    attempt = 2 if word == "retry" else 1
+    assert await list_attempts(session, group) == [("3", attempt), ("4", 1)]
+
+
 async def test_group_with_individual_acks_settles_each_message_alone(connect: Connect) -> None:
     session = await connect()
     group, held = await make_batch(session, 4, individual_acks=True)

@@ -38,6 +38,7 @@ from laneway.engine.maintenance.keeper import Keeper
 from laneway.engine.measurements import Measurements, Traffic
 from laneway.engine.messages import Messages
 from laneway.engine.moves import Moves
+from laneway.engine.noisy_partitions import NoisyPartitions
 from laneway.engine.notifications import Notices
 from laneway.engine.poll import SafetyPoll
 from laneway.engine.pool import Pool
@@ -167,6 +168,7 @@ class Broker:
         # Of the claim pumps whose group was deleted.
         self._past_claim_calls = 0
         self.in_flight = InFlight(self.statistics.count_in_flight)
+        self.noisy = NoisyPartitions(self.statistics.count_in_flight_by_partition)
         self._safety = SafetyPoll(
             pool=pool, pumps=self._claims.values, interval=wakeups.safety_poll
         )
@@ -507,6 +509,7 @@ class Broker:
             lanes=self._lanes,
             traffic=self._traffic,
             release=lambda spans: self._start_release(list_receipts(spans)),
+            find_noisy=self.noisy.find,
         )
         self._claims[group.group_id] = pump
         self._core.wakeups.subscribe(queue_id, pump)

@@ -58,3 +58,8 @@ class Statistics:
         group_id = await self._core.find_default_group(queue)
         async with self._core.pool.lend() as connection:
             return await procedures.count_in_flight(connection, group_id)
+
+    async def count_in_flight_by_partition(self, queue: str) -> list[tuple[str, int]]:
+        group_id = await self._core.find_default_group(queue)
+        async with self._core.pool.lend() as connection:
+            return await procedures.count_in_flight_by_partition(connection, group_id)

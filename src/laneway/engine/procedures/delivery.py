@@ -109,6 +109,7 @@ async def claim_spans(
     partition: str | None = None,
     priority: int | None = None,
     shared: bool = False,
+    avoid: Sequence[str] | None = None,
 ) -> list[asyncpg.Record]:
     """Return a row per claim: its first waiter, and its messages as arrays (see `distribute`).
 
@@ -116,7 +117,7 @@ async def claim_spans(
     """
     return await fetch(
         connection,
-        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7) c"
+        "select * from laneway.claim_spans($1, $2, $3, $4, $5, $6, true, $7, $8) c"
         " where laneway.fits_result(c.bodies)",
         group_id,
         wants,
@@ -125,6 +126,7 @@ async def claim_spans(
         partition,
         priority,
         shared,
+        avoid,
         means=missing_group(group_id),
     )
 

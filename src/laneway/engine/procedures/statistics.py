@@ -47,6 +47,16 @@ async def count_in_flight(connection: Connection, group_id: int) -> int:
     return count
 
 
+async def count_in_flight_by_partition(
+    connection: Connection, group_id: int
+) -> list[tuple[str, int]]:
+    """Return (partition, messages) of every partition that has messages in flight."""
+    rows = await fetch(
+        connection, "select * from laneway.count_in_flight_by_partition($1)", group_id
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 async def metrics(connection: Connection, queue: str | None, group: str) -> list[QueueMetrics]:
     rows = await fetch(
         connection,

@@ -56,7 +56,8 @@ class ClaimPump:
     """Claims messages of one group for its waiting consumers.
 
     A waiter costs no SQL while it waits: `wake` wakes it, or a timer when a parked message comes
-    due. `release` is called with messages that were claimed for a waiter that is gone.
+    due. `release` is called with messages that were claimed for a waiter that is gone. `find_noisy`
+    names the partitions of the group that yield to others.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ClaimPump:
         lanes: Lanes,
         traffic: Traffic,
         release: Callable[[Sequence[ClaimedSpan]], object],
+        find_noisy: Callable[[int], Sequence[str] | None],
     ) -> None:
         self.queue_id = queue_id
         self.group_id = group_id
@@ -81,6 +83,7 @@ class ClaimPump:
         self._lanes = lanes
         self._traffic = traffic
         self._release = release
+        self._find_noisy = find_noisy
         self._lines: dict[Filter, Line] = {}
         self._lines_by_partition: dict[str | None, list[Line]] = {}
         self._awake: dict[Line, None] = {}
@@ -332,6 +335,7 @@ class ClaimPump:
                 partition=wanted.partition,
                 priority=wanted.priority,
                 shared=not any(waiter.own_token for waiter in batch),
+                avoid=self._find_noisy(self.group_id) if wanted.partition is None else None,
                 **named,
             )
 

@@ -62,11 +62,15 @@ def _bind(shape: Shape) -> Callable[[Call[None, Any]], Awaitable[Answer]]:
 
 
 async def _claim(call: Call[None, Any]) -> Answer:
-    """Claim messages; a claim that may wait is a long poll."""
+    """Claim messages; a claim that may wait is a long poll.
+
+    No other consumer shares its token, because the token is the proof of a lease.
+    """
     arguments = _read(SHAPES["claim"], call.body)
     async with Claims(call) as claims:
         wait = bool(arguments["wait"])
-        return answer_json(200, await claims.make(call.broker.claim(**arguments), wait=wait))
+        claim = call.broker.claim(**arguments, own_token=True)
+        return answer_json(200, await claims.make(claim, wait=wait))
 
 
 async def _push(call: Call[None, Any]) -> Answer:

@@ -135,6 +135,7 @@ async def _delete(
     receipts = list({handle.receipt: None for handle in handles})
     lost = {receipts[position] for position in await broker.ack(receipts)}
     broker.in_flight.note(queue, len(lost) - len(receipts))
+    broker.noisy.note_settled(queue, (each.lane for each in receipts if each not in lost))
     faults: list[Fault | None] = [None] * len(handles)
     if not lost:
         return faults
@@ -182,6 +183,10 @@ async def _extend(
         broker.expect_expiry(lease)
         return [until is not None for until in untils]
     outcomes = await broker.nack([Nack(*handle.receipt, delay=_NOW) for handle in handles])
+    returned = zip(handles, outcomes, strict=True)
+    broker.noisy.note_settled(
+        queue, (handle.lane for handle, outcome in returned if outcome is not Outcome.LOST)
+    )
     if Outcome.DEAD in outcomes and queue.settings.dead_letter_queue is not None:
         await broker.dead_letters.redrive_by_policy(queue.name)
     return [outcome is not Outcome.LOST for outcome in outcomes]

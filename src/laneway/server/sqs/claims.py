@@ -44,6 +44,7 @@ async def claim(
         if wait or is_fifo(queue):
             return []
         raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
+    await broker.noisy.refresh(queue)
     lease = timedelta(seconds=visibility) if visibility else None
     deliveries = await _claim_good(exchange, queue, min(want, room), deadline=deadline, lease=lease)
     if not deliveries:
@@ -53,6 +54,8 @@ async def claim(
         await broker.nack([Nack(*delivery.receipt, delay=_NOW) for delivery in deliveries])
     else:
         broker.in_flight.note(queue, len(deliveries))
+        if not is_fifo(queue):
+            broker.noisy.note_claimed(queue, deliveries)
         broker.expect_expiry(lease or queue.settings.lease)
     return deliveries
 

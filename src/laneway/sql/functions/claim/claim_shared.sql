@@ -2,6 +2,7 @@
 -- age, delays, gaps, lease durations of single messages, several segments.
 -- Goes from the highest priority down. At each, picks due parked messages first, then unread messages of the ready
 -- lanes.
+-- p_avoid: partitions whose messages are claimed only if those of all others do not suffice.
 -- Arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_shared(
   p_group_id int,
@@ -9,7 +10,8 @@ create or replace function laneway.claim_shared(
   p_leases interval[],
   p_consumers text[],
   p_partition text,
-  p_priority smallint)
+  p_priority smallint,
+  p_avoid text[] default null)
 returns setof laneway.claimed_span
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -19,6 +21,8 @@ declare
   v_group record;
   v_now timestamptz := clock_timestamp();
   v_left int;                            -- messages still wanted
+  v_avoid text[] := p_avoid;             -- the partitions that are left out for now …
+  v_avoided int[];                       -- … and their lanes
   v_below int := 32768;                  -- the priorities from this one up are done
   v_level int;                           -- the priority at hand
   v_parked_level int;                    -- the highest priority of parked messages, due or not
@@ -39,10 +43,17 @@ begin
     into v_group
     from laneway.consumer_group g
    where g.group_id = p_group_id;
+  if v_avoid is not null then
+    v_avoided := array(
+      select l.lane_id
+        from laneway.lane l
+       where l.queue_id = v_group.queue_id
+         and l.partition = any (v_avoid));
+  end if;
   while v_left > 0 loop
     v_ready := laneway.ready_readers(
       p_group_id, v_group.queue_id, p_partition, p_priority, v_below,
-      case when v_passes = 0 then greatest(1, least(32, v_left)) else 100 end);
+      case when v_passes = 0 then greatest(1, least(32, v_left)) else 100 end, v_avoided);
     if p_partition is null then
       v_parked_level := (
         select k.priority
@@ -64,10 +75,19 @@ begin
          limit 1);
     end if;
     v_level := greatest(v_ready.level, v_parked_level);
-    exit when v_level is null;
+    if v_level is null then
+      exit when v_avoid is null;
+      -- The others have no more: go on with those that were left out.
+      v_avoid := null;
+      v_avoided := null;
+      v_below := 32768;
+      v_passes := 0;
+      continue;
+    end if;
 
     if v_parked_level = v_level then
-      v_due := array(select d from laneway.pick_parked(p_group_id, p_partition, v_level::smallint, v_left, v_now) d);
+      v_due := array(
+        select d from laneway.pick_parked(p_group_id, p_partition, v_level::smallint, v_left, v_now, v_avoid) d);
       v_picked := v_picked || v_due;
       v_left := v_left - cardinality(v_due);
     end if;
@@ -111,7 +131,8 @@ begin
     if v_locked_elsewhere is not null then
       perform laneway.await_reader(p_group_id, v_locked_elsewhere, v_owns_lock);
       return query
-        select * from laneway.claim_shared(p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority);
+        select * from laneway.claim_shared(
+          p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority, p_avoid);
     end if;
     return;
   end if;

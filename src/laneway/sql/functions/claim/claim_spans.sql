@@ -6,6 +6,7 @@
 -- of PostgreSQL (consumer_group.durable_claims).
 -- p_shared: waiters with the same lease duration and consumer may share one claim, which is cheaper. The caller must
 -- then name the messages that it settles or extends.
+-- p_avoid: partitions whose messages come after those of all others; not in ordered groups.
 -- Result: a row per span of one lane (029_claimed_span.sql). No row: nothing can be claimed now.
 -- This function checks the arguments and selects the algorithm. The fast ones need all messages in one segment, and no
 -- delay, gap, or lease duration of a single message among those that they read.
@@ -24,7 +25,8 @@ create or replace function laneway.claim_spans(
   p_partition text default null,
   p_priority smallint default null,
   p_alone boolean default false,
-  p_shared boolean default false)
+  p_shared boolean default false,
+  p_avoid text[] default null)
 returns setof laneway.claimed_span
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -94,6 +96,13 @@ begin
         from laneway.claim_lanes(
                p_group_id, p_wants, p_leases, p_consumers,
                case when p_partition is not null then array[p_partition] end, p_priority) c;
+    return;
+  end if;
+
+  if p_avoid is not null then
+    return query
+      select * from laneway.claim_shared(
+        p_group_id, p_wants, p_leases, p_consumers, p_partition, p_priority, p_avoid);
     return;
   end if;
 

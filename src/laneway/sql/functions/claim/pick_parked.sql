@@ -1,5 +1,6 @@
 -- Remove due parked messages of one priority from a shared group's parked ones, the longest due first, and return them.
--- p_partition: of this partition only; null: of all. p_limit: how many at most. p_now: which are due.
+-- p_partition: of this partition only; null: of all, except those in p_avoid. p_limit: how many at most. p_now: which
+-- are due.
 -- The caller leases the messages in the same transaction (see insert_claims).
 -- Locks: the parked rows; rows that another transaction has locked are skipped. Errors: none.
 create or replace function laneway.pick_parked(
@@ -7,7 +8,8 @@ create or replace function laneway.pick_parked(
   p_partition text,
   p_priority smallint,
   p_limit int,
-  p_now timestamptz)
+  p_now timestamptz,
+  p_avoid text[] default null)
 returns setof laneway.picked_message
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -23,6 +25,7 @@ begin
        where k.group_id = p_group_id
          and k.priority = p_priority
          and k.available_at <= p_now
+         and (p_avoid is null or k.partition <> all (p_avoid))
        order by k.available_at, k.seq
        limit p_limit
          for update skip locked);

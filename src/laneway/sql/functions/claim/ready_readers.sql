@@ -1,7 +1,7 @@
 -- Return the highest priority below p_below (only p_priority, if given) at which a group has ready readers, and those
 -- readers.
 -- Up to 32: all of them. More (many is true): p_limit of them, from a random one on, so that every lane gets its turn.
--- p_partition: only readers of this partition's lanes; null: all.
+-- p_partition: only readers of this partition's lanes; null: all. p_avoid: lanes to leave out, without p_partition.
 -- Locks: none. Errors: none.
 create or replace function laneway.ready_readers(
   p_group_id int,
@@ -10,6 +10,7 @@ create or replace function laneway.ready_readers(
   p_priority smallint,
   p_below int,
   p_limit int,
+  p_avoid int[] default null,
   out level smallint,
   out readers int[],
   out lanes int[],
@@ -59,6 +60,7 @@ begin
      where r.group_id = p_group_id
        and r.ready
        and r.priority < p_below
+       and (p_avoid is null or r.lane_id <> all (p_avoid))
      order by r.priority desc
      limit 1;
   elsif p_priority < p_below then
@@ -74,6 +76,7 @@ begin
            where o.group_id = p_group_id
              and o.ready
              and o.priority = level
+             and (p_avoid is null or o.lane_id <> all (p_avoid))
            order by o.reader_id
            limit 33) r; -- one more than claim_spans merges
   if cardinality(readers) > 32 then
@@ -94,6 +97,7 @@ begin
               where o.group_id = p_group_id
                 and o.ready
                 and o.priority = level
+                and (p_avoid is null or o.lane_id <> all (p_avoid))
                 and o.reader_id >= v_start
               order by o.reader_id
               limit p_limit)
@@ -103,6 +107,7 @@ begin
               where o.group_id = p_group_id
                 and o.ready
                 and o.priority = level
+                and (p_avoid is null or o.lane_id <> all (p_avoid))
                 and o.reader_id < v_start
               order by o.reader_id
               limit p_limit)

@@ -24,7 +24,7 @@ as $$
 declare
   v_claim record;
   v_delay interval;
-  v_next bigint;
+  v_left bigint[];
 begin
   if p_dead <> '{}' then
     perform laneway.nack_many(
@@ -54,10 +54,17 @@ begin
           from laneway.newest_progress(v_claim.reader_id) p
          where p.not_before > clock_timestamp());
     end if;
-    -- The reader moves back to the first message that is left, and the others follow it.
-    v_next := (select min(lower(c.pending)) from laneway.claim c where c.token = p_token and c.lane_id = p_lane_id);
-    if v_next is not null then
-      perform laneway.release_many(array[p_token], array[p_lane_id], array[v_next], v_delay);
+    v_left := array(
+      select s.seq
+        from laneway.claim c
+       cross join lateral unnest(c.pending) r (span)
+       cross join lateral generate_series(lower(r.span), upper(r.span) - 1) s (seq)
+       where c.token = p_token
+         and c.lane_id = p_lane_id);
+    if v_left <> '{}' then
+      perform laneway.release_many(
+        array_fill(p_token, array[cardinality(v_left)]), array_fill(p_lane_id, array[cardinality(v_left)]), v_left,
+        v_delay);
     end if;
   end if;
 end $$;

@@ -187,6 +187,36 @@ def test_app_runs_until_it_is_stopped(place: Place, local: Shell, queue: str) ->
         running.expect("handled again")
 
 
+def test_worker_logs_what_it_runs_and_a_summary(local: Shell, queue: str) -> None:
+    (local.folder / "jobs.py").write_text(APP.format(queue=queue, address=""))
+    local.run("enqueue", '"hello"', "--queue", queue)
+    with local.terminal("worker", "run", "jobs:app") as running:
+        running.expect("is ready, on database postgresql://")
+        running.expect(f"INFO queue {queue}: handle, up to 10 at a time")
+        running.expect("handled hello")
+        running.process.send_signal(signal.SIGTERM)
+        running.expect("1 message handled, 0 failed")
+        assert running.wait() == 0
+
+
+def test_worker_logs_json_without_a_terminal(local: Shell, queue: str) -> None:
+    (local.folder / "jobs.py").write_text(APP.format(queue=queue, address=""))
+    with subprocess.Popen(
+        [LANEWAY, "worker", "run", "jobs:app"],
+        cwd=local.folder,
+        env={"PATH": "/usr/bin:/bin", **local.variables},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        assert worker.stderr is not None
+        first = json.loads(worker.stderr.readline())
+        assert first["level"] == "info"
+        assert "is ready, on database" in first["message"]
+        worker.send_signal(signal.SIGTERM)
+        lines = [json.loads(line)["message"] for line in worker.stderr]
+        assert lines[-1].endswith("0 messages handled, 0 failed")
+
+
 def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
     local.run("enqueue", "1", "--queue", queue)
     with local.terminal("queue", "purge", queue) as asked:
@@ -196,7 +226,7 @@ def test_question_is_asked_in_a_terminal(local: Shell, queue: str) -> None:
     with local.terminal("queue", "purge", queue) as asked:
         asked.expect("[y/N]")
         asked.send("y\n")
-        asked.expect("1 messages deleted")
+        asked.expect("1 message deleted")
         assert asked.wait() == 0
 
 
@@ -319,7 +349,7 @@ def test_signal_ends_a_wait_for_input(local: Shell, queue: str) -> None:
             assert typed.process.poll() is None
         typed.process.send_signal(signal.SIGTERM)
         assert typed.wait() == 143
-        assert f"1 messages enqueued to {queue} before the error" in typed.text
+        assert f"1 message enqueued to {queue} before the error" in typed.text
 
 
 def test_invalid_json_exits_with_2(local: Shell, queue: str) -> None:
@@ -356,7 +386,7 @@ async def test_message_refused_half_way_reports_what_was_pushed(
     assert local.run(*enqueue, given=large).returncode == 2
     done = local.run(*enqueue, given=f"1\n{large}")
     assert done.returncode == 1
-    assert f"1 messages enqueued to {queue} before the error" in done.stderr
+    assert f"1 message enqueued to {queue} before the error" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_leases_that_expire_while_printing_are_reported(
             assert message.attempt == 2
             _, said = slow.communicate(timeout=60)
     assert slow.returncode == 1
-    assert said.startswith(b"laneway: 1 of 1 messages not acked, because their leases had expired")
+    assert said.startswith(b"laneway: 1 of 1 message not acked, because the lease had expired")
 
 
 def test_output_that_cannot_be_written_is_no_traceback(local: Shell, closed: int) -> None:

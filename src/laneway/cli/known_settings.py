@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from laneway.server.logs import LEVELS
+from laneway.server.logs import FORMATS, LEVELS
 
 Value: TypeAlias = str | int | float | bool | None
 
@@ -184,6 +184,13 @@ SETTINGS = (
         "jwt_roles_claim", str, "role", "Token claim with the role: read-only, read-write or admin."
     ),
     Setting("log_level", str, "info", "Minimum log level.", choices=LEVELS),
+    Setting(
+        "log_format",
+        str,
+        "auto",
+        "Format of log lines. auto: text on a terminal, else JSON.",
+        choices=FORMATS,
+    ),
     Setting(
         "data_dir", str, ".laneway", "Data directory of the bundled PostgreSQL.", short="--data"
     ),

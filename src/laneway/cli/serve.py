@@ -31,6 +31,8 @@ from laneway.server.tokens import Tokens
 from laneway.sql.migrate import install
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import asyncpg
 
     from laneway.cli.settings import Settings
@@ -61,20 +63,20 @@ NO_SESSIONS = (
 
 async def run_server(settings: Settings) -> None:
     server = read_keys(make_server_settings(settings))
-    set_up_logs(server.log_level)
+    set_up_logs(server.log_level, server.log_format)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listen(server.host, server.port))]
         if server.sqs.port is not None:
             listeners.append(stack.enter_context(listen(server.host, server.sqs.port)))
         async with open_database(settings.environment, settings.data_dir, shared=False) as dsn:
-            await prepare(dsn, server)
+            locked = await prepare(dsn, server)
             if not server.engine.connections.have_sessions:
                 logger.warning(NO_SESSIONS)
-            places = " and ".join(map(name_place, listeners))
-            greeting = f"Laneway listens on {places}"
+            lines = make_banner(settings, server, listeners, locked=locked)
 
             def greet() -> None:
-                typer.echo(greeting, err=True)
+                for line in lines:
+                    typer.echo(line, err=True)
 
             run = serve if server.workers == 1 else supervise
             with Sheet.make(workers=server.workers) as sheet:
@@ -108,8 +110,11 @@ def _read_public_key(tokens: TokenSettings) -> TokenSettings:
         raise SettingInvalid("JWT_PUBLIC_KEY", f"cannot be read: {error}") from error
 
 
-async def prepare(dsn: str, server: ServerSettings) -> None:
-    """Install the schema; refuse to listen on a public address without any key, unless insecure."""
+async def prepare(dsn: str, server: ServerSettings) -> bool:
+    """Install the schema; return whether callers need a key.
+
+    Refuses to listen on a public address without any key, unless insecure.
+    """
     deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
     said = ""
     locked: bool | None = None
@@ -130,6 +135,7 @@ async def prepare(dsn: str, server: ServerSettings) -> None:
             f"cannot listen on {server.host} without a key, because other hosts can reach it. Create an"
             " API key with: laneway key create. Or set SECRET_KEY, or use --insecure"
         )
+    return locked
 
 
 async def _prepare(dsn: str, connections: ConnectionSettings) -> bool:
@@ -171,6 +177,44 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     return listener
+
+
+def make_banner(
+    settings: Settings,
+    server: ServerSettings,
+    listeners: Sequence[socket.socket],
+    *,
+    locked: bool,
+) -> list[str]:
+    """Return the lines to print once the server answers: where it listens, and what people need."""
+    places = [name_place(listener) for listener in listeners]
+    own = name_local_place(listeners[0])
+    greeting = f"Laneway listens on {' and '.join(places)}"
+    source = settings.chosen["secret_key"]
+    key = f" ({source.where})" if source.value else ""
+    access = f"API key required{key}" if locked else "no API key required"
+    if server.log_format == "json":
+        # The other lines would not be JSON.
+        logger.info("database: %s; %s", settings.database, access)
+        return [greeting]
+    sqs = name_local_place(listeners[-1])
+    return [
+        greeting,
+        f"  database   {settings.database}",
+        f"  access     {access}",
+        f"  REST       {own}/api    reference: {own}/api/reference",
+        f"  streams    {own}",
+        f"  SQS        {sqs}    (endpoint URL of AWS SDKs)",
+        f"  metrics    {own}/metrics/prometheus",
+    ]
+
+
+def name_local_place(listener: socket.socket) -> str:
+    """Return a URL that works on this machine, also if the server listens on every address."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return f"http://127.0.0.1:{port}"
+    return name_place(listener)
 
 
 def name_place(listener: socket.socket) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from laneway.activity.settings import ActivitySettings
 from laneway.domain.settings import EngineSettings
+from laneway.server.logs import choose_format
 from laneway.server.settings import Limits, ServerSettings, SqsSettings
 from laneway.server.tokens import TokenSettings
 
@@ -43,6 +44,7 @@ def make_server_settings(settings: Settings) -> ServerSettings:
             roles_claim=settings["jwt_roles_claim"],
         ),
         log_level=settings["log_level"],
+        log_format=choose_format(settings["log_format"]),
         queue=settings["queue_name"],
         ack_timeout=timedelta(seconds=settings["ack_timeout_seconds"]),
         max_attempts=settings["max_attempts"],

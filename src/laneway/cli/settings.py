@@ -136,6 +136,16 @@ class Settings:
         return self._add_pooler(Environment(url))
 
     @property
+    def database(self) -> str:
+        """The database as people read it, without its password, and what configures it."""
+        url = self.environment.database_url
+        if url is None:
+            return f"bundled PostgreSQL in {self.data_dir.absolute()}"
+        names = ("database_url", *self._parts)
+        nearest = min(names, key=self._rank)
+        return f"{hide_password(url)} ({self.chosen[nearest].where})"
+
+    @property
     def connections(self) -> ConnectionSettings:
         """The settings of database connections."""
         environment = self.environment

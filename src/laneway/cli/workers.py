@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
 import os
 import signal
 import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,10 +23,10 @@ from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.cli.settings import Settings
 from laneway.domain.errors import LanewayError
-from laneway.domain.escapes import escape
 from laneway.domain.settings import EngineSettings
 from laneway.domain.workers import WorkerInfo
 from laneway.library.connection import Connection, connect
+from laneway.server.logs import choose_format, set_up_logs
 
 if TYPE_CHECKING:
     from laneway.worker.app import App
@@ -73,15 +72,17 @@ def run(
         typer.Option(help="Database DSN or server URL (default: the app's own address)."),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Minimum log level.")] = LogLevel.INFO,
+    log_format: Annotated[
+        Literal["auto", "text", "json"],
+        typer.Option(help="Format of log lines. auto: text on a terminal, else JSON."),
+    ] = "auto",
 ) -> None:
     """Run an app's handlers until SIGTERM or Ctrl-C, then drain.
 
     The address is that of the flags, else the app's own, else the server or database of the settings,
     else the bundled PostgreSQL, which is created if there is none.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=log_level.upper(), handlers=[handler])
+    set_up_logs(log_level, choose_format(log_format))
     from laneway.worker.loops import run_program
 
     with reporting():
@@ -218,14 +219,6 @@ async def _work(app: App, settings: Settings, place: str | None, name: str | Non
                     await lane.install()
         app.complete(pooled=environment.pooled, direct_dsn=environment.direct_url)
         await app.work(address=dsn, name=name)
-
-
-class _LogFormatter(logging.Formatter):
-    """Escapes control characters in Laneway's log lines, which may contain handlers' error texts."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return escape(text, lines=True) if record.name.split(".")[0] == "laneway" else text
 
 
 def find_app(place: str) -> App:

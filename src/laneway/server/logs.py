@@ -1,13 +1,15 @@
-"""Log lines as JSON objects, one per line."""
+"""Log lines: text for people, or JSON objects, one per line, for programs."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
+
+from laneway.domain.escapes import escape
 
 # The standard library's levels, by the names that other servers use.
 _LEVELS = {
@@ -22,6 +24,9 @@ _LEVELS = {
     "silent": logging.CRITICAL + 1,
 }
 LEVELS = tuple(_LEVELS)
+
+LogFormat: TypeAlias = Literal["text", "json"]
+FORMATS = ("auto", *get_args(LogFormat))
 
 # The fields that a caller may add to the message with `extra`.
 _EXTRA = ("request_id", "status", "milliseconds", "worker")
@@ -45,10 +50,28 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def set_up_logs(level: str) -> None:
+class TextFormatter(logging.Formatter):
+    """Escapes control characters in Laneway's log lines, which may contain texts of clients."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return escape(text, lines=True) if record.name.split(".")[0] == "laneway" else text
+
+
+def choose_format(chosen: str) -> LogFormat:
+    """Return the format; "auto" is text on a terminal, else JSON."""
+    if chosen == "auto":
+        return "text" if sys.stderr is not None and sys.stderr.isatty() else "json"
+    return "text" if chosen == "text" else "json"
+
+
+def set_up_logs(level: str, form: LogFormat = "json") -> None:
     """Send the log lines of every logger to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(TextFormatter() if form == "text" else JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])

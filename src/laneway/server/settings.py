@@ -94,6 +94,7 @@ class ServerSettings:
     encryption_key: str | None = field(default=None, repr=False)
     tokens: TokenSettings = _TOKENS
     log_level: str = "info"
+    log_format: Literal["text", "json"] = "json"
     queue: str = "default"
     ack_timeout: timedelta = timedelta(seconds=30)
     max_attempts: int = 3

@@ -20,7 +20,7 @@ from laneway.server.supervision import Orders
 
 def main() -> None:
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
-    set_up_logs(orders.settings.log_level)
+    set_up_logs(orders.settings.log_level, orders.settings.log_format)
     uvloop.run(_work(orders))
 
 

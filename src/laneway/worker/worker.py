@@ -27,6 +27,7 @@ from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
 from laneway.worker.ack_batches import Settler
+from laneway.worker.banner import describe_end, describe_start
 from laneway.worker.guard import Guard
 from laneway.worker.in_flight import InFlight
 from laneway.worker.ordered import OrderedRunner
@@ -190,6 +191,11 @@ class Worker:
         if not await self._unless_stopped(self._prepare(backend, settler, overseer)):
             await self._leave_early(backend)
             return
+        for line in describe_start(
+            self.worker_id, self._target, self._duties.handlers, self._duties.schedules
+        ):
+            logger.info("%s", line)
+        started = monotonic()
         settling = overseer.start(settler.run(), "laneway settle")
         guard = self._guard = self._make_guard()
         guard.start()
@@ -204,6 +210,14 @@ class Worker:
             finally:
                 guard.end()
                 overseer.abandon()
+                counters = self._counters
+                summary = describe_end(
+                    self.worker_id,
+                    handled=counters.handled,
+                    failed=counters.failed,
+                    seconds=monotonic() - started,
+                )
+                logger.info("%s", summary)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run work that may wait for the database; return whether it ended before a stop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import time
@@ -269,3 +270,25 @@ def is_worker(child: psutil.Process) -> bool:
         return "laneway.server.worker_process" in child.cmdline()
     except psutil.NoSuchProcess:  # it was killed a moment ago
         return False
+
+
+async def test_banner_names_the_database_and_urls_that_work(database: str) -> None:
+    flags = ("--log-format", "text", "--sqs-port", "0", "--host", "0.0.0.0")  # noqa: S104 - with a key
+    async with run_laneway(database, *flags, SECRET_KEY="hush") as server:  # noqa: S106 - of the test
+        async with asyncio.timeout(20):
+            while "metrics    http" not in server.log:
+                await asyncio.sleep(0.01)
+        shown = server.log
+        assert "  access     API key required (environment variable SECRET_KEY)\n" in shown
+        assert "(environment variable DATABASE_URL)\n" in shown
+        assert "hush" not in shown
+        urls = re.findall(r"http://127\.0\.0\.1:\S+", shown)
+        assert len(urls) == 5
+        async with httpx.AsyncClient(headers={"X-API-KEY": "hush"}) as client:
+            for url in urls:
+                answer = await client.get(url + ("/queues" if url.endswith("/api") else ""))
+                assert answer.status_code != 500, url
+            reference = next(url for url in urls if url.endswith("/api/reference"))
+            assert (await client.get(reference)).status_code == 200
+            metrics = next(url for url in urls if url.endswith("/metrics/prometheus"))
+            assert (await client.get(metrics)).status_code == 200

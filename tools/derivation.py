@@ -24,10 +24,9 @@ Generated from the asynchronous classes by tools/derivation.py: change those, an
 from __future__ import annotations
 '''
 
-_CONNECTION = """
+_CONNECTION = '''
     def __enter__(self) -> Self:
-        self._portal.call(self._inner.__aenter__())
-        return self
+        return self.open()
 
     def __exit__(
         self,
@@ -35,11 +34,22 @@ _CONNECTION = """
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Open the connection and return it; do nothing if it is open. It opens once."""
+        self._portal.call(self._inner.open())
+        return self
+
+    def close(self) -> None:
+        """Finish the calls that are running, and close the connection; do nothing if it is closed."""
         try:
-            self._portal.call(self._inner.__aexit__(exc_type, exc, traceback))
+            with suppress(BrokerClosed):
+                self._portal.call(self._inner.close())
         finally:
             self._portal.close()
-"""
+'''
+_WRITTEN_BY_HAND = {"open", "close"}
 
 
 class _Names:
@@ -88,7 +98,9 @@ def derive() -> str:
             elif isinstance(item, ast.FunctionDef) and item.name == "connect":
                 bodies.append(_write_connect(item, names))
     imports = [
+        "from contextlib import suppress",
         "from typing import TYPE_CHECKING",
+        "from laneway.domain.errors import BrokerClosed",
         "from laneway.library import connection as _connection",
         "from laneway.library.portal import Portal",
         *names.write(names.needed),
@@ -119,7 +131,8 @@ def _write_class(item: ast.ClassDef, names: _Names) -> str:
         lines.append(_CONNECTION)
     for member in item.body:
         if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and (
-            not member.name.startswith("_") or member.name == "__aiter__"
+            (not member.name.startswith("_") and member.name not in _WRITTEN_BY_HAND)
+            or member.name == "__aiter__"
         ):
             lines.append(_write_method(member, names))
     return "\n".join(lines) + "\n"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
 
 import laneway
-from laneway.domain.errors import QueueExists
 
 
 async def main(address: str) -> None:
     async with laneway.connect(address) as lane:
         await lane.install()
-        with suppress(QueueExists):
-            await lane.admin.create_queue("orders")
+        await lane.admin.create_queue("orders", exist_ok=True)
         producer = lane.producer(
             "orders", rules=laneway.PayloadRules(required_keys=frozenset({"id"}))
         )

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from laneway.worker.policies import PartialFailure as PartialFailure
     from laneway.worker.policies import Reject as Reject
     from laneway.worker.policies import Retry as Retry
+    from laneway.worker.policies import RetryAfter as RetryAfter
     from laneway.worker.policies import Snooze as Snooze
     from laneway.worker.worker import Worker as Worker
     from laneway.worker.worker import WorkerSettings as WorkerSettings
@@ -106,6 +107,7 @@ _PLACES = {
     "PartialFailure": "laneway.worker.policies",
     "Reject": "laneway.worker.policies",
     "Retry": "laneway.worker.policies",
+    "RetryAfter": "laneway.worker.policies",
     "Snooze": "laneway.worker.policies",
     "Worker": "laneway.worker.worker",
     "WorkerSettings": "laneway.worker.worker",

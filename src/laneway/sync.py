@@ -5,8 +5,10 @@ Generated from the asynchronous classes by tools/derivation.py: change those, an
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from laneway.domain.errors import BrokerClosed
 from laneway.domain.messages import Status
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library import connection as _connection
@@ -220,12 +222,20 @@ class Consumer:
         """Return up to n messages, leased for `lock_time`."""
         return self._portal.call(self._inner.dequeue_many_with_delay(n, lock_time))
 
-    def delete(self, message: Leased) -> bool:
+    def ack(self, message: Leased) -> bool:
         """Ack a message. Return False if this consumer has no lease on it."""
+        return self._portal.call(self._inner.ack(message))
+
+    def ack_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Ack messages; return for each, in order, whether this consumer had a lease on it."""
+        return self._portal.call(self._inner.ack_many(messages))
+
+    def delete(self, message: Leased) -> bool:
+        """Another name of `ack`."""
         return self._portal.call(self._inner.delete(message))
 
     def delete_many(self, messages: Iterable[Leased]) -> list[bool]:
-        """Ack messages; return for each, in order, whether this consumer had a lease on it."""
+        """Another name of `ack_many`."""
         return self._portal.call(self._inner.delete_many(messages))
 
     def archive(self, message: Leased) -> bool:
@@ -240,7 +250,16 @@ class Consumer:
         """Release a message without counting the attempt. Return False without a lease on it."""
         return self._portal.call(self._inner.release(message, delay=delay))
 
-    def fail(
+    def release_many(
+        self, messages: Iterable[Leased], *, delay: timedelta | None = None
+    ) -> list[bool]:
+        """Release messages; return for each, in order, whether this consumer had a lease on it.
+
+        delay: how long they stay delayed; None: they are ready at once.
+        """
+        return self._portal.call(self._inner.release_many(messages, delay=delay))
+
+    def nack(
         self,
         message: Leased,
         reason: str | None = None,
@@ -252,6 +271,28 @@ class Consumer:
 
         delay: until the next attempt; None: the queue's backoff. dead: dead-letter it at once.
         """
+        return self._portal.call(self._inner.nack(message, reason, delay=delay, dead=dead))
+
+    def nack_many(
+        self,
+        messages: Iterable[Leased],
+        reason: str | None = None,
+        *,
+        delay: timedelta | None = None,
+        dead: bool = False,
+    ) -> list[Outcome]:
+        """Nack messages, all with the same reason; return the outcome of each, in order."""
+        return self._portal.call(self._inner.nack_many(messages, reason, delay=delay, dead=dead))
+
+    def fail(
+        self,
+        message: Leased,
+        reason: str | None = None,
+        *,
+        delay: timedelta | None = None,
+        dead: bool = False,
+    ) -> Outcome:
+        """Another name of `nack`."""
         return self._portal.call(self._inner.fail(message, reason, delay=delay, dead=dead))
 
     def extend(self, message: Leased, duration: timedelta) -> datetime:
@@ -300,9 +341,11 @@ class Admin:
         """Revoke an API key. Running servers refuse it within seconds."""
         self._portal.call(self._inner.revoke_key(key_id))
 
-    def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
-        """Create a queue; raise QueueExists if it exists."""
-        return self._portal.call(self._inner.create_queue(name, settings))
+    def create_queue(
+        self, name: str, settings: QueueSettings | None = None, *, exist_ok: bool = False
+    ) -> Queue:
+        """Create a queue. If it exists, raise QueueExists or, with `exist_ok`, return it unchanged."""
+        return self._portal.call(self._inner.create_queue(name, settings, exist_ok=exist_ok))
 
     def update_queue(self, name: str, changes: QueueChanges) -> Queue:
         return self._portal.call(self._inner.update_queue(name, changes))
@@ -541,15 +584,14 @@ class Run:
 
 
 class Connection:
-    """A connection to one database or server. Use it in an `async with` statement."""
+    """A connection to one database or server, open within `async with` or from `open` to `close`."""
 
     def __init__(self, inner: _Connection, portal: Portal) -> None:
         self._inner = inner
         self._portal = portal
 
     def __enter__(self) -> Self:
-        self._portal.call(self._inner.__aenter__())
-        return self
+        return self.open()
 
     def __exit__(
         self,
@@ -557,8 +599,18 @@ class Connection:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Open the connection and return it; do nothing if it is open. It opens once."""
+        self._portal.call(self._inner.open())
+        return self
+
+    def close(self) -> None:
+        """Finish the calls that are running, and close the connection; do nothing if it is closed."""
         try:
-            self._portal.call(self._inner.__aexit__(exc_type, exc, traceback))
+            with suppress(BrokerClosed):
+                self._portal.call(self._inner.close())
         finally:
             self._portal.close()
 
@@ -605,7 +657,10 @@ class Connection:
     def start(
         self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
     ) -> Run:
-        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged."""
+        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
+
+        The workflow's queue is created if it is missing.
+        """
         return Run(
             self._portal.call(self._inner.start(workflow, *arguments, queue=queue, run_id=run_id)),
             self._portal,
@@ -624,7 +679,7 @@ def connect(
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
 ) -> Connection:
-    """Return a connection to use in an `with` statement.
+    """Return a connection. Open it with `with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn

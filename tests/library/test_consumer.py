@@ -378,3 +378,37 @@ async def test_single_message_is_refused_as_a_list(lane: Connection, queue: str)
         await consumer.release(message, delay=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match=r"n is 1\.5"):
         await consumer.dequeue_many(1.5)  # type: ignore[arg-type]
+
+
+async def test_ack_and_nack_are_delete_and_fail(lane: Connection, queue: str) -> None:
+    consumer = lane.consumer(queue)
+    await lane.producer(queue).batch_enqueue(range(4))
+    first, second, third, fourth = await consumer.dequeue_many(4)
+    assert await consumer.ack(first)
+    assert not await consumer.ack(first)
+    assert await consumer.delete(second)
+    assert await consumer.nack(third, "no", dead=True) is Outcome.DEAD
+    assert await consumer.fail(fourth, "no", dead=True) is Outcome.DEAD
+    assert await consumer.nack(fourth) is Outcome.LOST
+    assert {item.error for item in await lane.admin.dlq_list(queue)} == {"no"}
+
+
+async def test_many_are_settled_in_order_and_each_once(lane: Connection, queue: str) -> None:
+    consumer, other = lane.consumer(queue), lane.consumer(queue)
+    await lane.producer(queue).batch_enqueue(range(7))
+    mine, strange = await consumer.dequeue_many(6), (await other.dequeue_many(1))[0]
+    assert await consumer.ack_many([mine[0], strange.id, mine[0]]) == [True, False, True]
+    assert await consumer.release_many([mine[1], strange.id, mine[2]]) == [True, False, True]
+    assert await consumer.nack_many([mine[3], strange.id, mine[4], mine[3]], "no", dead=True) == [
+        Outcome.DEAD,
+        Outcome.LOST,
+        Outcome.DEAD,
+        Outcome.DEAD,
+    ]
+    assert await consumer.release_many([mine[5]], delay=timedelta(hours=1)) == [True]
+    assert await consumer.release_many([]) == []
+    assert await consumer.nack_many([]) == []
+    assert consumer.in_flight == []
+    again = await consumer.dequeue_many(10)
+    assert [(item.payload, item.attempt) for item in again] == [(1, 1), (2, 1)]
+    assert (await lane.admin.queue_metrics(queue)).dead == 2

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Never
 
 import pytest
 
-from laneway import App, PartialFailure, Retry, Snooze, Status, WorkerSettings
-from laneway.domain.errors import InternalError, InvalidSetting
+from laneway import App, PartialFailure, Retry, RetryAfter, Snooze, Status, WorkerSettings
+from laneway.domain.errors import InternalError, InvalidSetting, RateLimited
 from laneway.domain.ids import MessageId
 from laneway.worker.runner import Runner
 from tests.library.workers import QUICK, listed, make_app, program, running, settled, until
@@ -101,6 +101,68 @@ async def test_any_exception_of_a_handler_nacks_and_the_worker_continues(
     reasons = {int(item.body): str(item.error) for item in dead}
     assert [reasons[n] for n in range(len(WAYS))] == [reason for _, reason in WAYS]
     assert {item.attempt for item in dead} == {2}
+
+
+class TooMany(Exception):
+    def __init__(self, retry_after: object) -> None:
+        super().__init__("too many requests")
+        self.retry_after = retry_after
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RetryAfter(timedelta(minutes=30), "busy"),
+        TooMany(timedelta(minutes=30)),
+        TooMany(1800),
+        RateLimited("too fast", retry_after=timedelta(minutes=30)),
+    ],
+)
+@pytest.mark.parametrize("retry", [None, AT_ONCE])
+async def test_retry_follows_the_delay_that_an_error_asks_for(
+    lane: Connection, address: str, queue: str, error: Exception, retry: Retry | None
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=retry)
+    async def handle(_: Message) -> None:
+        raise error
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: delayed(lane, queue))
+    (row,) = await lane.admin.messages(queue)
+    assert row.attempt == 1
+    assert row.available_at is not None
+    left = row.available_at - await lane.backend.ping()
+    assert timedelta(minutes=20) < left <= timedelta(minutes=30)
+
+
+async def delayed(lane: Connection, queue: str) -> int:
+    return (await lane.admin.queue_metrics(queue)).delayed
+
+
+@pytest.mark.parametrize("asked", ["10", None, True, float("nan"), float("inf"), -5, object()])
+async def test_error_that_asks_for_no_usable_delay_follows_the_policy(
+    lane: Connection, address: str, queue: str, asked: object
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=AT_ONCE)
+    async def handle(_: Message) -> None:
+        raise TooMany(asked)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    assert (dead.attempt, dead.error) == (2, "TooMany: too many requests")
+
+
+def test_retry_after_needs_a_delay() -> None:
+    for delay in (5, timedelta(-1)):
+        with pytest.raises(InvalidSetting, match="a RetryAfter"):
+            RetryAfter(delay)  # type: ignore[arg-type]
+    assert copy.copy(RetryAfter(timedelta(1), "busy")).args == ("busy",)
 
 
 def leave_thread(message: Message) -> None:

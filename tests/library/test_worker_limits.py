@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from laneway import PartialFailure, QueueSettings, Reject, Retry, Snooze, Status, WorkerSettings
-from laneway.domain.errors import InvalidRequest, InvalidSetting, QueueNotFound
+from laneway.domain.errors import InvalidRequest, InvalidSetting
 from laneway.domain.messages import LONGEST_TIME, OutgoingMessage
 from laneway.worker.middlewares import Metrics
 from tests.library.workers import listed, look, make_app, running, settled, until
@@ -230,14 +230,6 @@ async def test_blocking_the_loop_counts_no_attempts_of_other_queues(
     assert sorted(handled) == [(number, 1) for number in range(6)]
 
 
-async def test_worker_needs_the_queues_of_its_schedules(lane: Connection, address: str) -> None:
-    del lane
-    app = make_app(address)
-    app.schedule("clean", "0 3 * * *", queue="nowhere")
-    with pytest.raises(QueueNotFound):
-        await app.worker().run()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -259,18 +251,6 @@ def test_invalid_schedule_is_refused(options: dict[str, Any], words: str) -> Non
     app.schedule("clean", "0 3 * * *", queue="jobs", headers={"a": 1}, payload={"at": "night"})
     with pytest.raises(InvalidSetting, match="'clean' already exists"):
         app.schedule("clean", "0 3 * * *", queue="jobs")
-
-
-async def test_worker_needs_its_queue(lane: Connection, address: str) -> None:
-    del lane
-    app = make_app(address)
-
-    @app.handler("nowhere")
-    async def handle(_: Message) -> None:
-        pass
-
-    with pytest.raises(QueueNotFound):
-        await app.worker().run()
 
 
 def test_app_with_nothing_to_do_makes_no_worker() -> None:

@@ -152,16 +152,16 @@ async def test_steps_are_named_by_the_branch_that_made_them(lane: Connection, ad
         await run.result(LONG)
         kept = {item.step: item.result for item in await run.steps()}
     assert kept == {
-        "part#1": "1",
-        "part#2": "2",
-        "part#3": "3",
+        "part#1": 1,
+        "part#2": 2,
+        "part#3": 3,
         "sleep#1": None,
-        "outer#1/inner#1/part#1": "4",
-        "outer#1/inner#2/part#1": "5",
+        "outer#1/inner#1/part#1": 4,
+        "outer#1/inner#2/part#1": 5,
         "outer#1/sleep#1": None,
-        "inner#1/part#1": "6",
-        "inner#2/part#1": "7",
-        "part#4": "8",
+        "inner#1/part#1": 6,
+        "inner#2/part#1": 7,
+        "part#4": 8,
     }
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 import laneway
-from laneway import Retry, Status, step
+from laneway import Retry, RetryAfter, Status, step
 from laneway.domain.errors import RunFailed
 from tests.library.workers import listed, look, make_app, running, settled, until
 
@@ -274,9 +274,30 @@ async def test_result_that_cannot_be_kept_fails_its_run(lane: Connection, addres
         return "x" * size
 
     async with running(app):
-        run = await lane.start(name, 17_000_000)
+        run = await lane.start(name, 18_000_000)
         if at_server:
             with pytest.raises(RunFailed, match="MessageTooLarge"):
                 await run.result(LONG)
         else:
-            assert len(await run.result(LONG)) == 17_000_000
+            assert len(await run.result(LONG)) == 18_000_000
+
+
+async def test_step_is_retried_after_the_delay_that_its_error_asks_for(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, calls = make_app(address), []
+
+    @step(retry=Retry(max_attempts=2, backoff=timedelta(hours=1)))
+    async def call() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RetryAfter(timedelta(0))
+        return len(calls)
+
+    @app.workflow(name=queue, queue=queue)
+    async def flow() -> int:
+        return await call()
+
+    async with running(app):
+        run = await lane.start(queue, queue=queue)
+        assert await run.result(timedelta(seconds=30)) == 2

@@ -10,6 +10,7 @@ import typer
 from laneway.cli.connections import with_lane
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
+from laneway.domain.errors import QueueExists
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
@@ -77,22 +78,29 @@ async def create(
         int, typer.Option(min=1, max=2**31 - 1, help="Maximum size of a payload in bytes.")
     ] = 16_777_216,
     description: Annotated[str | None, typer.Option(help="Description of the queue.")] = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Leave a queue that exists unchanged, and exit 0.")
+    ] = False,
 ) -> None:
-    """Create a queue. Exits 4 if it exists."""
-    made = await lane.admin.create_queue(
-        name,
-        QueueSettings(
-            kind=kind,
-            ordered=ordered,
-            lease=timedelta(seconds=lock_time),
-            max_attempts=max_attempts or None,
-            backoff=timedelta(seconds=backoff),
-            durable_claims=durable_claims,
-            max_bytes=max_bytes,
-            description=description,
-        ),
+    """Create a queue. Exits 4 if it exists, unless --exist-ok."""
+    settings = QueueSettings(
+        kind=kind,
+        ordered=ordered,
+        lease=timedelta(seconds=lock_time),
+        max_attempts=max_attempts or None,
+        backoff=timedelta(seconds=backoff),
+        durable_claims=durable_claims,
+        max_bytes=max_bytes,
+        description=description,
     )
-    output.done(f"queue {name} created", name=made.name, queue_id=made.queue_id)
+    outcome = "created"
+    try:
+        made = await lane.admin.create_queue(name, settings)
+    except QueueExists:
+        if not exist_ok:
+            raise
+        made, outcome = await lane.admin.get_queue(name), "exists and is unchanged"
+    output.done(f"queue {name} {outcome}", name=made.name, queue_id=made.queue_id)
 
 
 @queue.command("update")
@@ -251,6 +259,6 @@ async def delete(
 
 def show_message(message: StoredMessage) -> dict[str, object]:
     row = message._asdict()
-    for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq"):
+    for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq", "headers_text"):
         del row[inner]
-    return {"id": message.text_id, **row}
+    return {"id": message.text_id, **row, "headers": message.headers}

@@ -125,8 +125,8 @@ async def purge(
 
 def _show(info: RunInfo, output: Output) -> dict[str, object]:
     row = info._asdict()
-    if output.is_json:
-        row.update(input=_embed(info.input), result=_embed(info.result))
+    texts = row.pop("input_text"), row.pop("result_text")
+    row["input"], row["result"] = map(_embed, texts) if output.is_json else texts
     return row
 
 

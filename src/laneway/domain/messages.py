@@ -6,10 +6,11 @@ columns without a loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
 from laneway.domain.errors import InvalidRequest
@@ -170,21 +171,25 @@ class MessageChanges(TypedDict, total=False):
 
 
 class StoredMessage(NamedTuple):
-    """A message as one group sees it: a row of the view laneway.messages."""
+    """A message as one group sees it: a row of the view laneway.messages.
+
+    What it shares with `laneway.Message` has the same name and type there. lease, max_attempts: the
+    message's own, else the queue's. body and headers_text are JSON text.
+    """
 
     text_id: str
     queue: str
     group: str
     partition: str
     body: str
-    headers: str | None
+    headers_text: str | None
     priority: int
     status: str
     attempt: int
     max_attempts: int | None
     lease: timedelta
     token: Token | None
-    until: datetime | None
+    locked_until: datetime | None
     consumer: str | None
     created_at: datetime
     claimed_at: datetime | None
@@ -192,7 +197,7 @@ class StoredMessage(NamedTuple):
     error: str | None
     size: int
     available_at: datetime | None
-    key: str | None
+    dedup_key: str | None
     queue_id: int
     group_id: int
     segment: int
@@ -202,6 +207,27 @@ class StoredMessage(NamedTuple):
     @property
     def id(self) -> MessageId:
         return MessageId(self.segment, self.lane, self.seq)
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        headers: Mapping[str, Any] = (
+            {} if self.headers_text is None else json.loads(self.headers_text)
+        )
+        return headers
+
+    @property
+    def until(self) -> datetime | None:
+        """Former name of `locked_until`."""
+        return self.locked_until
+
+    @property
+    def key(self) -> str | None:
+        """Former name of `dedup_key`."""
+        return self.dedup_key
 
 
 def require_level(priority: int, levels: int) -> None:

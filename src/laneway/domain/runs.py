@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 
 class RunStatus(StrEnum):
@@ -32,37 +33,48 @@ RUN_ASKS: dict[RunAsk, tuple[frozenset[RunStatus], RunStatus]] = {
 
 
 class RunInfo(NamedTuple):
-    """A run: a row of the view laneway.workflows. input and result are JSON text."""
+    """A run: a row of the view laneway.workflows. input: its arguments, as a list."""
 
     run_id: str
     name: str
     queue: str | None
     status: RunStatus
-    input: str
-    result: str | None
+    input_text: str
+    result_text: str | None
     error: str | None
     created_at: datetime
     finished_at: datetime | None
     steps: int
 
+    @property
+    def input(self) -> Any:
+        return json.loads(self.input_text)
+
+    @property
+    def result(self) -> Any:
+        """What the workflow returned; None before it has."""
+        return None if self.result_text is None else json.loads(self.result_text)
+
 
 class StepInfo(NamedTuple):
-    """A finished step's result or failure as JSON text.
-
-    remaining: of a timer; zero once it is over.
-    """
+    """A finished step. result_text, failure: JSON text. remaining: of a timer; zero once it is over."""
 
     step: str
-    result: str | None
+    result_text: str | None
     remaining: timedelta | None
     failure: str | None = None
+
+    @property
+    def result(self) -> Any:
+        """What the step returned; None if it failed, and for a timer."""
+        return None if self.result_text is None else json.loads(self.result_text)
 
 
 class Stored(NamedTuple):
     """What is stored of a step, and the state of its run."""
 
     status: DriveStatus
-    result: str | None
+    result_text: str | None
     remaining: timedelta | None
     failure: str | None = None
 

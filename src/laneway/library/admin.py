@@ -27,6 +27,7 @@ from laneway.library.arguments import (
     check_text,
     read_id,
 )
+from laneway.library.queues import ensure_queue
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -90,11 +91,14 @@ class Admin:
         """Revoke an API key. Running servers refuse it within seconds."""
         await self._backend.keys.revoke(check_text(key_id, "API key id"))
 
-    async def create_queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
-        """Create a queue; raise QueueExists if it exists."""
-        return await self._backend.queues.create(
-            _name(name), check_settings(settings or QueueSettings())
-        )
+    async def create_queue(
+        self, name: str, settings: QueueSettings | None = None, *, exist_ok: bool = False
+    ) -> Queue:
+        """Create a queue. If it exists, raise QueueExists or, with `exist_ok`, return it unchanged."""
+        made, chosen = _name(name), check_settings(settings or QueueSettings())
+        if exist_ok:
+            return await ensure_queue(self._backend, made, chosen)
+        return await self._backend.queues.create(made, chosen)
 
     async def update_queue(self, name: str, changes: QueueChanges) -> Queue:
         return await self._backend.queues.update(_name(name), check_changes(changes))

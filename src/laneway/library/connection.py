@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
-from laneway.domain.errors import InvalidRequest, ResultNotFound
+from laneway.domain.errors import BrokerClosed, InvalidRequest, QueueNotFound, ResultNotFound
 from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
@@ -15,6 +15,7 @@ from laneway.library.arguments import check_text, read_id
 from laneway.library.consumer import Consumer
 from laneway.library.messages import decode_payload
 from laneway.library.producer import Producer
+from laneway.library.queues import WORKFLOWS, ensure_queue
 from laneway.library.runs import Run
 from laneway.library.validation import encode_result
 
@@ -118,18 +119,17 @@ class BackendContext(Protocol):
 
 
 class Connection:
-    """A connection to one database or server. Use it in an `async with` statement."""
+    """A connection to one database or server, open within `async with` or from `open` to `close`."""
 
     def __init__(self, target: Target, backend: Backend | None = None) -> None:
         self.target = target
         # A backend passed in is already open, and its opener closes it.
         self._context = target.open() if backend is None else None
         self._backend = backend
+        self._closed = False
 
     async def __aenter__(self) -> Self:
-        if self._context is not None:
-            self._backend = await self._context.__aenter__()
-        return self
+        return await self.open()
 
     async def __aexit__(
         self,
@@ -137,13 +137,31 @@ class Connection:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._context is not None:
-            await self._context.__aexit__(exc_type, exc, traceback)
+        await self.close()
+
+    async def open(self) -> Self:
+        """Open the connection and return it; do nothing if it is open. It opens once."""
+        if self._closed:
+            raise BrokerClosed("the connection is closed: create another with connect")
+        if self._context is not None and self._backend is None:
+            self._backend = await self._context.__aenter__()
+        return self
+
+    async def close(self) -> None:
+        """Finish the calls that are running, and close the connection; do nothing if it is closed."""
+        if self._context is None or self._closed:
+            return
+        self._closed = True
+        if self._backend is not None:
+            await self._context.__aexit__(None, None, None)
 
     @property
     def backend(self) -> Backend:
         if self._backend is None:
-            raise InvalidRequest("the connection is not open: use it in an `async with` statement")
+            raise InvalidRequest(
+                "the connection is not open: call its open(), or use it in a `with` statement"
+                " (`async with` in asynchronous code)"
+            )
         return self._backend
 
     @property
@@ -198,14 +216,23 @@ class Connection:
     async def start(
         self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
     ) -> Run:
-        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged."""
+        """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
+
+        The workflow's queue is created if it is missing.
+        """
         run = self.run(run_id or uuid4().hex)
-        await self.backend.workflows.start_run(
-            run.run_id,
-            name=check_text(workflow, "workflow name"),
-            queue=check_text(queue, "queue name"),
-            arguments=encode_result(list(arguments)),
-        )
+        name, place = check_text(workflow, "workflow name"), check_text(queue, "queue name")
+        given = encode_result(list(arguments))
+        start = self.backend.workflows.start_run
+        try:
+            await start(run.run_id, name=name, queue=place, arguments=given)
+        except QueueNotFound as missing:
+            # No worker of the workflow ever ran here.
+            try:
+                await ensure_queue(self.backend, place, WORKFLOWS)
+            except QueueNotFound:
+                raise missing from None
+            await start(run.run_id, name=name, queue=place, arguments=given)
         return run
 
     def run(self, run_id: str) -> Run:
@@ -221,7 +248,7 @@ def connect(
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
 ) -> Connection:
-    """Return a connection to use in an `async with` statement.
+    """Return a connection. Open it with `async with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn

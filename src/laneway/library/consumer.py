@@ -109,16 +109,24 @@ class Consumer:
         """Return up to n messages, leased for `lock_time`."""
         return await self.dequeue_many(n, lock_time)
 
-    async def delete(self, message: Leased) -> bool:
+    async def ack(self, message: Leased) -> bool:
         """Ack a message. Return False if this consumer has no lease on it."""
-        return (await self.delete_many([message]))[0]
+        return (await self.ack_many([message]))[0]
 
-    async def delete_many(self, messages: Iterable[Leased]) -> list[bool]:
+    async def ack_many(self, messages: Iterable[Leased]) -> list[bool]:
         """Ack messages; return for each, in order, whether this consumer had a lease on it."""
         deliveries = self._find(messages)
         mine = _receipts(deliveries)
         lost = {mine[position] for position in await self._backend.ack(mine)}
         return self._forget(deliveries, [receipt for receipt in mine if receipt not in lost])
+
+    async def delete(self, message: Leased) -> bool:
+        """Another name of `ack`."""
+        return await self.ack(message)
+
+    async def delete_many(self, messages: Iterable[Leased]) -> list[bool]:
+        """Another name of `ack_many`."""
+        return await self.ack_many(messages)
 
     async def archive(self, message: Leased) -> bool:
         """Ack a message and keep a copy beyond the log's retention. Return False without a lease."""
@@ -134,13 +142,22 @@ class Consumer:
 
     async def release(self, message: Leased, *, delay: timedelta | None = None) -> bool:
         """Release a message without counting the attempt. Return False without a lease on it."""
-        deliveries = self._find([message])
+        return (await self.release_many([message], delay=delay))[0]
+
+    async def release_many(
+        self, messages: Iterable[Leased], *, delay: timedelta | None = None
+    ) -> list[bool]:
+        """Release messages; return for each, in order, whether this consumer had a lease on it.
+
+        delay: how long they stay delayed; None: they are ready at once.
+        """
+        deliveries = self._find(messages)
         mine = _receipts(deliveries)
         later = check_optional_time(delay, "delay")
-        lost = await self._backend.release(mine, delay=later)
-        return self._forget(deliveries, [] if lost else mine)[0]
+        lost = {mine[position] for position in await self._backend.release(mine, delay=later)}
+        return self._forget(deliveries, [receipt for receipt in mine if receipt not in lost])
 
-    async def fail(
+    async def nack(
         self,
         message: Leased,
         reason: str | None = None,
@@ -152,15 +169,38 @@ class Consumer:
 
         delay: until the next attempt; None: the queue's backoff. dead: dead-letter it at once.
         """
-        deliveries = self._find([message])
+        return (await self.nack_many([message], reason, delay=delay, dead=dead))[0]
+
+    async def nack_many(
+        self,
+        messages: Iterable[Leased],
+        reason: str | None = None,
+        *,
+        delay: timedelta | None = None,
+        dead: bool = False,
+    ) -> list[Outcome]:
+        """Nack messages, all with the same reason; return the outcome of each, in order."""
+        deliveries = self._find(messages)
         why, later = check_optional_text(reason, "reason"), check_optional_time(delay, "delay")
-        nacks = [
-            Nack(*receipt, why, later, True if dead else None) for receipt in _receipts(deliveries)
+        mine = _receipts(deliveries)
+        nacks = [Nack(*receipt, why, later, True if dead else None) for receipt in mine]
+        outcomes = dict(zip(mine, await self._backend.nack(nacks), strict=True))
+        self._forget(deliveries, [item for item in mine if outcomes[item] is not Outcome.LOST])
+        return [
+            Outcome.LOST if delivery is None else outcomes[delivery.receipt]
+            for delivery in deliveries
         ]
-        outcomes = await self._backend.nack(nacks)
-        outcome = outcomes[0] if outcomes else Outcome.LOST
-        self._forget(deliveries, [] if outcome is Outcome.LOST else _receipts(deliveries))
-        return outcome
+
+    async def fail(
+        self,
+        message: Leased,
+        reason: str | None = None,
+        *,
+        delay: timedelta | None = None,
+        dead: bool = False,
+    ) -> Outcome:
+        """Another name of `nack`."""
+        return await self.nack(message, reason, delay=delay, dead=dead)
 
     async def extend(self, message: Leased, duration: timedelta) -> datetime:
         """Extend the lease to `duration` from now, and return its end; raise LeaseLost without one."""

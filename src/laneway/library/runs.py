@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from laneway.domain.errors import Retryable, RunCancelled, RunFailed
 from laneway.domain.runs import ENDED, RunInfo, RunStatus
 from laneway.library.arguments import check_optional_duration
-from laneway.library.messages import decode_payload
 
 if TYPE_CHECKING:
     from laneway.domain.backend import Backend
@@ -88,7 +87,7 @@ def _read_end(run: RunInfo) -> Any:
         case RunStatus.CANCELLED:
             raise RunCancelled(f"workflow run {run.run_id} was cancelled")
         case _:
-            return None if run.result is None else decode_payload(run.result)
+            return run.result
 
 
 def _choose_pause(seen: RunInfo | Retryable, pause: timedelta) -> timedelta:

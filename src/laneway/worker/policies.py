@@ -49,6 +49,28 @@ class Snooze(Exception):
         return type(self), (self.delay,)
 
 
+class RetryAfter(Exception):
+    """Raised by a handler to nack the message: it is retried after `delay`, and the attempt counts.
+
+    Any other exception with an attribute `retry_after`, a timedelta or a number of seconds, has the
+    same effect.
+    """
+
+    def __init__(self, delay: timedelta, reason: str = "") -> None:
+        with settings_of("a RetryAfter"):
+            check_time(delay, "delay")
+        if delay < timedelta(0):
+            raise InvalidSetting(
+                f"delay of a RetryAfter is {delay!r}: use a timedelta of zero or more"
+            )
+        super().__init__(reason or f"retry after {delay}")
+        self.retry_after = delay
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.retry_after, self.reason)
+
+
 class PartialFailure(Exception):
     """Raised by a batch handler to fail only these messages, each with its reason.
 
@@ -125,6 +147,19 @@ class Retry:
         if error is not None and not isinstance(error, self.on):
             return True
         return self.max_attempts is not None and attempt >= self.max_attempts
+
+
+def find_delay(error: object) -> timedelta | None:
+    """Return the delay that an error asks for with its attribute `retry_after`; None for none."""
+    try:
+        asked: Any = getattr(error, "retry_after", None)
+        if isinstance(asked, int | float) and not isinstance(asked, bool):
+            asked = timedelta(seconds=asked)
+        if not isinstance(asked, timedelta):
+            return None
+        return min(max(asked, timedelta(0)), LONGEST_TIME)
+    except Exception:  # noqa: BLE001 - a handler's own error class may raise anything
+        return None
 
 
 def describe(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
 from laneway.worker.backoff import wait_after
 from laneway.worker.branches import Branch, find_place, retrieve_errors, within_step
-from laneway.worker.policies import Reject, Snooze, describe
+from laneway.worker.policies import Reject, Snooze, describe, find_delay
 from laneway.worker.step_failures import read_failure, write_failure
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Progress:
         if done is None:
             done = await self._work_on(lambda: self._finish(key, call, retry))
         # Decoded even the first time, so that a tuple is a list from the first call on.
-        return None if done.result is None else decode_payload(done.result)
+        return None if done.result_text is None else decode_payload(done.result_text)
 
     async def run_timer(self, key: str, duration: timedelta) -> None:
         """Wait for a timer; its start is stored, so a restart does not restart it."""
@@ -342,7 +342,9 @@ async def attempt(
         except BaseException as error:
             if is_ended(error, task) or retry.is_over(attempts, error):
                 raise
-        await wait(retry.wait(attempts))
+            asked = find_delay(error)
+            pause = retry.wait(attempts) if asked is None else asked
+        await wait(pause)
 
 
 def is_ended(error: BaseException, task: asyncio.Task[Any] | None) -> bool:

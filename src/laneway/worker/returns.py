@@ -10,7 +10,7 @@ from laneway.domain.errors import InvalidId, Retryable
 from laneway.domain.messages import Nack
 from laneway.library.validation import encode_result
 from laneway.worker.backoff import wait_after
-from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain
+from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain, find_delay
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -133,17 +133,17 @@ class Returns:
         self, message: Message, error: BaseException | None, *, dead: bool
     ) -> tuple[timedelta | None, bool | None]:
         """Return the retry delay, and whether to dead-letter; None: by the queue's settings."""
-        retry = self._handler.retry
+        retry, asked = self._handler.retry, find_delay(error)
         if dead or retry is None:
-            return None, dead or None
+            return asked, dead or None
         try:
             wait, over = retry.wait(message.attempt), retry.judge(message.attempt, error)
         except BaseException:
             logger.exception(
                 "retry policy failed for message %s, using the queue's settings", message.id
             )
-            return None, None
-        return wait, over
+            return asked, None
+        return (wait if asked is None else asked), over
 
     async def release(
         self,

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
@@ -19,13 +18,12 @@ from laneway.domain.errors import (
     InvalidSetting,
     InvalidStateTransition,
     LanewayError,
-    QueueExists,
-    QueueNotFound,
     WorkerBusy,
 )
 from laneway.domain.settings import QueueSettings
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from laneway.library.arguments import check_duration, settings_of
+from laneway.library.queues import WORKFLOWS, ensure_group, ensure_queue
 from laneway.worker.ack_batches import Settler
 from laneway.worker.banner import describe_end, describe_start
 from laneway.worker.guard import Guard
@@ -85,7 +83,7 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
-    """What a worker runs. durable_queues: created if missing, with unlimited attempts.
+    """What a worker runs. durable_queues: created with unlimited attempts, if they are missing.
 
     bind: makes the backend the app's, while its context is open.
     """
@@ -245,15 +243,13 @@ class Worker:
     async def _prepare(self, backend: Backend, settler: Settler, overseer: Overseer) -> None:
         duties = self._duties
         for queue in duties.durable_queues:
-            try:
-                await backend.queues.get(queue)
-            except QueueNotFound:
-                with suppress(QueueExists):
-                    await backend.queues.create(queue, QueueSettings(max_attempts=None))
+            await ensure_queue(backend, queue, WORKFLOWS)
         for queue in {schedule.queue for schedule in duties.schedules}:
-            await backend.queues.get(queue)
+            await ensure_queue(backend, queue, QueueSettings())
         names = dict.fromkeys(handler.queue for handler in duties.handlers)
-        queues = {name: await backend.queues.get(name) for name in names}
+        queues = {name: await ensure_queue(backend, name, QueueSettings()) for name in names}
+        for queue, group in {(handler.queue, handler.group) for handler in duties.handlers}:
+            await ensure_group(backend, queue, group)
         self._identity = WorkerIdentity(
             self.worker_id,
             self.name,

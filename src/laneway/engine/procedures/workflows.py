@@ -150,7 +150,7 @@ async def purge_workflows(connection: Connection, age: timedelta, *, done: Step 
 
 
 def _read_run(row: asyncpg.Record) -> RunInfo:
-    info = RunInfo(**dict(row))
+    info = RunInfo(*row)
     return info._replace(status=RunStatus(info.status))
 
 

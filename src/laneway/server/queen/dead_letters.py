@@ -219,7 +219,7 @@ class DeadLetterRoutes:
             id=f"{address}/{show_group(message.group)}",
             message_id=address,
             partition_id=str(message.lane),
-            transaction_id=message.key or address,
+            transaction_id=message.dedup_key or address,
             consumer_group=show_group(message.group),
             error_message=message.error,
             retry_count=show_retries(message),

@@ -37,9 +37,9 @@ def read_headers(text: str) -> Headers:
 
 def read_stored_body(message: StoredMessage, vault: Vault) -> tuple[Headers, str | None]:
     """Return a message's headers and body; None for a body that the server has no key for."""
-    if message.headers is None:
+    if message.headers_text is None:
         return NO_HEADERS, message.body
-    headers = read_headers(message.headers)
+    headers = read_headers(message.headers_text)
     if not headers.sealed:
         return headers, message.body
     return headers, vault.try_open(message.body, queue=message.queue)

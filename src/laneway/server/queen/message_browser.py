@@ -308,7 +308,7 @@ class MessageRoutes:
         status = Status(message.status)
         return MessageShown(
             id=address,
-            transaction_id=message.key or address,
+            transaction_id=message.dedup_key or address,
             partition_id=str(message.lane),
             queue=message.queue,
             partition=message.partition,
@@ -322,7 +322,7 @@ class MessageRoutes:
             error_message=message.error,
             retry_count=show_retries(message),
             consumer_group=show_group(message.group),
-            lease_expires_at=message.until,
+            lease_expires_at=message.locked_until,
             created_at=message.created_at,
             completed_at=message.acknowledged_at,
         )
@@ -457,7 +457,7 @@ def _show_state(message: StoredMessage) -> GroupState:
         name=show_group(message.group),
         consumed=status not in (Status.QUEUED, Status.PROCESSING),
         status=NAMES[status],
-        lease_expires_at=message.until,
+        lease_expires_at=message.locked_until,
     )
 
 

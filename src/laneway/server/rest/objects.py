@@ -30,7 +30,7 @@ def show_message(message: StoredMessage, tokens: LeaseTokens) -> MessageObject:
         max_attempts=message.max_attempts,
         ack_timeout_seconds=show_seconds(message.lease),
         lock_token=None if token is None else tokens.write(token, message.lane, message.seq),
-        locked_until=message.until,
+        locked_until=message.locked_until,
         consumer_id=message.consumer,
         created_at=to_unix(message.created_at),
         dequeued_at=dequeued,

@@ -83,8 +83,8 @@ async def find_attempt(
                 until=until,
                 lease=lease,
                 max_attempts=message.max_attempts,
-                dedup_key=message.key,
-                headers=message.headers,
+                dedup_key=message.dedup_key,
+                headers=message.headers_text,
                 body=message.body,
             )
         )

@@ -205,6 +205,13 @@ def test_lake_is_queried_and_reported(spark: SparkSession, database: str, tmp_pa
     assert ask_lake(spark, lake, query, form="csv", limit=9) == "outcome,n\nacked,5\nqueued,7"
     assert ask_lake(spark, lake, "select 1 as one", form="json", limit=9) == '{"one": 1}'
     assert "acked" in ask_lake(spark, lake, query, form="table", limit=9)
+    nested = "with one as (select 1 as n) select n from one order by n; \n"
+    assert ask_lake(spark, lake, nested, form="json", limit=9) == '{"n": 1}'
+    commented = "values (1), (2) -- the last line is a comment"
+    assert ask_lake(spark, lake, commented, form="csv", limit=9) == "col1\n1\n2"
+    for statement in ("create view v as select 1", "reset", "show tables", "select 1) (set x = 1"):
+        with pytest.raises(OptionInvalid, match="queries only"):
+            ask_lake(spark, lake, statement, form="csv", limit=9)
     # What messages say is neither markup nor an order to the terminal.
     evil = "select '[b]' || char(27) || ']0;pwned' as said"
     assert r"[b]\x1b]0;pwned" in ask_lake(spark, lake, evil, form="table", limit=9)

@@ -57,6 +57,7 @@ SAMPLES: dict[type[domain.LanewayError], domain.LanewayError] = {
         index=0, reason="exists", version=1, value="1"
     ),
     domain.WorkerBusy: domain.WorkerBusy(worker="w", messages=2),
+    domain.ScheduleNotFound: domain.ScheduleNotFound(schedule="s", queue="mails"),
     domain.RunNotFound: domain.RunNotFound(run="r"),
     domain.ResultNotFound: domain.ResultNotFound(message="2-1-1"),
     server.InvalidInput: server.InvalidInput([server.Issue("custom", ("a", 1), "wrong")]),

@@ -1,4 +1,4 @@
-"""Rate limits of producers: a token bucket."""
+"""Rate limits of producers and handlers: a token bucket."""
 
 from __future__ import annotations
 
@@ -73,6 +73,13 @@ class TokenBucket:
             f" {n}: try again in {wait.total_seconds():.3f} s",
             retry_after=wait,
         )
+
+    def time_until(self, n: int) -> timedelta:
+        """Return the time until n tokens are available, at most a burst; zero if they are."""
+        with self._lock:
+            self._refill()
+            missing = min(n, self._limit.burst) - self._tokens
+        return self._time_for(max(missing, 0))
 
     def refund(self, n: int) -> None:
         """Return the tokens of messages that were not sent."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from laneway.domain.backend import Backend
     from laneway.domain.settings import EngineSettings
     from laneway.library.messages import Message
+    from laneway.library.rate_limit import RateLimit
     from laneway.worker.handlers import Executor, Middleware
     from laneway.worker.policies import Retry
 
@@ -82,6 +83,7 @@ class App:
         lock_time: timedelta | None = None,
         prefetch: int | None = None,
         batch: int | None = None,
+        rate_limit: RateLimit | None = None,
         executor: Executor | None = None,
         keep_results: timedelta | None = None,
         group: str = DEFAULT_GROUP,
@@ -93,7 +95,8 @@ class App:
         fails. retry: retry policy; None: the queue's settings. lock_time: lease duration, extended
         while the function runs; None: the message's own, else the queue's. prefetch: messages
         claimed ahead; None: as many as start within 0.1 s. batch: the function takes a list of up to
-        this many messages. executor: "loop", "thread" or "process"; by default, an async function
+        this many messages. rate_limit: messages that start per second in this worker process; the
+        others stay ready, for other workers too. executor: "loop", "thread" or "process"; by default, an async function
         runs on the loop and any other in a thread. keep_results: how long to store the function's
         result. group, partition: the consumer group to read as, and the only partition to read.
         """
@@ -109,6 +112,7 @@ class App:
                     lock_time=lock_time,
                     prefetch=prefetch,
                     batch=batch,
+                    rate_limit=rate_limit,
                     executor=choose_executor(function, executor),
                     keep_results=keep_results,
                     group=group,

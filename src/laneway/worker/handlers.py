@@ -18,6 +18,7 @@ from laneway.library.arguments import (
     check_text,
     settings_of,
 )
+from laneway.library.rate_limit import RateLimit
 from laneway.worker.policies import Retry
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Handler:
     lock_time: timedelta | None = None
     prefetch: int | None = None
     batch: int | None = None
+    rate_limit: RateLimit | None = None
     executor: Executor = "loop"
     keep_results: timedelta | None = None
     group: str = DEFAULT_GROUP
@@ -63,6 +65,7 @@ class Handler:
             )
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise InvalidSetting(f"handler {name}: retry is {self.retry!r}: use a laneway.Retry")
+        self._check_rate_limit(name)
         if _is_kind(self.function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
             raise InvalidSetting(
                 f"handler {name} is a generator, so calling it runs nothing: return instead of yield"
@@ -80,6 +83,20 @@ class Handler:
                 f"handler {name}: keep_results cannot be combined with batch: a batch has no result per"
                 " message"
             )
+
+    def _check_rate_limit(self, name: str) -> None:
+        if self.rate_limit is None:
+            return
+        if not isinstance(self.rate_limit, RateLimit):
+            raise InvalidSetting(
+                f"handler {name}: rate_limit is {self.rate_limit!r}: use a laneway.RateLimit"
+            )
+        if self.prefetch:
+            raise InvalidSetting(
+                f"handler {name}: prefetch cannot be combined with rate_limit: a message is claimed only"
+                " when the limit lets it start"
+            )
+        object.__setattr__(self, "prefetch", 0)
 
     def _check_kinds(self) -> None:
         check_text(self.queue, "queue name")

@@ -19,6 +19,7 @@ from laneway.worker.in_flight import LeaseGroup
 from laneway.worker.pools import make_pool
 from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
+from laneway.worker.start_limit import StartLimit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -104,6 +105,7 @@ class Runner:
         self._on_short_lease = on_short_lease
         self._pool = make_pool(handler.executor, handler.concurrency)
         self._call = wrap(self._make_call(), middlewares)
+        self._limit = None if handler.rate_limit is None else StartLimit(handler.rate_limit)
         self._waiting: deque[Item] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._wants_messages = asyncio.Event()
@@ -209,6 +211,8 @@ class Runner:
                 self._wants_messages.clear()
                 await self._wants_messages.wait()
                 continue
+            if self._limit is not None:
+                want = await self._limit.wait(want)
             try:
                 deliveries = await self._backend.claim(
                     handler.queue,
@@ -226,6 +230,8 @@ class Runner:
                 logger.error("cannot claim from queue %r: %s", handler.queue, error)  # noqa: TRY400 - the text is enough
                 await asyncio.sleep(1)
                 continue
+            if self._limit is not None:
+                self._limit.spend(len(deliveries))
             claimed = self._register(deliveries)
             try:
                 await self._correct_start(claimed)

@@ -1,4 +1,4 @@
--- Push to streams, and apply the options of their queues: max_messages and rest_window.
+-- Push, and apply the options max_messages and rest_window of the queues.
 -- If a queue has room for fewer messages (see remaining_capacity), push the first that fit, and all duplicates.
 -- Partitions of a queue with a rest_window rest afterwards.
 -- The arguments are those of push_many. p_whole: push all messages; for a transaction, which checks the capacity and

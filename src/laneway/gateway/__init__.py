@@ -1,0 +1,1 @@
+"""The gateway: it accepts requests at once, and calls the targets that they are for later."""

@@ -63,21 +63,26 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         dedup_key: str | None = None,
+        dedup_window: timedelta | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> MessageId:
         """Enqueue a message, and return its id once it is committed.
 
-        If the queue has a message with the same dedup key within its dedup window, nothing is added
-        and the id of that message is returned.
+        delay, at: how long, or until when, the message stays delayed. dedup_key: if a message was
+        enqueued with this key less than its dedup_window ago, nothing is added and the id of that
+        message is returned. dedup_window: None: the queue's.
         """
         return self._portal.call(
             self._inner.enqueue(
                 payload,
                 priority=priority,
                 delay=delay,
+                at=at,
                 dedup_key=dedup_key,
+                dedup_window=dedup_window,
                 partition=partition,
                 headers=headers,
             )
@@ -89,13 +94,19 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
         """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
         return self._portal.call(
             self._inner.batch_enqueue(
-                payloads, priority=priority, delay=delay, partition=partition, headers=headers
+                payloads,
+                priority=priority,
+                delay=delay,
+                at=at,
+                partition=partition,
+                headers=headers,
             )
         )
 
@@ -110,6 +121,7 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         dedup_key: str | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
@@ -127,6 +139,7 @@ class Producer:
                 payload,
                 priority=priority,
                 delay=delay,
+                at=at,
                 dedup_key=dedup_key,
                 partition=partition,
                 headers=headers,
@@ -140,6 +153,7 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
@@ -150,6 +164,7 @@ class Producer:
                 payloads,
                 priority=priority,
                 delay=delay,
+                at=at,
                 partition=partition,
                 headers=headers,
             )
@@ -221,6 +236,16 @@ class Consumer:
     def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
         """Return up to n messages, leased for `lock_time`."""
         return self._portal.call(self._inner.dequeue_many_with_delay(n, lock_time))
+
+    def dequeue_at(
+        self, moment: datetime, n: int = 1, lock_time: timedelta | None = None
+    ) -> list[Message]:
+        """Return up to n messages as if it were `moment`, which may lie in the future.
+
+        Messages that are delayed until then, or wait for a retry until then, become ready at once for
+        every consumer of the group. Not in ordered groups, where a delayed message keeps its time.
+        """
+        return self._portal.call(self._inner.dequeue_at(moment, n, lock_time))
 
     def ack(self, message: Leased) -> bool:
         """Ack a message. Return False if this consumer has no lease on it."""

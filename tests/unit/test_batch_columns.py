@@ -38,6 +38,7 @@ def test_equal_values_become_one_element() -> None:
         headers="{}",
         lease=timedelta(seconds=2),
         max_attempts=4,
+        dedup_window=timedelta(seconds=3),
     )
     assert turn_messages([message, message]) == (
         ("1", "1"),
@@ -48,6 +49,7 @@ def test_equal_values_become_one_element() -> None:
         ("{}",),
         (timedelta(seconds=2),),
         (4,),
+        (timedelta(seconds=3),),
     )
 
 
@@ -59,7 +61,7 @@ def test_different_values_become_a_whole_column() -> None:
 
 
 def test_no_messages_have_no_columns() -> None:
-    assert turn_messages([]) == ((), *[None] * 7)
+    assert turn_messages([]) == ((), *[None] * 8)
 
 
 @given(st.lists(st.sampled_from([None, 0, 1]), min_size=1))

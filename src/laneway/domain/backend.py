@@ -107,6 +107,8 @@ class MessageCalls(Protocol):
         self, queue: str, *, status: Status | None = None, group: str = DEFAULT_GROUP
     ) -> int: ...
 
+    async def hasten(self, queue: str, until: datetime, *, group: str = DEFAULT_GROUP) -> int: ...
+
 
 class ListingCalls(Protocol):
     async def browse(

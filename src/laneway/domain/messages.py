@@ -52,8 +52,8 @@ class Outcome(StrEnum):
 class OutgoingMessage(NamedTuple):
     """A message to push. Body and headers are JSON text and are delivered byte for byte.
 
-    Without a delay, lease or max_attempts, the queue's apply. A dedup key that was seen within the
-    queue's window makes the message a duplicate.
+    Without a delay, lease, max_attempts or dedup_window, the queue's apply. A dedup key that was seen
+    within its window makes the message a duplicate.
     """
 
     body: str
@@ -64,6 +64,7 @@ class OutgoingMessage(NamedTuple):
     headers: str | None = None
     lease: timedelta | None = None
     max_attempts: int | None = None
+    dedup_window: timedelta | None = None
 
 
 class Pushed(NamedTuple):

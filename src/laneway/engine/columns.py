@@ -29,6 +29,7 @@ class MessageColumns(NamedTuple):
     headers: Sequence[str | None] | None
     leases: Sequence[timedelta | None] | None
     max_attempts: Sequence[int | None] | None
+    dedup_windows: Sequence[timedelta | None] | None
 
 
 class Spans(NamedTuple):
@@ -80,8 +81,8 @@ class LostSpan(NamedTuple):
 
 def turn_messages(messages: Sequence[OutgoingMessage]) -> MessageColumns:
     if not messages:
-        return MessageColumns((), None, None, None, None, None, None, None)
-    bodies, partitions, priorities, delays, keys, headers, leases, max_attempts = zip(
+        return MessageColumns((), None, None, None, None, None, None, None, None)
+    bodies, partitions, priorities, delays, keys, headers, leases, max_attempts, windows = zip(
         *messages, strict=True
     )
     return MessageColumns(
@@ -93,6 +94,7 @@ def turn_messages(messages: Sequence[OutgoingMessage]) -> MessageColumns:
         squeeze(headers),
         squeeze(leases),
         squeeze(max_attempts),
+        squeeze(windows),
     )
 
 

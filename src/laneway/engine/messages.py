@@ -173,6 +173,14 @@ class Messages:
         self._core.wakeups.wake(found_queue.queue_id)
         return purged
 
+    async def hasten(self, queue: str, until: datetime, *, group: str = DEFAULT_GROUP) -> int:
+        """Make messages ready that are delayed until this moment at most; return how many."""
+        found_queue, found = await self._core.catalog.find_group(queue, group)
+        async with self._core.pool.lend() as connection:
+            hastened = await procedures.hasten(connection, group_id=found.group_id, until=until)
+        self._core.wakeups.wake(found_queue.queue_id, delayed=True)
+        return hastened
+
     async def purge_each(
         self, queues: Sequence[str] | None = None, *, status: Status | None = None
     ) -> int:

@@ -217,8 +217,10 @@ def _show(value: object) -> str:
 
 def check_optional_moment(value: object, what: str) -> datetime | None:
     """Return a point in time, which must have a time zone."""
-    if value is None:
-        return None
+    return None if value is None else check_moment(value, what)
+
+
+def check_moment(value: object, what: str) -> datetime:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRequest(f"{what} is {_show(value)}: use a datetime with a time zone")
     return value

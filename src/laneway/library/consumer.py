@@ -14,6 +14,7 @@ from laneway.library.arguments import (
     check_count,
     check_duration,
     check_lock,
+    check_moment,
     check_optional_text,
     check_optional_time,
     check_priority,
@@ -108,6 +109,22 @@ class Consumer:
     async def dequeue_many_with_delay(self, n: int, lock_time: timedelta) -> list[Message]:
         """Return up to n messages, leased for `lock_time`."""
         return await self.dequeue_many(n, lock_time)
+
+    async def dequeue_at(
+        self, moment: datetime, n: int = 1, lock_time: timedelta | None = None
+    ) -> list[Message]:
+        """Return up to n messages as if it were `moment`, which may lie in the future.
+
+        Messages that are delayed until then, or wait for a retry until then, become ready at once for
+        every consumer of the group. Not in ordered groups, where a delayed message keeps its time.
+        """
+        until = check_moment(moment, "moment")
+        found = await self.dequeue_many(n, lock_time)
+        if len(found) >= n:
+            return found
+        # The claim has looked at every message, so all delayed ones are known by their times.
+        await self._backend.messages.hasten(self.queue, until, group=self.group)
+        return found + await self.dequeue_many(n - len(found), lock_time)
 
     async def ack(self, message: Leased) -> bool:
         """Ack a message. Return False if this consumer has no lease on it."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from laneway.domain.errors import LanewayError
+from laneway.domain.errors import InvalidRequest, LanewayError
 from laneway.domain.messages import PRIORITY_LEVELS, OutgoingMessage
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
     check_lock,
     check_many,
+    check_optional_moment,
     check_optional_text,
     check_optional_time,
     check_priority_level,
     check_text,
+    check_time,
     read_id,
 )
 from laneway.library.messages import Message
@@ -23,7 +26,6 @@ from laneway.library.validation import PayloadRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
@@ -57,23 +59,28 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         dedup_key: str | None = None,
+        dedup_window: timedelta | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> MessageId:
         """Enqueue a message, and return its id once it is committed.
 
-        If the queue has a message with the same dedup key within its dedup window, nothing is added
-        and the id of that message is returned.
+        delay, at: how long, or until when, the message stays delayed. dedup_key: if a message was
+        enqueued with this key less than its dedup_window ago, nothing is added and the id of that
+        message is returned. dedup_window: None: the queue's.
         """
         message = self._make(
             payload,
             priority=priority,
-            delay=delay,
+            delay=_find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
         )
+        if dedup_window is not None:
+            message = message._replace(dedup_window=_check_window(dedup_window, dedup_key))
         return (await self._push([message]))[0]
 
     async def batch_enqueue(
@@ -82,12 +89,14 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
         """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
+        later = _find_delay(delay, at)
         messages = self._make_all(
-            payloads, priority=priority, delay=delay, partition=partition, headers=headers
+            payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
         return await self._push(messages)
 
@@ -102,6 +111,7 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         dedup_key: str | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
@@ -116,7 +126,7 @@ class Producer:
         message = self._make(
             payload,
             priority=priority,
-            delay=delay,
+            delay=_find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
@@ -130,12 +140,14 @@ class Producer:
         *,
         priority: int = 0,
         delay: timedelta | None = None,
+        at: datetime | None = None,
         partition: str = "",
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Enqueue many messages in the caller's own transaction, as `enqueue_in` does."""
+        later = _find_delay(delay, at)
         messages = self._make_all(
-            payloads, priority=priority, delay=delay, partition=partition, headers=headers
+            payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
         return await self._push_in(connection, messages)
 
@@ -208,6 +220,7 @@ class Producer:
             self._rules.write_headers(headers),
             None,
             None,
+            None,
         )
 
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
@@ -233,3 +246,22 @@ class Producer:
     def _refund(self, n: int) -> None:
         if self._bucket is not None:
             self._bucket.refund(n)
+
+
+def _find_delay(delay: timedelta | None, at: datetime | None) -> timedelta | None:
+    """Return how long a message is delayed, by this program's clock if until a moment."""
+    if at is None:
+        return delay
+    if delay is not None:
+        raise InvalidRequest("delay and at are both given: use one of them")
+    check_optional_moment(at, "at")
+    return max(at - datetime.now(UTC), timedelta(0))
+
+
+def _check_window(window: object, key: str | None) -> timedelta:
+    if not key:
+        raise InvalidRequest("dedup_window is given without a dedup_key: give both, or neither")
+    length = check_time(window, "dedup_window")
+    if length <= timedelta(0):
+        raise InvalidRequest(f"dedup_window is {length}: set more than zero")
+    return length

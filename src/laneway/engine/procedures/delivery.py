@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 # The queues are named by their ids, which were looked up before.
 _QUEUE: Meanings = {"LW404": lambda _: QueueNotFound()}
 
-_PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-_PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+# The columns' windows are the functions' last argument.
+_PUSH = "select * from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, $10)"
+_PUSH_MIXED = "select * from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, $10)"
 _PUSH_TELLING = (
-    "select p.*, (select laneway.notify_at_commit($12))"
-    " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
+    "select p.*, (select laneway.notify_at_commit($13))"
+    " from laneway.push_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, $10) p"
 )
 _PUSH_MIXED_TELLING = (
-    "select p.*, (select laneway.notify_at_commit($12))"
-    " from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) p"
+    "select p.*, (select laneway.notify_at_commit($13))"
+    " from laneway.push_mixed($1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, $10) p"
 )
 
 
@@ -91,7 +92,7 @@ async def transact(
     """Return spans as push_many does."""
     return await fetch(
         connection,
-        "select * from laneway.push_and_ack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        "select * from laneway.push_and_ack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         *acks,
         queues,
         *columns,

@@ -122,6 +122,11 @@ async def purge(
     return Step._make(row)
 
 
+async def hasten(connection: Connection, *, group_id: int, until: datetime) -> int:
+    hastened: int = await fetch_value(connection, "select laneway.hasten($1, $2)", group_id, until)
+    return hastened
+
+
 async def delete_between(
     connection: Connection,
     *,

@@ -241,6 +241,7 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "redrive_dead_letters": (Role.WRITE, _queue),
     "purge_dead_letters": (Role.ADMIN, _queue),
     "purge": (Role.ADMIN, _queue),
+    "hasten": (Role.WRITE, _queue),
     "replay": (Role.WRITE, _queue),
     "browse": (Role.READ, _queue),
     "metrics": (Role.READ, _queue_or_all),

@@ -15,7 +15,8 @@ create or replace function laneway.push_and_ack(
   p_keys text[] default null,
   p_headers json[] default null,
   p_leases interval[] default null,
-  p_max_attempts smallint[] default null)
+  p_max_attempts smallint[] default null,
+  p_windows interval[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -25,7 +26,8 @@ begin
   return query
     select *
       from laneway.push_many(
-             p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts);
+             p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
+             p_windows => p_windows);
   if cardinality(p_ack_tokens) > 0 then
     select a.idx, a.first_seq
       into v_lost

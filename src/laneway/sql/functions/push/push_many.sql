@@ -2,6 +2,7 @@
 -- An array may be null (the default for all), have one element (the same for all) or one per body.
 -- p_ride: for the event. Where several requests share this call: "largest", messages of the largest. Who enqueued:
 -- "producer", if it is one for all messages, else "producers", a name or null for each.
+-- p_windows: how long the keys are remembered; null: for the queue's deduplication window.
 -- p_guards: the queue options that the push assumes, as in queue.guards; null: none.
 -- Return spans in input order: the messages idx .. idx + run - 1 are at seq, seq + 1, … of that lane. A duplicate (its
 -- key was pushed within the queue's deduplication window) returns the first message's place and is not written.
@@ -22,7 +23,8 @@ create or replace function laneway.push_many(
   p_leases interval[] default null,
   p_max_attempts smallint[] default null,
   p_ride json default null,
-  p_guards smallint[] default null)
+  p_guards smallint[] default null,
+  p_windows interval[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -59,7 +61,7 @@ begin
       select *
         from laneway.push_mixed(
                p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
-               p_ride, p_guards);
+               p_ride, p_guards, p_windows);
     return;
   end if;
   if pg_catalog.pg_column_size(p_bodies) > v_queue.max_bytes then
@@ -96,7 +98,7 @@ begin
       select *
         from laneway.push_mixed(
                p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
-               p_ride, p_guards);
+               p_ride, p_guards, p_windows);
     return;
   end if;
   select m.seq

@@ -14,7 +14,8 @@ create or replace function laneway.push_mixed(
   p_leases interval[],
   p_max_attempts smallint[],
   p_ride json default null,
-  p_guards smallint[] default null)
+  p_guards smallint[] default null,
+  p_windows interval[] default null)
 returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -48,6 +49,7 @@ declare
   v_queue_guards smallint[];     -- see queue.guards
   v_by_partition boolean[];      -- dedup keys are per partition
   v_windows interval[];          -- for deduplication
+  v_own_windows interval[];      -- one element per message: its own window; null: none has one
 
   v_settings record;             -- arrays, one element per lane, or one if all lanes are of one queue
   v_options_changed boolean;     -- null: a queue was deleted
@@ -215,16 +217,18 @@ begin
     v_partitions := laneway.repeat_to_length(p_partitions, v_count);
     v_by_partition := laneway.repeat_to_length(v_settings.dedup_by_partition, v_lane_count);
     v_windows := laneway.repeat_to_length(v_settings.dedup_windows, v_lane_count);
+    v_own_windows := laneway.repeat_to_length(p_windows, v_count);
     v_now := clock_timestamp();
     -- Usually all keys are new. A plain insert costs a third of one with "on conflict".
     begin
       insert into laneway.dedup_key (queue_id, scope, key, segment, lane_id, seq, expires_at)
       select m.queue_id, m.scope, m.key,
-             v_segments[m.lane], v_lane_ids[m.lane], v_heads[m.lane] + m.place, v_now + v_windows[m.lane]
-        from (select u.queue_id, u.key, u.lane, u.place,
+             v_segments[m.lane], v_lane_ids[m.lane], v_heads[m.lane] + m.place,
+             v_now + coalesce(m.own_window, v_windows[m.lane])
+        from (select u.queue_id, u.key, u.lane, u.place, u.own_window,
                      case when v_by_partition[u.lane] then coalesce(u.partition, '') else '' end as scope
-                from unnest(v_queues, v_partitions, v_keys, v_message_lanes, v_places)
-                     u (queue_id, partition, key, lane, place)
+                from unnest(v_queues, v_partitions, v_keys, v_message_lanes, v_places, v_own_windows)
+                     u (queue_id, partition, key, lane, place, own_window)
                where u.key is not null) m
        order by m.key collate "C", m.queue_id, m.scope collate "C";
     exception
@@ -240,8 +244,8 @@ begin
                      array_agg(v_segments[u.lane]) as segments,
                      array_agg(v_lane_ids[u.lane]) as lane_ids,
                      array_agg(v_heads[u.lane]) as heads,
-                     array_agg(v_now + v_windows[u.lane]) as expiries
-                from unnest(v_partitions, v_message_lanes) u (partition, lane)) m
+                     array_agg(v_now + coalesce(u.own_window, v_windows[u.lane])) as expiries
+                from unnest(v_partitions, v_message_lanes, v_own_windows) u (partition, lane, own_window)) m
        cross join lateral laneway.separate_duplicates(
                v_queues, m.scopes, v_keys, m.segments, m.lane_ids, m.heads, m.expiries, v_now) d;
       v_lanes.message_counts := array(

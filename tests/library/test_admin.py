@@ -94,6 +94,8 @@ async def test_invalid_setting_creates_no_queue(lane: Connection) -> None:
     [
         ({"max_attempts": 0}, r'setting "max_attempts" is invalid: 0\. Give a number of 1'),
         ({"max_attempts": -5}, r'setting "max_attempts" is invalid: -5'),
+        ({"max_attempts": 99_999_999_999}, r"is invalid: 99999999999\. Give .* at most 32767"),
+        ({"max_bytes": 2**31}, r'"max_bytes" is invalid: 2147483648\. Give .* at most 2147483647'),
         ({"max_attempts": True}, r"got `bool` - at `\$\.max_attempts`"),
         ({"lease": 5}, r"got `int` - at `\$\.lease`"),
         ({"lease": timedelta(0)}, r'setting "lease" is invalid: .*\. It must be positive'),

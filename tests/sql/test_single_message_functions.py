@@ -91,7 +91,19 @@ async def test_priority_out_of_range_is_refused(
     [
         ('{"max_attempts": -5}', 'setting "max_attempts" is invalid: -5', "1 or more"),
         ('{"lease": null}', 'setting "lease" must not be null', "columns"),
-        ('{"lease": "banana"}', 'invalid input syntax for type interval: "banana"', "columns"),
+        ('{"lease": "banana"}', 'setting "lease" is invalid: banana', "an interval"),
+        (
+            '{"max_attempts": 99999999999}',
+            'setting "max_attempts" is invalid: 99999999999',
+            "32767",
+        ),
+        ('{"max_bytes": 4294967296}', 'setting "max_bytes" is invalid: 4294967296', "2147483647"),
+        (
+            '{"delay": "1 s", "record_events": 7}',
+            'setting "record_events" is invalid: 7',
+            "true or false",
+        ),
+        ('{"backoff_factor": 1e400}', 'setting "backoff_factor" is invalid: 1e400', "a number"),
         ('{"dedup_scope": "x"}', 'setting "dedup_scope" is invalid: x', "queue or partition"),
     ],
 )

@@ -66,7 +66,10 @@ async def create(
         float, typer.Option(min=0.001, max=LONGEST, help="Lease duration in seconds.")
     ] = 30,
     max_attempts: Annotated[
-        int, typer.Option(min=0, help="Attempts before a message is dead-lettered (0: unlimited).")
+        int,
+        typer.Option(
+            min=0, max=32_767, help="Attempts before a message is dead-lettered (0: unlimited)."
+        ),
     ] = 3,
     backoff: Annotated[
         float, typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds.")
@@ -115,7 +118,9 @@ async def update(
     ] = None,
     max_attempts: Annotated[
         int | None,
-        typer.Option(min=0, help="Attempts before a message is dead-lettered (0: unlimited)."),
+        typer.Option(
+            min=0, max=32_767, help="Attempts before a message is dead-lettered (0: unlimited)."
+        ),
     ] = None,
     backoff: Annotated[
         float | None,

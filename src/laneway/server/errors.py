@@ -48,7 +48,8 @@ class InvalidInput(RequestError):
 class BodyTooLarge(RequestError):
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the request's body is larger than {limit} bytes: send less in one request"
+            f"the request's body is larger than {limit} bytes: send less in one request, or raise "
+            "LANEWAY_MAX_BODY_BYTES"
         )
         self.limit = limit
 

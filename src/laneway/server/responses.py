@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+
+    from laneway.domain.errors import LanewayError
 
 JSON = b"application/json"
 
@@ -55,6 +58,13 @@ class Stream:
         self.content_type = content_type
         self.headers = headers
         self.endless = endless
+
+
+def show_wait(error: LanewayError) -> tuple[bytes, bytes]:
+    """Return the header with the whole seconds after which to retry: the error's, or one."""
+    wait = getattr(error, "retry_after", None)
+    seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
+    return (b"retry-after", b"%d" % max(seconds, 1))
 
 
 def answer_json(status: int, value: Any) -> Answer:

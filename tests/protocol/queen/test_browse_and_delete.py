@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import asyncpg
+import pytest
 
 from tests.protocol.queen.calls import ack, data_of, pop, push
 
@@ -135,6 +136,16 @@ async def test_statistics_count_pushes_pops_and_acks(queen: Queen, name: str) ->
     assert sum(step["pushed"] for step in status["throughput"]) >= 4
     health = await queen.admin.health()
     assert (health["status"], health["database"]) == ("healthy", "connected")
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+14:00", "x"])
+@pytest.mark.parametrize("parameter", ["from", "to"])
+async def test_impossible_times_of_statistics_are_refused(
+    http: httpx.AsyncClient, parameter: str, moment: str
+) -> None:
+    answer = await http.get("/status/analytics", params={parameter: moment, "interval": "day"})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(f"{parameter}: ")
 
 
 async def test_metrics_are_served_for_prometheus(

@@ -25,7 +25,7 @@ async def test_a_refused_push_stores_no_part_of_it(
     for item in (
         {"queue": f"{name}-b", "payload": 1, **STRANGE},
         {"queue": f"{name}-b", "payload": 1, "transactionId": "a\0b"},
-        {"queue": f"{name}-b", "payload": "x" * 2**21},
+        {"queue": f"{name}-b", "payload": "x" * 2**24},
         {"queue": f"{name}\0b", "payload": 1},
     ):
         answer = await http.post("/push", json={"items": [{"queue": name, "payload": 1}, item]})
@@ -33,7 +33,7 @@ async def test_a_refused_push_stores_no_part_of_it(
         assert await pop(queen, name) == []
 
 
-@pytest.mark.parametrize("item", [STRANGE, {"transactionId": "a\0b"}, {"payload": "x" * 2**21}])
+@pytest.mark.parametrize("item", [STRANGE, {"transactionId": "a\0b"}, {"payload": "x" * 2**24}])
 async def test_a_refused_push_makes_no_queue(
     http: httpx.AsyncClient, name: str, item: dict[str, Any]
 ) -> None:

@@ -116,6 +116,7 @@ async def test_body_beyond_the_limit_is_413(
     answer = await api.post("/queue/message", content=content)  # type: ignore[arg-type]
     assert answer.status_code == 413
     assert "larger than" in answer.json()["message"]
+    assert "LANEWAY_MAX_BODY_BYTES" in answer.json()["message"]
 
 
 async def test_headers_beyond_the_limit_are_431(shared: Shared) -> None:

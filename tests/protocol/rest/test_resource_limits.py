@@ -172,6 +172,16 @@ async def test_long_polls_have_a_limit_of_their_own(database: str) -> None:
         )
         assert received.status_code == 503
         assert received.json()["message"] == message
+        assert int(received.headers["retry-after"]) >= 1
+        for accept in ("*/*", "application/json"):
+            received = await api.post(
+                f"{server.url}/000000000000/default",
+                data={"Action": "ReceiveMessage", "WaitTimeSeconds": "1"},
+                headers={"Accept": accept},
+            )
+            assert received.status_code == 503
+            assert message in received.text
+            assert int(received.headers["retry-after"]) >= 1
         # Others are served: those who do not wait, who add, and who ask whether all is well.
         assert (await api.get("/queue/message")).status_code == 404
         assert (await api.get("/health")).status_code == 200

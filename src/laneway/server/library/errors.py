@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from laneway.client.wire import describe
 from laneway.domain import errors as domain
 from laneway.domain.errors import LanewayError
 from laneway.server import errors as server
-from laneway.server.responses import answer_json
+from laneway.server.responses import answer_json, show_wait
 
 if TYPE_CHECKING:
     from laneway.server.responses import Answer
@@ -40,7 +39,5 @@ def explain(error: LanewayError) -> Answer:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     answer = answer_json(status, describe(error))
     if status == _UNAVAILABLE:
-        wait = getattr(error, "retry_after", None)
-        seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
-        answer.headers = ((b"retry-after", b"%d" % max(seconds, 1)),)
+        answer.headers = (show_wait(error),)
     return answer

@@ -10,6 +10,7 @@ from msgspec import Meta, Raw
 
 from laneway.domain.messages import Status
 from laneway.server.access import named
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.deliveries import read_stored_body
 from laneway.server.queen.message_browser import (
@@ -49,7 +50,7 @@ class Listing(Filters, kw_only=True):
     )
 
 
-class OfGroup(msgspec.Struct, kw_only=True):
+class OfGroup(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The dead letters of a queue."""
 
     queue: Annotated[QueueName, Meta(description="Name of the queue.")]
@@ -204,7 +205,7 @@ class DeadLetterRoutes:
                 )
         return answer_json(200, Counted(success=True, queue=wanted.queue, count=count))
 
-    async def purge(self, call: Call[OfGroup, None]) -> Answer:
+    async def purge(self, call: Call[OfGroup, NothingMore]) -> Answer:
         wanted = call.parameters
         count = 0
         for group in await _groups(call, wanted):
@@ -287,6 +288,8 @@ class DeadLetterRoutes:
                     "queue. They cannot be redriven afterwards."
                 ),
                 parameters=OfGroup,
+                body=NothingMore,
+                body_optional=True,
                 answers={
                     200: Response(Counted, "The dead letters are deleted."),
                     404: Response(Failure, "The queue does not exist, or has no such group."),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from laneway.domain import errors as domain
 from laneway.server import errors as server
 from laneway.server.operations import Response
 from laneway.server.queen.wire import Failure
-from laneway.server.responses import Answer, answer_json
+from laneway.server.responses import Answer, answer_json, show_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +87,7 @@ def explain(error: LanewayError, codes: Mapping[int, str] | None = None) -> Answ
     if isinstance(error, server.MethodNotAllowed):
         answer.headers = ((b"allow", ", ".join(error.allowed).encode()),)
     elif status == _UNAVAILABLE:
-        wait = getattr(error, "retry_after", None)
-        seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
-        answer.headers = ((b"retry-after", b"%d" % max(seconds, 1)),)
+        answer.headers = (show_wait(error),)
     return answer
 
 

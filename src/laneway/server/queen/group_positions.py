@@ -10,6 +10,7 @@ from msgspec import Meta
 from laneway.domain.errors import GroupNotFound, NotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import every_queue
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.groups import ByGroup
 from laneway.server.queen.wire import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from laneway.server.calls import Call
 
 
-class Deletion(ByGroup, kw_only=True):
+class Deletion(ByGroup, kw_only=True, forbid_unknown_fields=True):
     delete_metadata: Annotated[
         bool,
         Meta(
@@ -44,7 +45,7 @@ class Deletion(ByGroup, kw_only=True):
     ] = msgspec.field(name="deleteMetadata", default=True)
 
 
-class ByGroupAndQueue(ByGroup, kw_only=True):
+class ByGroupAndQueue(ByGroup, kw_only=True, forbid_unknown_fields=True):
     queue: Annotated[
         QueueName, Meta(description="Name of the queue. Percent-encode slashes as `%2F`.")
     ]
@@ -62,7 +63,11 @@ class ByPartition(ByGroupAndQueue, kw_only=True):
     ]
 
 
-class SubscriptionTime(msgspec.Struct, kw_only=True):
+class BySoughtGroup(ByGroup, kw_only=True, forbid_unknown_fields=True):
+    """The group to seek in all queues."""
+
+
+class SubscriptionTime(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The time to seek to."""
 
     subscription_timestamp: Annotated[
@@ -96,7 +101,7 @@ class NewGroup(msgspec.Struct, kw_only=True):
     ] = msgspec.field(name="subscriptionFrom", default=None)
 
 
-class SeekTarget(msgspec.Struct, kw_only=True):
+class SeekTarget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Where to seek to."""
 
     to_end: Annotated[
@@ -163,7 +168,7 @@ async def create_group(call: Call[ByGroupAndQueue, NewGroup]) -> Answer:
     )
 
 
-async def delete_group(call: Call[Deletion, None]) -> Answer:
+async def delete_group(call: Call[Deletion, NothingMore]) -> Answer:
     name = _read_deletable(call.parameters.group)
     queues = [count.queue for count in await call.broker.statistics.counts() if count.group == name]
     if not queues:
@@ -175,7 +180,7 @@ async def delete_group(call: Call[Deletion, None]) -> Answer:
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=queues))
 
 
-async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
+async def delete_group_of_queue(call: Call[DeletionOfQueue, NothingMore]) -> Answer:
     name, queue = _read_deletable(call.parameters.group), call.parameters.queue
     found = await call.broker.queues.find(queue)
     await call.broker.groups.delete(queue, name)
@@ -184,7 +189,7 @@ async def delete_group_of_queue(call: Call[DeletionOfQueue, None]) -> Answer:
     return answer_json(200, Done(success=True, consumer_group=show_group(name), queues=[queue]))
 
 
-async def set_subscription(call: Call[ByGroup, SubscriptionTime]) -> Answer:
+async def set_subscription(call: Call[BySoughtGroup, SubscriptionTime]) -> Answer:
     name = read_group(call.parameters.group)
     since = read_moment(call.body.subscription_timestamp, "subscriptionTimestamp")
     queues = await call.broker.subscriptions.reposition(name, since)
@@ -240,6 +245,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "instead. It takes an API key that is not limited to some queues."
         ),
         parameters=Deletion,
+        body=NothingMore,
+        body_optional=True,
         answers={
             200: Response(Done, "The group is deleted."),
             404: Response(Failure, "No queue has this group."),
@@ -258,7 +265,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "queues that it reads later. Leases of the group end. It takes an API key that is "
             "not limited to some queues."
         ),
-        parameters=ByGroup,
+        parameters=BySoughtGroup,
         body=SubscriptionTime,
         example={"subscriptionTimestamp": "2026-01-31T12:00:00Z"},
         answers={200: Response(Done, "The group has its new position.")},
@@ -299,6 +306,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "delete the queue instead."
         ),
         parameters=DeletionOfQueue,
+        body=NothingMore,
+        body_optional=True,
         answers={
             200: Response(Done, "The group is deleted."),
             404: Response(Failure, "The queue does not exist, or has no such group."),

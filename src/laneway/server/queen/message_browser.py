@@ -12,6 +12,7 @@ from laneway.domain.errors import NotFound
 from laneway.domain.listings import MessageFilter
 from laneway.domain.messages import Status, StoredMessage
 from laneway.server.access import looked_up, named_or_filtered
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.deliveries import read_stored_body
 from laneway.server.queen.options import read_stored
@@ -139,6 +140,10 @@ class ByKey(msgspec.Struct, kw_only=True):
             "to show, all groups to change."
         ),
     ] = msgspec.field(name="consumerGroup", default=None)
+
+
+class ByChangedKey(ByKey, kw_only=True, forbid_unknown_fields=True):
+    """A message to change."""
 
 
 class MessageShown(msgspec.Struct, kw_only=True):
@@ -290,15 +295,15 @@ class MessageRoutes:
             200, MessageDetail(**shown, consumer_groups=[_show_state(state) for state in states])
         )
 
-    async def delete_message(self, call: Call[ByKey, None]) -> Answer:
+    async def delete_message(self, call: Call[ByChangedKey, NothingMore]) -> Answer:
         """Delete a message for one group, or for all."""
         return await _move(call, (*NAMES,), "deleted")
 
-    async def retry_message(self, call: Call[ByKey, None]) -> Answer:
+    async def retry_message(self, call: Call[ByChangedKey, None]) -> Answer:
         """Redrive a dead letter, with attempts counted from zero."""
         return await _move(call, (Status.DEAD,), Status.QUEUED)
 
-    async def dead_letter_message(self, call: Call[ByKey, None]) -> Answer:
+    async def dead_letter_message(self, call: Call[ByChangedKey, None]) -> Answer:
         return await _move(call, (Status.QUEUED, Status.PROCESSING), Status.DEAD)
 
     def show(self, message: StoredMessage, queue: Queue | None) -> MessageShown:
@@ -372,7 +377,9 @@ class MessageRoutes:
                     "Deletes a message for one group, or for all. It is not delivered to them "
                     "again. Other messages of the partition continue in order."
                 ),
-                parameters=ByKey,
+                parameters=ByChangedKey,
+                body=NothingMore,
+                body_optional=True,
                 answers={200: Response(Handled, "The message is deleted."), 404: MESSAGE_NOT_FOUND},
                 role=Role.ADMIN,
                 reach=looked_up,
@@ -388,7 +395,7 @@ class MessageRoutes:
                     "Puts a dead letter back into its queue, with attempts counted from zero. "
                     "It is delivered before its partition continues."
                 ),
-                parameters=ByKey,
+                parameters=ByChangedKey,
                 answers={
                     200: Response(Handled, "The message is ready again."),
                     404: Response(Failure, "No dead letter of the group has this transaction id."),
@@ -407,7 +414,7 @@ class MessageRoutes:
                     "Makes a message that is ready or in flight a dead letter, for one group "
                     "or for all. Its partition continues behind it."
                 ),
-                parameters=ByKey,
+                parameters=ByChangedKey,
                 answers={
                     200: Response(Handled, "The message is a dead letter."),
                     404: Response(
@@ -440,7 +447,7 @@ async def queue_if_named(call: Call[Any, Any], /) -> Sequence[str]:
     return () if call.parameters.queue is None else (call.parameters.queue,)
 
 
-async def _find(call: Call[ByKey, None], group: str) -> StoredMessage | None:
+async def _find(call: Call[Any, Any], group: str) -> StoredMessage | None:
     wanted = call.parameters
     lane = await find_lane(call, wanted.partition_id)
     if lane is None:
@@ -461,7 +468,7 @@ def _show_state(message: StoredMessage) -> GroupState:
     )
 
 
-async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any) -> Answer:
+async def _move(call: Call[Any, Any], sources: Sequence[Status], target: Any) -> Answer:
     """Move the message in the group that is named, else in every group where it can move."""
     wanted = call.parameters
     lane = await find_lane(call, wanted.partition_id)
@@ -488,7 +495,7 @@ async def _move(call: Call[ByKey, None], sources: Sequence[Status], target: Any)
     )
 
 
-def _missing(call: Call[ByKey, None]) -> NotFound:
+def _missing(call: Call[Any, Any]) -> NotFound:
     wanted = call.parameters
     return NotFound(
         f'partition {wanted.partition_id} has no message "{wanted.transaction_id}" in a state that this operation takes'

@@ -11,6 +11,7 @@ from msgspec import Meta
 from laneway.domain.errors import QueueNotFound
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.server.access import filtered, named_or_filtered
+from laneway.server.decoder import NothingMore
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.groups import PartitionLag, show_place
 from laneway.server.queen.options import read_stored, show_options
@@ -43,6 +44,10 @@ class Listing(msgspec.Struct, kw_only=True):
     ] = None
     namespace: Annotated[str | None, Meta(description="Only queues of this namespace.")] = None
     task: Annotated[str | None, Meta(description="Only queues of this task.")] = None
+
+
+class ByDeletedQueue(ByQueue, kw_only=True, forbid_unknown_fields=True):
+    """The queue to delete or clear."""
 
 
 class ByQueueAndGroup(ByQueue, kw_only=True):
@@ -253,7 +258,7 @@ async def list_partitions(call: Call[OfQueue, None]) -> Answer:
     return answer_json(200, PartitionList(partitions=shown))
 
 
-async def delete_queue(call: Call[ByQueue, None]) -> Answer:
+async def delete_queue(call: Call[ByDeletedQueue, NothingMore]) -> Answer:
     name = call.parameters.queue
     try:
         await call.broker.queues.delete(name, force=True)
@@ -262,7 +267,7 @@ async def delete_queue(call: Call[ByQueue, None]) -> Answer:
     return answer_json(200, Deleted(deleted=True, existed=True, queue=name))
 
 
-async def clear_queue(call: Call[ByQueue, None]) -> Answer:
+async def clear_queue(call: Call[ByDeletedQueue, NothingMore]) -> Answer:
     """Remove all messages from every group; messages pushed meanwhile stay."""
     name = call.parameters.queue
     count = 0
@@ -392,7 +397,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "Deletes a queue with its messages, partitions, options and groups, empty or not. "
             "Deleting a queue that does not exist succeeds, with `existed` false."
         ),
-        parameters=ByQueue,
+        parameters=ByDeletedQueue,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Deleted, "The queue does not exist any more.")},
         role=Role.ADMIN,
         reach=queue_in_path,
@@ -408,7 +415,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             "Removes every message from every group and keeps the queue, its options and its "
             "groups. Messages pushed meanwhile stay."
         ),
-        parameters=ByQueue,
+        parameters=ByDeletedQueue,
+        body=NothingMore,
+        body_optional=True,
         answers={200: Response(Cleared, "The messages are removed."), 404: QUEUE_NOT_FOUND},
         role=Role.ADMIN,
         reach=queue_in_path,

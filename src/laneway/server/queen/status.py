@@ -147,7 +147,10 @@ async def show_analytics(call: Call[Analytics, None]) -> Answer:
     wanted = call.parameters
     step = STEPS[wanted.interval]
     until = read_moment(wanted.until, "to") if wanted.until else datetime.now(UTC)
-    since = read_moment(wanted.since, "from") if wanted.since else until - 100 * step
+    try:
+        since = read_moment(wanted.since, "from") if wanted.since else until - 100 * step
+    except OverflowError:
+        raise refuse("to", "there are no 100 intervals before it: name from, too") from None
     if not timedelta(0) < until - since <= MOST_STEPS * step:
         raise refuse("from", f"from and to must be 1 to {MOST_STEPS} intervals apart")
     queues = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from laneway.domain import errors as domain
 from laneway.server import errors as server
 from laneway.server.operations import Response
-from laneway.server.responses import Answer, answer_json
+from laneway.server.responses import Answer, answer_json, show_wait
 from laneway.server.rest.wire import (
     RefusedKey,
     Reply,
@@ -79,9 +78,7 @@ def explain(error: LanewayError) -> Answer:
     if isinstance(error, server.MethodNotAllowed):
         answer.headers = ((b"allow", ", ".join(error.allowed).encode()),)
     elif status == _UNAVAILABLE:
-        wait = getattr(error, "retry_after", None)
-        seconds = math.ceil(wait.total_seconds()) if wait is not None else 1
-        answer.headers = ((b"retry-after", b"%d" % max(seconds, 1)),)
+        answer.headers = (show_wait(error),)
     return answer
 
 

@@ -13,6 +13,8 @@ from laneway.server.responses import JSON, Answer, encode
 from laneway.server.sqs.query import MAPS, word_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.server.sqs.actions import Action
     from laneway.server.sqs.errors import Fault
     from laneway.server.sqs.wire import Result
@@ -35,7 +37,7 @@ class DescribedCodec:
             "Type": "Sender" if fault.is_senders else "Receiver",
         }
         content = {"Error": error, "RequestId": request_id.decode()}
-        return _answer(fault.code.status, content, request_id)
+        return _answer(fault.code.status, content, request_id, fault.headers)
 
 
 def accepts_json(accept: bytes) -> bool:
@@ -67,7 +69,15 @@ def _show_map(member: str, content: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: name, "Value": _show(item)} for name, item in content.items()]
 
 
-def _answer(status: int, content: dict[str, Any], request_id: bytes) -> Answer:
+def _answer(
+    status: int,
+    content: dict[str, Any],
+    request_id: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> Answer:
     return Answer(
-        status, encode(content), content_type=JSON, headers=((b"x-amzn-requestid", request_id),)
+        status,
+        encode(content),
+        content_type=JSON,
+        headers=((b"x-amzn-requestid", request_id), *headers),
     )

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from laneway.domain import errors as domain
 from laneway.server import errors as server
 from laneway.server.errors import RequestError
+from laneway.server.responses import show_wait
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.domain.errors import LanewayError
 
 # Errors that SQS declares, and errors that any AWS service may return.
@@ -87,15 +90,19 @@ NAMES: dict[type[LanewayError], str] = {
     server.Forbidden: "AccessDeniedException",
 }
 
+_UNAVAILABLE = 503
 NO_QUEUE = "The specified queue does not exist."
 
 
 class Fault(RequestError):
-    """A refused request, with its name in the table of codes."""
+    """A refused request, with its name in the table of codes, and further headers of its answer."""
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(
+        self, name: str, message: str, *, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
         super().__init__(message)
         self.name = name
+        self.headers = tuple(headers)
 
     @property
     def code(self) -> Code:
@@ -113,7 +120,9 @@ def to_fault(error: LanewayError) -> Fault:
     for ancestor in type(error).__mro__:
         name = NAMES.get(ancestor)
         if name is not None:
-            return Fault(name, _word(error, name))
+            unavailable = CODES[name].status == _UNAVAILABLE
+            headers = [show_wait(error)] if unavailable else []
+            return Fault(name, _word(error, name), headers=headers)
     return Fault("InternalFailure", "Internal failure")
 
 

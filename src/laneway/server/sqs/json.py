@@ -51,5 +51,6 @@ class JsonCodec:
             headers=(
                 (b"x-amzn-requestid", request_id),
                 (b"x-amzn-query-error", code.query.encode() + b";" + sender),
+                *fault.headers,
             ),
         )

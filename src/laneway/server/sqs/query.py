@@ -16,7 +16,7 @@ from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from laneway.server.sqs.actions import Action
     from laneway.server.sqs.wire import Request, Result
@@ -104,6 +104,7 @@ class QueryCodec:
             f"<Code>{code.query}</Code><Message>{_escape(message)}</Message><Detail/></Error>"
             f"<RequestId>{_escape(request_id.decode())}</RequestId></ErrorResponse>",
             request_id,
+            fault.headers,
         )
 
 
@@ -262,10 +263,12 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], NOT_IN_XML.sub("\ufffd", text))
 
 
-def _answer(status: int, document: str, request_id: bytes) -> Answer:
+def _answer(
+    status: int, document: str, request_id: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> Answer:
     return Answer(
         status,
         b'<?xml version="1.0"?>' + document.encode(),
         content_type=CONTENT_TYPE,
-        headers=((b"x-amzn-requestid", request_id),),
+        headers=((b"x-amzn-requestid", request_id), *headers),
     )

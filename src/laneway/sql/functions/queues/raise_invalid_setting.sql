@@ -9,10 +9,13 @@ set search_path = ''
 as $$
 declare
   v_setting text := regexp_replace(p_constraint, '^queue_(.*)_check$', '\1');
+  v_unreadable record := laneway.find_unreadable_setting(p_settings);
   v_message text := case
     when p_column <> '' then format('setting "%s" must not be null', p_column)
     when p_constraint = 'retention_step_needs_retention' then 'setting "retention_step" needs a retention'
     when p_constraint <> '' then format('setting "%s" is invalid: %s', v_setting, p_settings ->> v_setting)
+    when v_unreadable.setting is not null
+      then format('setting "%s" is invalid: %s', v_unreadable.setting, p_settings ->> v_unreadable.setting)
     else p_error end;
   v_hint text := case p_constraint
     when 'queue_kind_check' then 'Use standard, unlogged or partitioned.'
@@ -27,7 +30,13 @@ declare
     when 'queue_backoff_limit_check' then 'It must not be negative.'
     when 'queue_retention_check' then 'It must not be negative.'
     when 'retention_step_needs_retention' then 'Set both, or neither.'
-    when '' then 'Settings and their types are the columns of laneway.queue.'
+    when '' then case v_unreadable.type
+      when 'smallint' then 'Give a whole number of at most 32767.'
+      when 'integer' then 'Give a whole number of at most 2147483647.'
+      when 'double precision' then 'Give a number.'
+      when 'boolean' then 'Give true or false.'
+      when 'interval' then 'Give an interval, such as 30 seconds.'
+      else 'Settings and their types are the columns of laneway.queue.' end
     else 'It must be positive.' end;
 begin
   raise exception 'queue "%": %', p_queue, v_message

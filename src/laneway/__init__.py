@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from laneway.worker.worker import Worker as Worker
     from laneway.worker.worker import WorkerSettings as WorkerSettings
     from laneway.worker.workflows import join as join
+    from laneway.worker.workflows import manual_step as manual_step
     from laneway.worker.workflows import sleep as sleep
     from laneway.worker.workflows import step as step
 
@@ -112,6 +113,7 @@ _PLACES = {
     "Worker": "laneway.worker.worker",
     "WorkerSettings": "laneway.worker.worker",
     "join": "laneway.worker.workflows",
+    "manual_step": "laneway.worker.workflows",
     "sleep": "laneway.worker.workflows",
     "step": "laneway.worker.workflows",
 }

@@ -595,9 +595,12 @@ class Run:
         """
         return self._portal.call(self._inner.result(timeout))
 
-    def pause(self) -> RunStatus:
-        """Pause the run at its next step; running steps are finished."""
-        return self._portal.call(self._inner.pause())
+    def pause(self, *, resume_after: timedelta | None = None) -> RunStatus:
+        """Pause the run at its next step; running steps are finished.
+
+        resume_after: when the run resumes by itself, unless `resume` is called before; None: never.
+        """
+        return self._portal.call(self._inner.pause(resume_after=resume_after))
 
     def resume(self) -> RunStatus:
         """Continue a paused or failed run from its last finished step."""
@@ -606,6 +609,13 @@ class Run:
     def cancel(self) -> RunStatus:
         """End the run at its next step."""
         return self._portal.call(self._inner.cancel())
+
+    def complete_step(self, name: str, result: Any = None) -> bool:
+        """Complete a manual step of the run: `laneway.manual_step` returns this result in it.
+
+        Returns False, and changes nothing, if the step was completed before.
+        """
+        return self._portal.call(self._inner.complete_step(name, result))
 
 
 class Connection:
@@ -680,14 +690,32 @@ class Connection:
         return self._portal.call(self._inner.job_result(message))
 
     def start(
-        self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
+        self,
+        workflow: str,
+        *arguments: Any,
+        queue: str = "workflows",
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
     ) -> Run:
         """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
 
-        The workflow's queue is created if it is missing.
+        The workflow's queue is created if it is missing. priority: of the run among those of its
+        workflow. delay, at: how long, or until when, the run does not begin.
         """
         return Run(
-            self._portal.call(self._inner.start(workflow, *arguments, queue=queue, run_id=run_id)),
+            self._portal.call(
+                self._inner.start(
+                    workflow,
+                    *arguments,
+                    queue=queue,
+                    run_id=run_id,
+                    priority=priority,
+                    delay=delay,
+                    at=at,
+                )
+            ),
             self._portal,
         )
 

@@ -117,7 +117,7 @@ async def test_workflow(database: str) -> None:
         return f"{card} {total} {key}"
 
     names: dict[str, Any] = {"bank": SimpleNamespace(charge=charge), "dsn": database}
-    text = ADDRESS.sub(repr(database), find_snippet("docs/workflows.md", "@app.workflow()"))
+    text = ADDRESS.sub(repr(database), find_snippet("docs/workflows.md", "def checkout("))
     text = text.replace("app.run()", "pass").replace("days=1", "milliseconds=10")
     run_snippet(text, names)
     begin = find_snippet("docs/workflows.md", "lane.start(")
@@ -125,6 +125,25 @@ async def test_workflow(database: str) -> None:
     run_snippet(f"async def begin():\n{body}", names)
     async with running(names["app"]):
         assert await names["begin"]() == {"receipt": "… 20 17", "parcel": None}
+
+
+async def test_manual_step(database: str) -> None:
+    app = laneway.App(database, settings=QUIET)
+    names: dict[str, Any] = {"app": app, "laneway": laneway}
+    run_snippet(find_snippet("docs/workflows.md", "def publish("), names)
+    limited = find_snippet("docs/workflows.md", "verdict = review.result()")
+    body = "".join(f"    {line}\n" for line in limited.splitlines())
+    names |= {"asyncio": asyncio, "timedelta": timedelta}
+    run_snippet(f"@app.workflow()\nasync def limited():\n{body}    return verdict", names)
+    completing = find_snippet("docs/workflows.md", ".complete_step(").strip()
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        run = await lane.start("publish", "an article", run_id="article-7")
+        run_snippet(f"async def complete(lane):\n    {completing}", names)
+        await names["complete"](lane)
+        assert await run.result(timedelta(seconds=30)) == "an article accepted"
+        run = await lane.start("limited")
+        await run.complete_step("review", "accepted")
+        assert await run.result(timedelta(seconds=30)) == "accepted"
 
 
 async def test_sql(database: str) -> None:

@@ -26,7 +26,16 @@ from laneway.domain.messages import (
     Token,
 )
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
-from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.runs import (
+    Drive,
+    DriveStatus,
+    JobResult,
+    RunAsk,
+    RunInfo,
+    RunStatus,
+    StepInfo,
+    Stored,
+)
 from laneway.domain.schedules import ScheduleInfo
 from laneway.domain.settings import QueueChanges, QueueSettings, Target
 from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
@@ -222,7 +231,16 @@ class ScheduleCalls(Protocol):
 
 
 class WorkflowCalls(Protocol):
-    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool: ...
+    async def start_run(
+        self,
+        run_id: str,
+        *,
+        name: str,
+        queue: str,
+        arguments: str,
+        priority: int = 0,
+        delay: timedelta | None = None,
+    ) -> bool: ...
 
     async def load_run(self, run_id: str) -> RunInfo: ...
 
@@ -251,7 +269,13 @@ class WorkflowCalls(Protocol):
         error: str | None = None,
     ) -> RunStatus: ...
 
-    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...
+    async def await_steps(self, run_id: str, driver: str, steps: Sequence[str]) -> DriveStatus: ...
+
+    async def complete_step(self, run_id: str, step: str, result: str) -> bool: ...
+
+    async def ask_run(
+        self, run_id: str, ask: RunAsk, *, resume_after: timedelta | None = None
+    ) -> RunStatus: ...
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100

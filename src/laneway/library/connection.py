@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
@@ -11,7 +12,13 @@ from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.admin import Admin
-from laneway.library.arguments import check_text, read_id
+from laneway.library.arguments import (
+    check_optional_time,
+    check_priority_level,
+    check_text,
+    find_delay,
+    read_id,
+)
 from laneway.library.consumer import Consumer
 from laneway.library.messages import decode_payload
 from laneway.library.producer import Producer
@@ -21,6 +28,7 @@ from laneway.library.validation import encode_result
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from laneway.domain.backend import Backend
@@ -214,25 +222,41 @@ class Connection:
         return None if found.result is None else decode_payload(found.result)
 
     async def start(
-        self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
+        self,
+        workflow: str,
+        *arguments: Any,
+        queue: str = "workflows",
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
     ) -> Run:
         """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
 
-        The workflow's queue is created if it is missing.
+        The workflow's queue is created if it is missing. priority: of the run among those of its
+        workflow. delay, at: how long, or until when, the run does not begin.
         """
         run = self.run(run_id or uuid4().hex)
         name, place = check_text(workflow, "workflow name"), check_text(queue, "queue name")
         given = encode_result(list(arguments))
-        start = self.backend.workflows.start_run
+        start = partial(
+            self.backend.workflows.start_run,
+            run.run_id,
+            name=name,
+            queue=place,
+            arguments=given,
+            priority=check_priority_level(priority, self.target.priority_levels),
+            delay=check_optional_time(find_delay(delay, at), "delay"),
+        )
         try:
-            await start(run.run_id, name=name, queue=place, arguments=given)
+            await start()
         except QueueNotFound as missing:
             # No worker of the workflow ever ran here.
             try:
                 await ensure_queue(self.backend, place, WORKFLOWS)
             except QueueNotFound:
                 raise missing from None
-            await start(run.run_id, name=name, queue=place, arguments=given)
+            await start()
         return run
 
     def run(self, run_id: str) -> Run:

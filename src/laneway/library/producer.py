@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidRequest, LanewayError
@@ -11,12 +11,12 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
     check_lock,
     check_many,
-    check_optional_moment,
     check_optional_text,
     check_optional_time,
     check_priority_level,
     check_text,
     check_time,
+    find_delay,
     read_id,
 )
 from laneway.library.messages import Message
@@ -26,6 +26,7 @@ from laneway.library.validation import PayloadRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
@@ -74,7 +75,7 @@ class Producer:
         message = self._make(
             payload,
             priority=priority,
-            delay=_find_delay(delay, at),
+            delay=find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
@@ -94,7 +95,7 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
         """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
-        later = _find_delay(delay, at)
+        later = find_delay(delay, at)
         messages = self._make_all(
             payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
@@ -126,7 +127,7 @@ class Producer:
         message = self._make(
             payload,
             priority=priority,
-            delay=_find_delay(delay, at),
+            delay=find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
@@ -145,7 +146,7 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Enqueue many messages in the caller's own transaction, as `enqueue_in` does."""
-        later = _find_delay(delay, at)
+        later = find_delay(delay, at)
         messages = self._make_all(
             payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
@@ -246,16 +247,6 @@ class Producer:
     def _refund(self, n: int) -> None:
         if self._bucket is not None:
             self._bucket.refund(n)
-
-
-def _find_delay(delay: timedelta | None, at: datetime | None) -> timedelta | None:
-    """Return how long a message is delayed, by this program's clock if until a moment."""
-    if at is None:
-        return delay
-    if delay is not None:
-        raise InvalidRequest("delay and at are both given: use one of them")
-    check_optional_moment(at, "at")
-    return max(at - datetime.now(UTC), timedelta(0))
 
 
 def _check_window(window: object, key: str | None) -> timedelta:

@@ -6,9 +6,10 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from laneway.domain.errors import Retryable, RunCancelled, RunFailed
+from laneway.domain.errors import InvalidRequest, Retryable, RunCancelled, RunFailed
 from laneway.domain.runs import ENDED, RunInfo, RunStatus
-from laneway.library.arguments import check_optional_duration
+from laneway.library.arguments import check_optional_duration, check_optional_time, check_step
+from laneway.library.validation import encode_result
 
 if TYPE_CHECKING:
     from laneway.domain.backend import Backend
@@ -60,9 +61,15 @@ class Run:
             pass
         raise _explain_timeout(self.run_id, seen)
 
-    async def pause(self) -> RunStatus:
-        """Pause the run at its next step; running steps are finished."""
-        return await self._backend.workflows.ask_run(self.run_id, "pause")
+    async def pause(self, *, resume_after: timedelta | None = None) -> RunStatus:
+        """Pause the run at its next step; running steps are finished.
+
+        resume_after: when the run resumes by itself, unless `resume` is called before; None: never.
+        """
+        later = check_optional_time(resume_after, "resume_after")
+        if later is not None and later <= _NO_TIME:
+            raise InvalidRequest(f"resume_after is {later}: set more than zero")
+        return await self._backend.workflows.ask_run(self.run_id, "pause", resume_after=later)
 
     async def resume(self) -> RunStatus:
         """Continue a paused or failed run from its last finished step."""
@@ -71,6 +78,14 @@ class Run:
     async def cancel(self) -> RunStatus:
         """End the run at its next step."""
         return await self._backend.workflows.ask_run(self.run_id, "cancel")
+
+    async def complete_step(self, name: str, result: Any = None) -> bool:
+        """Complete a manual step of the run: `laneway.manual_step` returns this result in it.
+
+        Returns False, and changes nothing, if the step was completed before.
+        """
+        text = encode_result(result)
+        return await self._backend.workflows.complete_step(self.run_id, check_step(name), text)
 
     async def _look(self) -> RunInfo | Retryable:
         """Return the run, or the error why it cannot be read now."""

@@ -425,6 +425,17 @@ async def _(target: Target) -> Ask:
     return Ask(body={"run_id": run_id, "driver": driver, "status": "completed", "result": "1"})
 
 
+@example("library POST /await_steps")
+async def _(target: Target) -> Ask:
+    run_id, driver = await target.driven()
+    return Ask(body={"run_id": run_id, "driver": driver, "steps": ["approval"]})
+
+
+@example("library POST /complete_step")
+async def _(target: Target) -> Ask:
+    return Ask(body={"run_id": await target.run(), "step": "approval", "result": "1"})
+
+
 @example("library POST /ask_run")
 async def _(target: Target) -> Ask:
     return Ask(body={"run_id": await target.run(), "ask": "cancel"})

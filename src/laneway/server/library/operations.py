@@ -81,6 +81,13 @@ async def _push(call: Call[None, Any]) -> Answer:
     return answer_json(200, await call.broker.push(**arguments))
 
 
+async def _start_run(call: Call[None, Any]) -> Answer:
+    """Start a run of a priority that this server allows."""
+    arguments = _read(SHAPES["start_run"], call.body)
+    require_level(arguments["priority"], call.service.settings.priority_levels)
+    return answer_json(200, await call.broker.workflows.start_run(**arguments))
+
+
 async def _fire_schedule(call: Call[None, Any]) -> Answer:
     """Push a periodic job's message of a priority that this server allows."""
     arguments = _read(SHAPES["fire_schedule"], call.body)
@@ -267,6 +274,8 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "drive_run": (Role.WRITE, _run),
     "store_step": (Role.WRITE, _run),
     "end_run": (Role.WRITE, _run),
+    "await_steps": (Role.WRITE, _run),
+    "complete_step": (Role.WRITE, _run),
     "ask_run": (Role.WRITE, _run),
     "list_runs": (Role.READ, every_queue),
     "purge_runs": (Role.ADMIN, every_queue),
@@ -278,6 +287,7 @@ _HANDLERS = {
     "list_workers": _list_workers,
     "push": _push,
     "register_schedule": _register_schedule,
+    "start_run": _start_run,
 }
 
 SHAPES = list_shapes()

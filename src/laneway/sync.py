@@ -731,14 +731,22 @@ def connect(
     pooled: bool = False,
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
+    register: bool = True,
 ) -> Connection:
     """Return a connection. Open it with `with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
-    past it. The first call connects, so an unreachable database raises no error before.
+    past it. register: whether producers and consumers that are used for longer than half a minute
+    are listed among the workers. The first call connects, so an unreachable database raises no error
+    before.
     """
     inner = _connection.connect(
-        address, api_key=api_key, pooled=pooled, direct_dsn=direct_dsn, settings=settings
+        address,
+        api_key=api_key,
+        pooled=pooled,
+        direct_dsn=direct_dsn,
+        settings=settings,
+        register=register,
     )
     return Connection(inner, Portal())

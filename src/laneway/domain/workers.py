@@ -22,6 +22,9 @@ class WorkerState(StrEnum):
     STOPPED = "stopped"
 
 
+# Consumers and producers of long-lived programs are registered too, and take no orders.
+WorkerKind: TypeAlias = Literal["worker", "consumer", "producer"]
+
 # What a worker can be asked to do from outside.
 Ask: TypeAlias = Literal["suspend", "resume", "shutdown"]
 
@@ -83,6 +86,7 @@ class WorkerIdentity(NamedTuple):
     pid: int
     queues: list[str]
     timeout: timedelta
+    kind: WorkerKind = "worker"
 
 
 class WorkerOrder(NamedTuple):
@@ -97,7 +101,10 @@ class WorkerOrder(NamedTuple):
 
 
 class WorkerInfo(NamedTuple):
-    """A worker as stored: a row of the view laneway.workers. held: messages in flight."""
+    """A worker as stored: a row of the view laneway.workers. held: messages in flight.
+
+    handled: messages handled; of a consumer, dequeued, and of a producer, enqueued.
+    """
 
     worker_id: str
     name: str
@@ -114,6 +121,7 @@ class WorkerInfo(NamedTuple):
     stopped_at: datetime | None
     held: int
     silence: timedelta
+    kind: WorkerKind = "worker"
 
     @property
     def healthy(self) -> bool:

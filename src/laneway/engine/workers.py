@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidStateTransition, WorkerBusy
+from laneway.domain.errors import InvalidRequest, InvalidStateTransition, WorkerBusy
 from laneway.domain.workers import ASKS, STEPS, TARGETS, WorkerState
 from laneway.engine.procedures import workers as procedures
 
@@ -63,6 +63,11 @@ class Workers:
         """
         target, was = TARGETS[ask], WorkerState.STOPPED
         async with self._core.pool.lend() as connection:
+            kind = await procedures.find_worker_kind(connection, worker_id)
+            if kind != "worker":
+                raise InvalidRequest(
+                    f'"{worker_id}" is a {kind}, which takes no orders: end its program instead'
+                )
             if ask == "shutdown" and release:
                 queues = await procedures.reclaim_worker(connection, worker_id, release=True)
                 self._wake(queues)
@@ -104,6 +109,7 @@ class Workers:
         timeout: how long; None: the worker's own timeout. A worker that is alive registers again.
         """
         async with self._core.pool.lend() as connection:
+            await procedures.stop_silent_clients(connection)
             dead = await procedures.find_dead_workers(connection, timeout)
         return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 

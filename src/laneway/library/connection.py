@@ -21,6 +21,7 @@ from laneway.library.arguments import (
 )
 from laneway.library.consumer import Consumer
 from laneway.library.messages import decode_payload
+from laneway.library.presence import Presence
 from laneway.library.producer import Producer
 from laneway.library.queues import WORKFLOWS, ensure_queue
 from laneway.library.runs import Run
@@ -47,7 +48,8 @@ class Target:
     """Where to connect. address: a PostgreSQL DSN, or a server's http:// or https:// URL.
 
     pooled: the DSN connects through PgBouncer in transaction mode. direct_dsn: connects past it, for
-    LISTEN and maintenance; without it, new messages are found by polling once a second.
+    LISTEN and maintenance; without it, new messages are found by polling once a second. register:
+    whether long-lived producers and consumers are registered as workers.
     """
 
     address: str = field(repr=False)
@@ -55,6 +57,7 @@ class Target:
     pooled: bool = False
     direct_dsn: str | None = field(default=None, repr=False)
     settings: EngineSettings = _DEFAULTS
+    register: bool = True
 
     def __post_init__(self) -> None:
         _require_address(self.address, (*_DATABASES, *_SERVERS))
@@ -134,6 +137,7 @@ class Connection:
         # A backend passed in is already open, and its opener closes it.
         self._context = target.open() if backend is None else None
         self._backend = backend
+        self._presence: Presence | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -153,6 +157,8 @@ class Connection:
             raise BrokerClosed("the connection is closed: create another with connect")
         if self._context is not None and self._backend is None:
             self._backend = await self._context.__aenter__()
+            if self.target.register:
+                self._presence = Presence(self._backend)
         return self
 
     async def close(self) -> None:
@@ -160,6 +166,8 @@ class Connection:
         if self._context is None or self._closed:
             return
         self._closed = True
+        if self._presence is not None:
+            await self._presence.close()
         if self._backend is not None:
             await self._context.__aexit__(None, None, None)
 
@@ -189,6 +197,7 @@ class Connection:
             rules=rules,
             rate_limit=rate_limit,
             priority_levels=self.target.priority_levels,
+            presence=self._presence,
         )
 
     def consumer(
@@ -202,7 +211,13 @@ class Connection:
     ) -> Consumer:
         """Return a consumer. partition, priority: claim only messages of these."""
         return Consumer(
-            self.backend, queue, group=group, name=name, partition=partition, priority=priority
+            self.backend,
+            queue,
+            group=group,
+            name=name,
+            partition=partition,
+            priority=priority,
+            presence=self._presence,
         )
 
     async def install(self) -> int:
@@ -271,12 +286,15 @@ def connect(
     pooled: bool = False,
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
+    register: bool = True,
 ) -> Connection:
     """Return a connection. Open it with `async with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
-    past it. The first call connects, so an unreachable database raises no error before.
+    past it. register: whether producers and consumers that are used for longer than half a minute
+    are listed among the workers. The first call connects, so an unreachable database raises no error
+    before.
     """
     return Connection(
         Target(
@@ -285,5 +303,6 @@ def connect(
             pooled=pooled,
             direct_dsn=direct_dsn,
             settings=settings or _DEFAULTS,
+            register=bool(register),
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from laneway.domain.errors import InvalidRequest, LanewayError
 from laneway.domain.messages import PRIORITY_LEVELS, OutgoingMessage
@@ -20,6 +21,7 @@ from laneway.library.arguments import (
     read_id,
 )
 from laneway.library.messages import Message
+from laneway.library.presence import Client
 from laneway.library.rate_limit import TokenBucket
 from laneway.library.transactions import Push, push_in
 from laneway.library.validation import PayloadRules
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
+    from laneway.library.presence import Presence
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
 
 
@@ -47,12 +50,15 @@ class Producer:
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
         priority_levels: int = PRIORITY_LEVELS,
+        presence: Presence | None = None,
     ) -> None:
         self.queue = check_text(queue, "queue name")
         self._backend = backend
         self._rules = rules or PayloadRules()
         self._levels = priority_levels
         self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
+        self._presence = presence
+        self._client = Client("producer", f"producer-{uuid4().hex[:8]}", self.queue)
 
     async def enqueue(
         self,
@@ -227,10 +233,13 @@ class Producer:
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
         self._take_tokens(len(messages))
         try:
-            return [pushed.id for pushed in await self._backend.push(self.queue, messages)]
+            pushed = await self._backend.push(self.queue, messages)
         except LanewayError:
             self._refund(len(messages))
             raise
+        if self._presence is not None:
+            self._presence.use(self._client, len(messages))
+        return [each.id for each in pushed]
 
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
         self._take_tokens(len(messages))

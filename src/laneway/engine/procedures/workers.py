@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import OutgoingMessage, Receipt
-    from laneway.domain.workers import WorkerIdentity
+    from laneway.domain.workers import WorkerIdentity, WorkerKind
     from laneway.engine.procedures.call import Connection
     from laneway.engine.sqlstates import Meanings
 
@@ -26,10 +26,25 @@ if TYPE_CHECKING:
 async def register_worker(connection: Connection, identity: WorkerIdentity) -> None:
     await fetch_value(
         connection,
-        "select laneway.register_worker($1, $2, $3, $4, $5, $6)",
+        "select laneway.register_worker($1, $2, $3, $4, $5, $6, $7)",
         *identity,
         means={"LW404": lambda error: QueueNotFound(queue=find_name(error))},
     )
+
+
+async def find_worker_kind(connection: Connection, worker_id: str) -> WorkerKind:
+    rows = await fetch(
+        connection, "select w.kind from laneway.worker w where w.worker_id = $1", worker_id
+    )
+    if not rows:
+        raise WorkerNotFound(worker=worker_id)
+    kind: WorkerKind = rows[0][0]
+    return kind
+
+
+async def stop_silent_clients(connection: Connection) -> int:
+    stopped: int = await fetch_value(connection, "select laneway.stop_silent_clients()")
+    return stopped
 
 
 async def find_worker_queues(connection: Connection, worker_id: str) -> list[str]:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from laneway.domain.dead_letters import DeadLetterFilter as DeadLetterFilter
     from laneway.domain.dead_letters import FailureGroup as FailureGroup
     from laneway.domain.ids import MessageId as MessageId
+    from laneway.domain.jobs import JobInfo as JobInfo
     from laneway.domain.keys import KeyInfo as KeyInfo
     from laneway.domain.keys import NewKey as NewKey
+    from laneway.domain.messages import Progress as Progress
     from laneway.domain.messages import Status as Status
     from laneway.domain.messages import StoredMessage as StoredMessage
     from laneway.domain.queues import Group as Group
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from laneway.library.connection import Connection as Connection
     from laneway.library.connection import connect as connect
     from laneway.library.consumer import Consumer as Consumer
+    from laneway.library.jobs import Job as Job
     from laneway.library.messages import Message as Message
     from laneway.library.producer import Producer as Producer
     from laneway.library.rate_limit import RateLimit as RateLimit
@@ -68,8 +71,10 @@ _PLACES = {
     "DeadLetterFilter": "laneway.domain.dead_letters",
     "FailureGroup": "laneway.domain.dead_letters",
     "MessageId": "laneway.domain.ids",
+    "JobInfo": "laneway.domain.jobs",
     "KeyInfo": "laneway.domain.keys",
     "NewKey": "laneway.domain.keys",
+    "Progress": "laneway.domain.messages",
     "Status": "laneway.domain.messages",
     "StoredMessage": "laneway.domain.messages",
     "Group": "laneway.domain.queues",
@@ -94,6 +99,7 @@ _PLACES = {
     "connect": "laneway.library.connection",
     "Connection": "laneway.library.connection",
     "Consumer": "laneway.library.consumer",
+    "Job": "laneway.library.jobs",
     "Message": "laneway.library.messages",
     "Producer": "laneway.library.producer",
     "RateLimit": "laneway.library.rate_limit",

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from laneway.domain.activity import Snapshot
     from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
     from laneway.domain.ids import MessageId
+    from laneway.domain.jobs import JobInfo
     from laneway.domain.keys import KeyInfo, NewKey
-    from laneway.domain.messages import Outcome, StoredMessage
+    from laneway.domain.messages import Outcome, Progress, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
     from laneway.domain.schedules import ScheduleInfo
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from laneway.library.connection import Connection as _Connection
     from laneway.library.consumer import Consumer as _Consumer
     from laneway.library.consumer import Leased
+    from laneway.library.jobs import Job as _Job
     from laneway.library.messages import Message
     from laneway.library.producer import Producer as _Producer
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
@@ -618,6 +620,43 @@ class Run:
         return self._portal.call(self._inner.complete_step(name, result))
 
 
+class Job:
+    """A handle of one message of a queue's default group."""
+
+    def __init__(self, inner: _Job, portal: Portal) -> None:
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def id(self) -> MessageId:
+        return self._inner.id
+
+    def info(self) -> JobInfo:
+        """Return the message's status, its handler's progress and its result."""
+        return self._portal.call(self._inner.info())
+
+    def progress(self) -> Progress | None:
+        """Return what the handler has reported; None if it is not running or reports nothing."""
+        return self._portal.call(self._inner.progress())
+
+    def result(self, timeout: timedelta | None = None) -> Any:
+        """Wait for the handler's result; the handler needs `keep_results`.
+
+        Raises JobFailed if the message was dead-lettered, JobCancelled if it was cancelled,
+        ResultNotFound if it was acked without a result, TimeoutError if none of that happened in
+        time. A timeout of zero checks once. It keeps waiting while the database or server is
+        unreachable.
+        """
+        return self._portal.call(self._inner.result(timeout))
+
+    def cancel(self) -> bool:
+        """Dead-letter the message with the reason "cancelled"; False if it is not queued or in flight.
+
+        A handler that is running with it is cancelled within a heartbeat of its worker.
+        """
+        return self._portal.call(self._inner.cancel())
+
+
 class Connection:
     """A connection to one database or server, open within `async with` or from `open` to `close`."""
 
@@ -684,6 +723,10 @@ class Connection:
     def verify(self) -> list[str]:
         """Return the schema's problems; [] if there are none."""
         return self._portal.call(self._inner.verify())
+
+    def job(self, message: MessageId | Message | str) -> Job:
+        """Return a handle of the job with this message id. Whether it exists is not checked."""
+        return Job(self._inner.job(message), self._portal)
 
     def job_result(self, message: MessageId | Message | str) -> Any:
         """Return the stored result of a message's handler; raise ResultNotFound if there is none."""

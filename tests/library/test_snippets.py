@@ -146,6 +146,18 @@ async def test_manual_step(database: str) -> None:
         assert await run.result(timedelta(seconds=30)) == "accepted"
 
 
+async def test_job(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    app = laneway.App(database, settings=QUIET)
+    names: dict[str, Any] = {"app": app, "laneway": laneway, "timedelta": timedelta}
+    run_snippet(find_snippet("docs/library.md", "message.progress("), names)
+    waiting = find_snippet("docs/library.md", "job = lane.job(")
+    body = "".join(f"    {line}\n" for line in waiting.splitlines())
+    run_snippet(f"async def wait(lane):\n{body}", names)
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        await names["wait"](lane)
+    assert capsys.readouterr().out == "report.pdf\n"
+
+
 async def test_sql(database: str) -> None:
     text = "".join(read_snippets("docs/sql.md", "sql")).replace("c7f0…", str(uuid4()))
     connection = await asyncpg.connect(database)

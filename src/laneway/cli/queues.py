@@ -10,7 +10,7 @@ import typer
 from laneway.cli.connections import with_lane
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
-from laneway.domain.errors import QueueExists
+from laneway.domain.errors import Conflict, QueueExists
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
@@ -224,7 +224,26 @@ async def messages(
 ) -> None:
     """List a queue's messages of one status, newest first."""
     found = await lane.admin.messages(name, status, limit=limit, offset=offset)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    columns: tuple[str, ...] = MESSAGE_COLUMNS
+    if status is Status.PROCESSING:
+        columns = (*MESSAGE_COLUMNS[:-1], "progress", "note", "body")
+    output.rows([show_message(message) for message in found], columns)
+
+
+@queue.command("cancel")
+@with_lane
+async def cancel(
+    lane: Connection,
+    output: Output,
+    message: Annotated[str, typer.Argument(help="Message id, such as 2-1-1.")],
+) -> None:
+    """Cancel a queued or running job: its message becomes a dead letter, its handler is cancelled.
+
+    Exits 4 if the message is neither queued nor in flight.
+    """
+    if not await lane.job(message).cancel():
+        raise Conflict(f"message {message} is neither queued nor in flight")
+    output.done(f"message {message} cancelled", id=message)
 
 
 @queue.command("purge")
@@ -266,4 +285,12 @@ def show_message(message: StoredMessage) -> dict[str, object]:
     row = message._asdict()
     for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq", "headers_text"):
         del row[inner]
-    return {"id": message.text_id, **row, "headers": message.headers}
+    del row["progress_text"]
+    share, note = message.progress or (None, None)
+    return {
+        "id": message.text_id,
+        **row,
+        "headers": message.headers,
+        "progress": share,
+        "note": note,
+    }

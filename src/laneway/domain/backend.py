@@ -13,12 +13,14 @@ from typing import Literal, NamedTuple, Protocol
 from laneway.domain.activity import Snapshot
 from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
 from laneway.domain.ids import MessageId
+from laneway.domain.jobs import JobInfo
 from laneway.domain.keys import KeyInfo, Role
 from laneway.domain.messages import (
     Delivery,
     Nack,
     Outcome,
     OutgoingMessage,
+    Progress,
     Pushed,
     Receipt,
     Status,
@@ -189,8 +191,17 @@ class WorkerCalls(Protocol):
 
     async def register(self, identity: WorkerIdentity) -> None: ...
 
+    async def find_job(self, message: MessageId) -> JobInfo | None: ...
+
+    async def cancel_job(self, message: MessageId) -> bool: ...
+
     async def record_heartbeat(
-        self, worker_id: str, *, handled: int, failed: int
+        self,
+        worker_id: str,
+        *,
+        handled: int,
+        failed: int,
+        progress: dict[str, Progress] | None = None,
     ) -> WorkerOrder: ...
 
     async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None: ...

@@ -41,6 +41,13 @@ class Status(StrEnum):
     ARCHIVED = "archived"
 
 
+class Progress(NamedTuple):
+    """How far a handler is. share: 0 to 1."""
+
+    share: float
+    note: str
+
+
 class Outcome(StrEnum):
     """The result of a nack; lost: the lease was lost, and nothing changed."""
 
@@ -204,10 +211,16 @@ class StoredMessage(NamedTuple):
     segment: int
     lane: int
     seq: int
+    progress_text: str | None = None
 
     @property
     def id(self) -> MessageId:
         return MessageId(self.segment, self.lane, self.seq)
+
+    @property
+    def progress(self) -> Progress | None:
+        """What its handler has reported, in lists of messages that are processing."""
+        return None if self.progress_text is None else Progress(*json.loads(self.progress_text))
 
     @property
     def payload(self) -> Any:

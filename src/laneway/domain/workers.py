@@ -93,11 +93,12 @@ class WorkerOrder(NamedTuple):
     """The answer to a heartbeat.
 
     A worker that is stopped without having been asked to was reclaimed: its heartbeats came too
-    late.
+    late. leases_ended: messages were taken from it by hand since the heartbeat before.
     """
 
     state: WorkerState
     asked: WorkerState | None
+    leases_ended: bool = False
 
 
 class WorkerInfo(NamedTuple):

@@ -20,6 +20,7 @@ from laneway.library.arguments import (
     read_id,
 )
 from laneway.library.consumer import Consumer
+from laneway.library.jobs import Job
 from laneway.library.messages import decode_payload
 from laneway.library.presence import Presence
 from laneway.library.producer import Producer
@@ -227,6 +228,10 @@ class Connection:
     async def verify(self) -> list[str]:
         """Return the schema's problems; [] if there are none."""
         return await self.backend.schema.verify()
+
+    def job(self, message: MessageId | Message | str) -> Job:
+        """Return a handle of the job with this message id. Whether it exists is not checked."""
+        return Job(self.backend, read_id(message))
 
     async def job_result(self, message: MessageId | Message | str) -> Any:
         """Return the stored result of a message's handler; raise ResultNotFound if there is none."""

@@ -256,7 +256,12 @@ async def _(target: Target) -> Ask:
     return Ask(body={"queue": target.name, "holdings": [holding]})
 
 
-@example("library POST /find_result")
+@example("library POST /find_result", "library POST /find_job")
+async def _(target: Target) -> Ask:
+    return Ask(body={"message": [int(part) for part in (await target.done()).split("-")]})
+
+
+@example("library POST /cancel_job")
 async def _(target: Target) -> Ask:
     return Ask(body={"message": [int(part) for part in (await target.done()).split("-")]})
 

@@ -629,6 +629,7 @@ plain("streams GET /status", lambda _: Ask())
 plain("streams GET /status/queues", lambda _: Ask(query={"limit": "1000"}))
 plain("streams GET /status/queues/{queue}", lambda t: Ask(path={"queue": t.name}))
 plain("streams GET /status/analytics", lambda _: Ask())
+plain("streams POST /stats/refresh", lambda _: Ask())
 plain("streams root GET /health", lambda _: Ask())
 
 

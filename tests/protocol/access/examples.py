@@ -299,6 +299,10 @@ async def _(target: Target) -> Ask:
 plain("library POST /purge", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /replay", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /browse", lambda t: Ask(body={"queue": t.name, "status": "queued"}))
+plain(
+    "library POST /hasten",
+    lambda t: Ask(body={"queue": t.name, "until": "2999-01-01T00:00:00Z"}, changes=False),
+)
 plain("library POST /metrics", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /follow_queue", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /system_stats", lambda _: Ask(body={}))

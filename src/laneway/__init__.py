@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from laneway import errors as errors
     from laneway import middlewares as middlewares
     from laneway import sync as sync
+    from laneway import testing as testing
     from laneway.domain.dead_letters import DeadLetterFilter as DeadLetterFilter
     from laneway.domain.dead_letters import FailureGroup as FailureGroup
     from laneway.domain.ids import MessageId as MessageId
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from laneway.library.runs import Run as Run
     from laneway.library.validation import PayloadRules as PayloadRules
     from laneway.worker.app import App as App
+    from laneway.worker.composition import chain as chain
+    from laneway.worker.composition import group as group
     from laneway.worker.handlers import Executor as Executor
     from laneway.worker.handlers import Middleware as Middleware
     from laneway.worker.handlers import Proceed as Proceed
@@ -107,6 +110,8 @@ _PLACES = {
     "Run": "laneway.library.runs",
     "PayloadRules": "laneway.library.validation",
     "App": "laneway.worker.app",
+    "chain": "laneway.worker.composition",
+    "group": "laneway.worker.composition",
     "Executor": "laneway.worker.handlers",
     "Middleware": "laneway.worker.handlers",
     "Proceed": "laneway.worker.handlers",
@@ -124,7 +129,7 @@ _PLACES = {
     "step": "laneway.worker.workflows",
 }
 
-_MODULES = ("errors", "middlewares", "sync")
+_MODULES = ("errors", "middlewares", "sync", "testing")
 
 __all__ = sorted([*_PLACES, *_MODULES])  # noqa: PLE0605 - the table above is the list
 

@@ -158,6 +158,41 @@ async def test_job(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "report.pdf\n"
 
 
+async def test_chain(database: str) -> None:
+    app = laneway.App(database, settings=QUIET)
+
+    @laneway.step
+    async def work(given: Any) -> Any:
+        return given
+
+    names = {"app": app, "laneway": laneway}
+    names |= dict.fromkeys(("fetch", "resize", "scan", "publish"), work)
+    run_snippet(find_snippet("docs/workflows.md", "laneway.chain("), names)
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        run = await lane.start("import", 7)
+        assert await run.result(timedelta(seconds=30)) == [7, 7]
+
+
+async def test_tests_of_an_app(database: str) -> None:
+    app = laneway.App(database, settings=QUIET)
+
+    @app.handler("orders")
+    async def accept(message: laneway.Message) -> None:
+        await app.lane.producer("receipts").enqueue({"order": message.payload["id"]})
+
+    names: dict[str, Any] = {"app": app, "laneway": laneway}
+    run_snippet(find_snippet("docs/library.md", "testing.inline("), names)
+    await names["test_order_gets_a_receipt"]()
+    draining = find_snippet("docs/library.md", "testing.drain(")
+    body = "".join(f"    {line}\n" for line in draining.splitlines())
+    run_snippet(f"async def drain(lane):\n{body}", names)
+    async with laneway.connect(database, settings=QUIET) as lane:
+        await lane.admin.create_queue("orders")
+        await lane.admin.create_queue("receipts")
+        await names["drain"](lane)
+        assert (await lane.admin.queue_metrics("receipts")).pending == 1
+
+
 async def test_sql(database: str) -> None:
     text = "".join(read_snippets("docs/sql.md", "sql")).replace("c7f0…", str(uuid4()))
     connection = await asyncpg.connect(database)

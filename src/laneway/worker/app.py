@@ -222,6 +222,28 @@ class App:
         return function
 
     @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """The registered handlers, those of workflows included."""
+        return tuple(self._handlers)
+
+    @property
+    def middlewares(self) -> list[Middleware]:
+        """The registered middlewares, the outermost first."""
+        return list(self._middlewares)
+
+    @contextmanager
+    def bind(self, target: Target, backend: Backend) -> Iterator[None]:
+        """Make a connection on this backend the app's `lane`, in the enclosed code."""
+        lane = Connection(target, backend)
+        self._lanes.append(lane)
+        before = _own_lane.set(lane)
+        try:
+            yield
+        finally:
+            _own_lane.reset(before)
+            self._lanes.remove(lane)
+
+    @property
     def lane(self) -> Connection:
         """The running worker's connection, for use in handlers. Do not close it.
 
@@ -250,11 +272,11 @@ class App:
         return Worker(
             target,
             Duties(
-                handlers=tuple(self._handlers),
+                handlers=self.handlers,
                 schedules=tuple(self._schedules.values()),
-                middlewares=list(self._middlewares),
+                middlewares=self.middlewares,
                 durable_queues=list(dict.fromkeys(item.queue for item in self._workflows.values())),
-                bind=partial(self._bind, target),
+                bind=partial(self.bind, target),
             ),
             name=name or self.name,
             settings=self._worker_settings,
@@ -291,17 +313,6 @@ class App:
             "settings": settings,
         }
         self._options |= {name: value for name, value in given.items() if not self._options[name]}
-
-    @contextmanager
-    def _bind(self, target: Target, backend: Backend) -> Iterator[None]:
-        lane = Connection(target, backend)
-        self._lanes.append(lane)
-        before = _own_lane.set(lane)
-        try:
-            yield
-        finally:
-            _own_lane.reset(before)
-            self._lanes.remove(lane)
 
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address

@@ -263,7 +263,7 @@ async def _(target: Target) -> Ask:
 
 @example("library POST /cancel_job")
 async def _(target: Target) -> Ask:
-    return Ask(body={"message": [int(part) for part in (await target.done()).split("-")]})
+    return Ask(body={"message": [int(part) for part in (await target.ready()).split("-")]})
 
 
 plain(

@@ -33,15 +33,8 @@ begin
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
     delete from laneway.workflow_step s where s.run_id = p_run_id and s.failure is not null and p_to = 'failed';
-    if p_to = 'running' and (v_run.driver is null or not laneway.has_live_driver(v_run.driver)) then
-      begin
-        update laneway.workflow w
-           set driver = '/' || laneway.push_workflow_message(p_run_id)
-         where w.run_id = p_run_id;
-      exception when sqlstate 'LW404' then
-        raise exception 'the queue of workflow run "%" was deleted, so it cannot resume', p_run_id
-          using errcode = 'LW409', hint = 'Start another run.';
-      end;
+    if p_to = 'running' then
+      perform laneway.drive_again(p_run_id);
     elsif p_to = 'paused' and p_resume_after is not null then
       -- Not the run's driver: a worker that is running a step of it may still store the result.
       perform laneway.push_workflow_message(p_run_id, p_resume_after);

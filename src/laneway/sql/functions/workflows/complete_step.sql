@@ -1,17 +1,15 @@
 -- Store the result of a step from outside of the run, once, and have the run continue if it waits for the step.
 -- Return the run's status, and whether this call stored the result: not if the step was completed before, or if the run
 -- has ended.
--- Locks: the run's row, then those of push_many. Errors: LW404 no such run; those of push_many.
+-- Locks: the run's row, then those of push_many. Errors: LW404 no such run, LW409 its queue was deleted; those of push_many.
 create or replace function laneway.complete_step(p_run_id text, p_step text, p_result json)
 returns table (status text, stored boolean)
 language plpgsql
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  v_driver text;
 begin
-  select w.status, w.driver into status, v_driver
+  select w.status into status
     from laneway.workflow w
    where w.run_id = p_run_id
      for no key update;
@@ -25,10 +23,8 @@ begin
     on conflict do nothing;
     stored := found;
   end if;
-  if stored and status = 'running' and (v_driver is null or not laneway.has_live_driver(v_driver)) then
-    update laneway.workflow w
-       set driver = '/' || laneway.push_workflow_message(p_run_id)
-     where w.run_id = p_run_id;
+  if stored and status = 'running' then
+    perform laneway.drive_again(p_run_id);
   end if;
   return next;
 end $$;

@@ -9,7 +9,7 @@ import typer
 
 from laneway.cli.connections import with_lane
 from laneway.cli.output import Output, count
-from laneway.cli.queues import MESSAGE_COLUMNS, Limit, Name, Yes, show_message
+from laneway.cli.queues import Limit, Name, Traceback, Yes, show_messages
 from laneway.domain.dead_letters import DeadLetterFilter
 from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
@@ -55,6 +55,7 @@ async def list_(
     since: Moment = None,
     until: Moment = None,
     group: GroupOption = DEFAULT_GROUP,
+    traceback: Traceback = False,
 ) -> None:
     """List dead letters with their failure reasons, newest first.
 
@@ -69,7 +70,7 @@ async def list_(
         until=until,
     )
     found = await lane.admin.dlq_list(name, where, limit=limit, group=group)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    show_messages(output, found, traceback=traceback)
 
 
 @dlq.command("groups")

@@ -16,7 +16,7 @@ from laneway.server.rest.access import find_usable
 from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate
 from laneway.server.rest.settlements import ack, nack, settle_usable
 from laneway.server.rest.times import to_unix
-from laneway.server.rest.wire import Reply, Seconds
+from laneway.server.rest.wire import LONGEST, Reply, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 IdText = Annotated[str, Meta(min_length=1, max_length=255)]
 TokenText = Annotated[str, Meta(max_length=255)]
 Reason = Annotated[str, Meta(max_length=2000)]
+Delay = Annotated[float, Meta(ge=0, le=LONGEST)]
+
+_DELAY = (
+    "Seconds until the message is delivered again, at most ten years. Default: the queue's backoff. "
+    "Ignored if the message becomes a dead letter."
+)
 
 
 class Ack(msgspec.Struct):
@@ -67,6 +73,7 @@ class NackItem(msgspec.Struct):
             "`last_error`."
         ),
     ] = None
+    delay: Annotated[Delay | None, Meta(description=_DELAY)] = None
 
 
 class Nacks(msgspec.Struct):
@@ -78,7 +85,7 @@ class Nacks(msgspec.Struct):
 
 
 class NackOne(msgspec.Struct):
-    """Why a message is nacked."""
+    """Why a message is nacked, and when it is delivered again."""
 
     error_reason: Annotated[
         Reason | None,
@@ -94,6 +101,7 @@ class NackOne(msgspec.Struct):
             "current lease is used, whichever consumer has it."
         ),
     ] = None
+    delay: Annotated[Delay | None, Meta(description=_DELAY)] = None
 
 
 class Touch(msgspec.Struct):
@@ -148,7 +156,8 @@ class Nacked(msgspec.Struct):
     requeued: Annotated[
         list[str],
         Meta(
-            description="Ids of the messages that will be delivered again, after the queue's backoff."
+            description="Ids of the messages that will be delivered again, after their `delay` or the "
+            "queue's backoff."
         ),
     ]
     moved_to_dlq: Annotated[
@@ -191,7 +200,8 @@ async def ack_messages(call: Call[None, Acks]) -> Answer:
 
 
 async def nack_message(call: Call[ById, NackOne]) -> Answer:
-    item = NackItem(call.parameters.id, call.body.lock_token, call.body.error_reason)
+    body = call.body
+    item = NackItem(call.parameters.id, body.lock_token, body.error_reason, body.delay)
     result = (await settle_usable(call, [item], nack))[0]
     if not isinstance(result, Problem):
         return NACKED
@@ -324,9 +334,9 @@ OPERATIONS = (
         summary="Nack many messages, each on its own",
         description=(
             "Reports that processing failed for up to 100 messages. Each attempt counts: a "
-            "message with attempts left is delivered again after the queue's backoff, any "
-            "other becomes a dead letter. Each message succeeds or fails by itself, so the "
-            "status is 200 even if some failed: check `failed`."
+            "message with attempts left is delivered again after its `delay` or the queue's "
+            "backoff, any other becomes a dead letter. Each message succeeds or fails by itself, "
+            "so the status is 200 even if some failed: check `failed`."
         ),
         body=Nacks,
         example={"nacks": [{"id": "2-1-1", "lock_token": _TOKEN, "error": "no such address"}]},
@@ -345,8 +355,8 @@ OPERATIONS = (
         summary="Nack a message",
         description=(
             "Reports that processing failed. The attempt counts: the message is delivered "
-            "again after the queue's backoff, or becomes a dead letter if its attempts are "
-            "used up. After a 409 the lease had already expired, and that counted as the "
+            "again after `delay` or the queue's backoff, or becomes a dead letter if its attempts "
+            "are used up. After a 409 the lease had already expired, and that counted as the "
             "failed attempt."
         ),
         parameters=ById,

@@ -229,7 +229,12 @@ SETTINGS = (
         short="--queue",
     ),
     Setting(
-        "ack_timeout_seconds", float, 30, "Lease duration of queues created over REST in seconds.", 0.001, LONGEST
+        "ack_timeout_seconds",
+        float,
+        30,
+        "Lease duration of queues created over REST in seconds.",
+        0.001,
+        LONGEST,
     ),
     Setting(
         "max_attempts",

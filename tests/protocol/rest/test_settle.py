@@ -376,6 +376,5 @@ async def test_nack_with_an_invalid_delay_changes_nothing(
     await add(api, queue)
     message = await dequeue(api, queue)
     answer = await api.post(f"/queue/message/{message['id']}/nack", json={"delay": delay})
-    assert answer.status_code == 422
-    assert issues(answer)[0]["path"] == ["delay"]
+    assert [path for _, path in issues(answer)] == [["delay"]]
     assert (await ack(api, message["id"], message["lock_token"])).status_code == 200

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def test_message_is_pushed_popped_extended_and_acked(connect: Connect) -> None:
     sql = await connect()
-    await sql.execute("select laneway.create_queue('mail')")
+    await sql.execute("""select laneway.create_queue('mail', '{"backoff": "0"}')""")
     low = await sql.fetchval("""select laneway.push('mail', '{"n": 1}')""")
     high = await sql.fetchval(
         "select laneway.push('mail', '2', 'p', 5, p_headers => '{\"h\": 1}', p_key => 'k')"

@@ -225,7 +225,8 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
                 else:
                     # Any other error fails the run.
                     ended = _End(error=describe_failure(error))
-                    _log_failure(workflow, progress.run_id, error)
+                    if progress.halt is None:
+                        _log_failure(workflow, progress.run_id, error)
             await progress.finish()
         except BaseException:
             await progress.cancel()

@@ -194,7 +194,7 @@ begin
     return;
   end if;
 
-  -- Part 5: one lane. Lease what was read, and return it. The bodies are not handed through another function where that
+  -- Part 5: one lane. Lease what was read, and return it. The bodies are not passed through another function where that
   -- can be avoided: it would copy them twice.
   if not v_one_claim then
     return query

@@ -414,7 +414,7 @@ class Admin:
         """Reposition a group, or its part in one partition; return how many lanes moved.
 
         to: "earliest", "latest", the time of the first message to read, or its sequence number. The
-        group's leases and delayed messages are dropped; dead letters stay.
+        group's leases, delays and retries end; dead letters stay.
         """
         return self._portal.call(self._inner.seek(queue, to, group=group, partition=partition))
 

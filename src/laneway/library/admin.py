@@ -151,7 +151,7 @@ class Admin:
         """Reposition a group, or its part in one partition; return how many lanes moved.
 
         to: "earliest", "latest", the time of the first message to read, or its sequence number. The
-        group's leases and delayed messages are dropped; dead letters stay.
+        group's leases, delays and retries end; dead letters stay.
         """
         target, time, seq = check_place(to)
         return await self._backend.groups.seek_to(

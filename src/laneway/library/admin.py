@@ -213,7 +213,7 @@ class Admin:
     ) -> list[StoredMessage]:
         """Return a group's dead letters with their failure reasons.
 
-        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        Without `where`, the newest first; with it, those that were dead-lettered first, and `offset` must be 0.
         """
         if where is None:
             return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)

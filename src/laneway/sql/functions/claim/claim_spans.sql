@@ -174,7 +174,7 @@ begin
       if v_fast then
         v_fast := not exists (select from laneway.segment s
                                where s.segment > v_position.segment
-                                 and s.segment % 2 = v_position.segment % 2
+                                 and laneway.is_logged(s.segment) = laneway.is_logged(v_position.segment)
                                  and s.opened_at is not null);
       end if;
       if v_fast and v_read.count = 0 then

@@ -462,7 +462,7 @@ class Admin:
     ) -> list[StoredMessage]:
         """Return a group's dead letters with their failure reasons.
 
-        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        Without `where`, the newest first; with it, those that were dead-lettered first, and `offset` must be 0.
         """
         return self._portal.call(
             self._inner.dlq_list(queue, where, limit=limit, offset=offset, group=group)

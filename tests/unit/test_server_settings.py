@@ -328,7 +328,7 @@ def test_configured_origin_is_normalized_like_a_browser_origin(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("prot = 1", "contains unknown settings: prot"),
+        ("prot = 1", 'contains the unknown setting "prot": did you mean "port"?'),
         ("port = 'x'", "is 'x': set a whole number"),
         ("port = true", "port in"),
         ("port =", "cannot be read"),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from laneway.cli.known_settings import Setting, Value
     from laneway.cli.output import Output
+    from laneway.cli.settings_file import SettingsFile
 
 Source: TypeAlias = Literal["flag", "environment", ".env", "file", "default"]
 
@@ -61,10 +62,11 @@ class Chosen:
 
 
 class Settings:
-    """The settings with their values."""
+    """The settings with their values, and the settings file, which has tables besides."""
 
-    def __init__(self, chosen: Mapping[str, Chosen]) -> None:
+    def __init__(self, chosen: Mapping[str, Chosen], file: SettingsFile) -> None:
         self.chosen = chosen
+        self.file = file
 
     def __getitem__(self, name: str) -> Any:
         return self.chosen[name].value
@@ -227,6 +229,10 @@ def show_settings(settings: Settings, output: Output) -> None:
     rows = [
         {"setting": name, "value": chosen.shown, "from": chosen.where}
         for name, chosen in settings.chosen.items()
+    ]
+    rows += [
+        {"setting": path, "value": value, "from": where}
+        for path, value, where in settings.file.list_keys()
     ]
     output.rows(rows, ("setting", "value", "from"))
 

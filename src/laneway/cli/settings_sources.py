@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.cli.errors import FlagInvalid, SettingInvalid
 from laneway.cli.known_settings import CLIENT_SETTINGS, SETTINGS
 from laneway.cli.settings import Chosen, Settings
+from laneway.cli.settings_file import read_file
 from laneway.domain.dsn import HIDDEN
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from laneway.cli.known_settings import Setting, Value
     from laneway.cli.settings import Source
+    from laneway.cli.settings_file import SettingsFile
 
-DEFAULT_FILE = Path("laneway.toml")
 DOTENV = Path(".env")
 
 _TRUE = {"true", "1", "yes", "on"}
@@ -30,8 +30,7 @@ class _Sources(NamedTuple):
     flags: Mapping[str, Value]
     variables: Mapping[str, str]
     dotenv: Mapping[str, str]
-    table: Mapping[str, Any]
-    file: Path
+    file: SettingsFile
 
 
 def read_settings(
@@ -46,8 +45,9 @@ def read_settings(
 
     dotenv: the variables in .env.
     """
-    sources = _Sources(flags, variables, dotenv or {}, _read_file(file), file or DEFAULT_FILE)
-    return Settings({setting.name: _choose(setting, sources) for setting in wanted})
+    sources = _Sources(flags, variables, dotenv or {}, read_file(file))
+    chosen = {setting.name: _choose(setting, sources) for setting in wanted}
+    return Settings(chosen, sources.file)
 
 
 def read_dotenv(path: Path = DOTENV) -> dict[str, str]:
@@ -105,27 +105,14 @@ def _choose(setting: Setting, sources: _Sources) -> Chosen:
                 where = place.format(name)
                 value = _check(setting, _parse(setting, text, where), where)
                 return Chosen(setting, value, source, where)
-    if setting.name in sources.table:
-        where = f"{setting.name} in {sources.file}"
-        return Chosen(setting, _check(setting, sources.table[setting.name], where), "file", where)
+    if setting.name in sources.file.settings:
+        where = f"{setting.name} in {sources.file.path}"
+        value = _check(setting, sources.file.settings[setting.name], where)
+        return Chosen(setting, value, "file", where)
     if setting.fallback is not None:
         found = _choose(_KNOWN[setting.fallback], sources)
         return Chosen(setting, found.value, found.source, found.where)
     return Chosen(setting, setting.default, "default", "default")
-
-
-def _read_file(file: Path | None) -> Mapping[str, Any]:
-    path = file or DEFAULT_FILE
-    if file is None and not path.exists():
-        return {}
-    try:
-        table = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise SettingInvalid(str(path), f"cannot be read: {error}") from error
-    unknown = sorted(set(table) - set(_KNOWN))
-    if unknown:
-        raise SettingInvalid(str(path), f"contains unknown settings: {', '.join(unknown)}")
-    return table
 
 
 def _parse(setting: Setting, text: str, where: str) -> Value:

@@ -68,7 +68,7 @@ async def claim_and_crash(settings: QueueSettings) -> tuple[int, int, int]:
             await asyncio.to_thread(crash, server.pid)
             found = await repeat(lambda: broker.claim("jobs"))
             [current] = found or [first]
-            await repeat(lambda: broker.nack([Nack(*current.receipt)]))
+            await repeat(lambda: broker.nack([Nack(*current.receipt, None, timedelta(0))]))
             [last] = await repeat(lambda: broker.claim("jobs"))
             return first.attempt, found[0].attempt if found else 0, last.attempt
 

@@ -59,11 +59,11 @@ class Started(NamedTuple):
 class Inline:
     """Runs an app's handlers in the test, and records what they enqueue and start.
 
-    lane: a connection that records, for code that takes one. enqueued, started: in order.
+    connection: records too, for code that takes one. enqueued, started: in order.
     """
 
-    def __init__(self, app: App, recorder: _Recorder, lane: Connection) -> None:
-        self.lane = lane
+    def __init__(self, app: App, recorder: _Recorder, connection: Connection) -> None:
+        self.connection = connection
         self.enqueued = recorder.enqueued
         self.started = recorder.started
         self._app = app
@@ -150,7 +150,7 @@ class Inline:
 
 @contextmanager
 def inline(app: App) -> Iterator[Inline]:
-    """Let a test run the app's handlers without a database; `app.lane` records what is enqueued."""
+    """Let a test run the app's handlers without a database; `app.connection` records what is enqueued."""
     recorder = _Recorder()
     target, backend = Target(address=_NOWHERE), cast("Backend", recorder)
     with app.bind(target, backend):
@@ -165,28 +165,28 @@ async def drain(app: App, *, address: str | None = None) -> None:
     worker = app.worker(address=address)
     running = asyncio.create_task(worker.run())
     try:
-        async with app.connect(address) as lane:
+        async with app.connect(address) as connection:
             started = asyncio.create_task(worker.running.wait())
             await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
             started.cancel()
-            while not running.done() and not await _is_drained(app, lane):
+            while not running.done() and not await _is_drained(app, connection):
                 await asyncio.wait({running}, timeout=_PAUSE)
     finally:
         worker.stop()
         await running
 
 
-async def _is_drained(app: App, lane: Connection) -> bool:
+async def _is_drained(app: App, connection: Connection) -> bool:
     groups = {(handler.queue, handler.group) for handler in app.handlers}
     # In one call, as of one moment: a handler may enqueue to the queue of another.
     found = [
         each
-        for each in await lane.admin.all_queues_metrics()
+        for each in await connection.admin.all_queues_metrics()
         if (each.queue, DEFAULT_GROUP) in groups
     ]
     for queue, group in groups:
         if group != DEFAULT_GROUP:
-            found.append(await lane.admin.queue_metrics(queue, group=group))
+            found.append(await connection.admin.queue_metrics(queue, group=group))
     return not any(each.pending - each.delayed or each.locked for each in found)
 
 

@@ -120,7 +120,7 @@ async def test_workflow(database: str) -> None:
     text = ADDRESS.sub(repr(database), find_snippet("docs/workflows.md", "def checkout("))
     text = text.replace("app.run()", "pass").replace("days=1", "milliseconds=10")
     run_snippet(text, names)
-    begin = find_snippet("docs/workflows.md", "lane.start(")
+    begin = find_snippet("docs/workflows.md", "broker.start(")
     body = "".join(f"    {line}\n" for line in begin.replace("print(", "return (").splitlines())
     run_snippet(f"async def begin():\n{body}", names)
     async with running(names["app"]):
@@ -138,7 +138,7 @@ async def test_manual_step(database: str) -> None:
     completing = find_snippet("docs/workflows.md", ".complete_step(").strip()
     async with laneway.connect(database, settings=QUIET) as lane, running(app):
         run = await lane.start("publish", "an article", run_id="article-7")
-        run_snippet(f"async def complete(lane):\n    {completing}", names)
+        run_snippet(f"async def complete(broker):\n    {completing}", names)
         await names["complete"](lane)
         assert await run.result(timedelta(seconds=30)) == "an article accepted"
         run = await lane.start("limited")
@@ -150,9 +150,9 @@ async def test_job(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     app = laneway.App(database, settings=QUIET)
     names: dict[str, Any] = {"app": app, "laneway": laneway, "timedelta": timedelta}
     run_snippet(find_snippet("docs/library.md", "message.progress("), names)
-    waiting = find_snippet("docs/library.md", "job = lane.job(")
+    waiting = find_snippet("docs/library.md", "job = broker.job(")
     body = "".join(f"    {line}\n" for line in waiting.splitlines())
-    run_snippet(f"async def wait(lane):\n{body}", names)
+    run_snippet(f"async def wait(broker):\n{body}", names)
     async with laneway.connect(database, settings=QUIET) as lane, running(app):
         await names["wait"](lane)
     assert capsys.readouterr().out == "report.pdf\n"
@@ -178,14 +178,14 @@ async def test_tests_of_an_app(database: str) -> None:
 
     @app.handler("orders")
     async def accept(message: laneway.Message) -> None:
-        await app.lane.producer("receipts").enqueue({"order": message.payload["id"]})
+        await app.connection.producer("receipts").enqueue({"order": message.payload["id"]})
 
     names: dict[str, Any] = {"app": app, "laneway": laneway}
     run_snippet(find_snippet("docs/library.md", "testing.inline("), names)
     await names["test_order_gets_a_receipt"]()
     draining = find_snippet("docs/library.md", "testing.drain(")
     body = "".join(f"    {line}\n" for line in draining.splitlines())
-    run_snippet(f"async def drain(lane):\n{body}", names)
+    run_snippet(f"async def drain(broker):\n{body}", names)
     async with laneway.connect(database, settings=QUIET) as lane:
         await lane.admin.create_queue("orders")
         await lane.admin.create_queue("receipts")

@@ -28,10 +28,10 @@ def app() -> laneway.App:
         message.progress(0.5)
         if message.payload["total"] < 0:
             raise laneway.Reject("negative")
-        await app.lane.producer("receipts").enqueue(
+        await app.connection.producer("receipts").enqueue(
             {"for": message.payload["id"]}, priority=3, headers={"trace": "7f"}
         )
-        await app.lane.start("ship", message.payload["id"], run_id="order-1")
+        await app.connection.start("ship", message.payload["id"], run_id="order-1")
         return f"attempt {message.attempt}"
 
     @app.handler("blocking")
@@ -60,7 +60,9 @@ async def test_handler_runs_without_a_database(app: laneway.App) -> None:
 
 async def test_code_that_enqueues_is_recorded(app: laneway.App) -> None:
     with laneway.testing.inline(app) as jobs:
-        ids = await jobs.lane.producer("orders").batch_enqueue([1, 2], delay=timedelta(hours=1))
+        ids = await jobs.connection.producer("orders").batch_enqueue(
+            [1, 2], delay=timedelta(hours=1)
+        )
     assert len(set(ids)) == 2
     assert [each.payload for each in jobs.enqueued] == [1, 2]
     assert jobs.assert_enqueued("orders", 2).delay == timedelta(hours=1)
@@ -70,7 +72,7 @@ async def test_missing_message_fails_the_test_and_lists_what_was_enqueued(
     app: laneway.App,
 ) -> None:
     with laneway.testing.inline(app) as jobs:
-        await jobs.lane.producer("orders").enqueue("this one")
+        await jobs.connection.producer("orders").enqueue("this one")
     with pytest.raises(AssertionError, match="this one"):
         jobs.assert_enqueued("orders", "another")
     with pytest.raises(AssertionError, match="priority=9"):
@@ -84,9 +86,9 @@ async def test_missing_message_fails_the_test_and_lists_what_was_enqueued(
 async def test_what_is_not_recorded_is_refused(app: laneway.App) -> None:
     with laneway.testing.inline(app) as jobs:
         with pytest.raises(InvalidRequest, match="not recorded"):
-            await jobs.lane.consumer("orders").dequeue()
+            await jobs.connection.consumer("orders").dequeue()
         with pytest.raises(InvalidRequest, match="not recorded"):
-            await jobs.lane.run("order-1").status()
+            await jobs.connection.run("order-1").status()
         with pytest.raises(InvalidRequest, match="0 handlers"):
             await jobs.run("unknown", 1)
 
@@ -123,9 +125,9 @@ async def test_drain_runs_a_worker_until_nothing_is_ready(
     @app.handler(queue)
     async def count_down(message: laneway.Message) -> None:
         if message.payload:
-            await app.lane.producer(queue).enqueue(message.payload - 1)
+            await app.connection.producer(queue).enqueue(message.payload - 1)
         else:
-            await app.lane.start(name, 21, queue=name, run_id=name)
+            await app.connection.start(name, 21, queue=name, run_id=name)
 
     await lane.producer(queue).enqueue(3)
     await lane.producer(queue).enqueue(0, delay=timedelta(hours=1))

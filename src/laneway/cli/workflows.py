@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.cli.payloads import read_json
@@ -37,9 +37,9 @@ _COLUMNS = (
 
 
 @workflow.command("start")
-@with_lane
+@with_connection
 async def start(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Annotated[str, typer.Argument(help="Workflow name.")],
     arguments: Annotated[str, typer.Argument(help="Arguments, as a JSON list.")] = "[]",
@@ -66,7 +66,9 @@ async def start(
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are not a JSON list: use, for example, '[17]'")
     later = None if delay is None else timedelta(seconds=delay)
-    run = await lane.start(name, *given, queue=queue, run_id=run_id, priority=priority, delay=later)
+    run = await connection.start(
+        name, *given, queue=queue, run_id=run_id, priority=priority, delay=later
+    )
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
         return
@@ -79,32 +81,32 @@ async def start(
 
 
 @workflow.command("list")
-@with_lane
+@with_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     status: Annotated[RunStatus | None, typer.Option(help="Show only runs of this status.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of runs.")] = 20,
 ) -> None:
     """List workflow runs, newest first."""
-    found = await lane.admin.list_runs(status=status, limit=limit)
+    found = await connection.admin.list_runs(status=status, limit=limit)
     output.rows([_show(item, output) for item in found], _COLUMNS)
 
 
 @workflow.command("get")
-@with_lane
-async def get(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def get(connection: Connection, output: Output, run_id: Id) -> None:
     """Show a run and its finished steps."""
-    run = lane.run(run_id)
+    run = connection.run(run_id)
     steps = [item.step for item in await run.steps()]
     output.one({**_show(await run.info(), output), "steps": steps})
 
 
 @workflow.command("pause")
-@with_lane
+@with_connection
 async def pause(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     run_id: Id,
     *,
@@ -115,45 +117,45 @@ async def pause(
 ) -> None:
     """Pause a run at its next step."""
     later = None if resume_after is None else timedelta(seconds=resume_after)
-    status = await lane.run(run_id).pause(resume_after=later)
+    status = await connection.run(run_id).pause(resume_after=later)
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("resume")
-@with_lane
-async def resume(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def resume(connection: Connection, output: Output, run_id: Id) -> None:
     """Resume a paused or failed run."""
-    status = await lane.run(run_id).resume()
+    status = await connection.run(run_id).resume()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("complete")
-@with_lane
+@with_connection
 async def complete(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     run_id: Id,
     step: Annotated[str, typer.Argument(help="Name of the manual step.")],
     result: Annotated[str, typer.Argument(help="Result of the step, as JSON.")] = "null",
 ) -> None:
     """Complete a manual step of a run."""
-    done = await lane.run(run_id).complete_step(step, read_json(result, "the result"))
+    done = await connection.run(run_id).complete_step(step, read_json(result, "the result"))
     text = "is completed" if done else "was completed before"
     output.done(f'step "{step}" of run {run_id} {text}', run_id=run_id, step=step, completed=done)
 
 
 @workflow.command("cancel")
-@with_lane
-async def cancel(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def cancel(connection: Connection, output: Output, run_id: Id) -> None:
     """Cancel a run at its next step."""
-    status = await lane.run(run_id).cancel()
+    status = await connection.run(run_id).cancel()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     older_than: Annotated[
@@ -161,7 +163,7 @@ async def purge(
     ] = 24 * 7,
 ) -> None:
     """Delete runs that ended long ago."""
-    purged = await lane.admin.purge_runs(timedelta(hours=older_than))
+    purged = await connection.admin.purge_runs(timedelta(hours=older_than))
     output.done(f"{count(purged, 'run')} deleted", purged=purged)
 
 

@@ -1,5 +1,6 @@
 -- Push a message that drives a running workflow run, unless its driver's is still queued or in flight.
--- Locks: those of push_many; the caller has the run's row. Errors: LW409 the run's queue was deleted; those of push_many.
+-- Locks: those of push_many; the caller has the run's row.
+-- Errors: LW409 the run's queue was deleted; those of push_many.
 create or replace function laneway.drive_again(p_run_id text) returns void
 language plpgsql
 set search_path = ''

@@ -88,7 +88,7 @@ async def test_chains_and_groups_nest_and_continue_where_they_were(
         calls.append("load")
         return n
 
-    @step
+    @step(retry=laneway.Retry(max_attempts=1))
     async def flaky(n: int) -> int:
         calls.append("flaky")
         if calls.count("flaky") == 1:

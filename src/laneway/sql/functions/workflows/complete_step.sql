@@ -1,7 +1,8 @@
 -- Store the result of a step from outside of the run, once, and have the run continue if it waits for the step.
 -- Return the run's status, and whether this call stored the result: not if the step was completed before, or if the run
 -- has ended.
--- Locks: the run's row, then those of push_many. Errors: LW404 no such run, LW409 its queue was deleted; those of push_many.
+-- Locks: the run's row, then those of push_many.
+-- Errors: LW404 no such run, LW409 its queue was deleted; those of push_many.
 create or replace function laneway.complete_step(p_run_id text, p_step text, p_result json)
 returns table (status text, stored boolean)
 language plpgsql

@@ -34,6 +34,7 @@ _FOLDERS = {
     "api": "What your own code may call. [sql.md](sql.md) shows how.",
     "activity": "Events, message histories, anomalies and what consumers did.",
     "claim": "Deliver messages to consumers.",
+    "gateway": "Transactions of the gateway, its targets and webhook endpoints.",
     "groups": "Consumer groups, their readers and positions.",
     "kv": "Keys and values.",
     "lake": "What Spark reads from the log and stages for it.",

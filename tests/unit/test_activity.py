@@ -293,7 +293,7 @@ def test_failing_detector_does_not_stop_the_others(
         raise RuntimeError
 
     registry = Registry([make_detector(name="broken", detect=fail), make_detector()])
-    anomalies, _ = Examiner(registry, SETTINGS).examine([event(Kind.PUSHED, priority=9)])
+    anomalies = Examiner(registry, SETTINGS).examine([event(Kind.PUSHED, priority=9)]).anomalies
     assert [each.type for each in anomalies] == ["high_priority_flood"]
     assert "detector broken failed" in caplog.text
 
@@ -322,7 +322,7 @@ def test_periodic_detector_sees_the_queues() -> None:
     deep = make_detector(name="deep", events=frozenset({Occasion.PERIODIC}), detect=find_deep)
     examiner = Examiner(Registry([deep]), SETTINGS)
     assert examiner.looks_periodically
-    [anomaly] = examiner.look([counts], NOW)
+    [anomaly] = examiner.look([counts], NOW).anomalies
     assert (anomaly.type, anomaly.queue_id, anomaly.event_id) == ("deep", 4, None)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from laneway.activity.detectors import Context
+    from laneway.activity.settings import DetectorSettings
     from laneway.domain.activity import Event
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -26,8 +27,12 @@ class _Expiry(msgspec.Struct):
     until: datetime | None = None
 
 
-def make_registry() -> Registry:
-    return Registry(DETECTORS)
+def make_registry(settings: DetectorSettings | None = None) -> Registry:
+    """Return the built-in detectors, enabled or disabled as the settings say."""
+    registry = Registry(DETECTORS)
+    if settings is not None:
+        registry.apply(settings)
+    return registry
 
 
 def _detect_flash_message(context: Context) -> Finding | None:

@@ -11,7 +11,7 @@ from laneway.domain.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from laneway.activity.settings import ActivitySettings
+    from laneway.activity.settings import ActivitySettings, DetectorSettings
     from laneway.domain.activity import Event, Severity
     from laneway.domain.queues import Counts
 
@@ -107,6 +107,12 @@ class Registry:
 
     def is_enabled(self, name: str) -> bool:
         return name in self._enabled
+
+    def apply(self, settings: DetectorSettings) -> None:
+        """Enable and disable the detectors that the settings name and that are registered."""
+        for names, enabled in ((settings.enable, True), (settings.disable, False)):
+            for name in self._detectors.keys() & set(names):
+                self.set_enabled(name, enabled)
 
     def find(self, occasion: Occasion) -> tuple[Detector, ...]:
         """Return the enabled detectors for an occasion."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +15,7 @@ from laneway.domain.activity import Anomaly, ConsumerCount, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from laneway.activity.detectors import Registry
     from laneway.activity.settings import ActivitySettings
@@ -56,6 +57,14 @@ class _PushDetail(msgspec.Struct):
     largest: int | None = None
 
 
+class Examined(NamedTuple):
+    """Result of an examination. contexts: what detectors were asked about, in order."""
+
+    anomalies: list[Anomaly]
+    consumers: list[ConsumerCount]
+    contexts: list[Context]
+
+
 class Examiner:
     """Runs detectors on events; remembers recent claims by consumer, and recent anomalies."""
 
@@ -71,9 +80,9 @@ class Examiner:
         self._bursts = _Bursts(settings.burst_within)
         self._allowance = _Allowance(settings.kept_per_minute, clock)
 
-    def examine(self, events: Sequence[Event]) -> tuple[list[Anomaly], list[ConsumerCount]]:
-        """Return the anomalies in events, and messages by consumer. Pass events in order."""
-        anomalies: list[Anomaly] = []
+    def examine(self, events: Sequence[Event]) -> Examined:
+        """Run the registered detectors on events. Pass events in order."""
+        contexts: list[Context] = []
         consumers: dict[tuple[int, str], ConsumerCount] = {}
         for event in events:
             occasion = _OCCASIONS.get(event.kind)
@@ -83,7 +92,7 @@ class Examiner:
             if event.kind == Kind.CLAIMED and event.consumer is not None:
                 claimed = self._bursts.add(event.consumer, event.at, event.messages)
                 _add_claims(consumers, event, event.consumer)
-            anomalies += self._ask(
+            contexts.append(
                 Context(
                     occasion=occasion,
                     settings=self._settings,
@@ -92,55 +101,65 @@ class Examiner:
                     claimed=claimed,
                 )
             )
-        for event, messages in _gather(events):
-            anomalies += self._ask(
-                Context(
-                    occasion=Occasion.BULK_OPERATION,
-                    settings=self._settings,
-                    event=event,
-                    messages=messages,
-                )
+        contexts += [
+            Context(
+                occasion=Occasion.BULK_OPERATION,
+                settings=self._settings,
+                event=event,
+                messages=messages,
             )
-        return anomalies, list(consumers.values())
+            for event, messages in _gather(events)
+        ]
+        anomalies = [each for context in contexts for each in self._ask(context)]
+        return Examined(anomalies, list(consumers.values()), contexts)
 
     @property
     def looks_periodically(self) -> bool:
         return bool(self._registry.find(Occasion.PERIODIC))
 
-    def look(self, counts: Sequence[Counts], now: datetime) -> list[Anomaly]:
-        """Run the periodic detectors on the queues' counts; return the anomalies."""
-        ids = {each.queue: each.queue_id for each in counts}
+    def look(self, counts: Sequence[Counts], now: datetime) -> Examined:
+        """Run the registered periodic detectors on the queues' counts."""
         context = Context(occasion=Occasion.PERIODIC, settings=self._settings, counts=counts)
-        return [
-            Anomaly(
-                type=name,
-                severity=finding.severity,
-                description=finding.description,
-                threshold=finding.threshold,
-                actual=finding.actual,
-                at=now,
-                kind=Occasion.PERIODIC,
-                queue=finding.queue,
-                queue_id=ids.get(finding.queue or ""),
-            )
-            for name, finding in self._find(context)
-            if self._allowance.take((name, finding.queue))
-        ]
+        return Examined([*self._ask(context, now)], [], [context])
 
-    def _ask(self, context: Context) -> Iterable[Anomaly]:
+    def is_spent(self, detector: str, context: Context) -> bool:
+        """Return whether no more anomalies of this detector are stored for now."""
         event = context.event
-        if event is None:
-            return
-        for name, finding in self._find(context):
-            if not self._allowance.take((name, event.queue_id)):
+        return event is not None and self._allowance.is_spent((detector, event.queue_id))
+
+    def admit(
+        self,
+        detector: str,
+        context: Context,
+        findings: Iterable[Finding],
+        now: datetime | None = None,
+    ) -> Iterable[Anomaly]:
+        """Yield the anomalies of the findings, as many as may be stored. now: without an event."""
+        event = context.event
+        for finding in findings:
+            subject = finding.queue if event is None else event.queue_id
+            if not self._allowance.take((detector, subject)):
+                continue
+            facts: dict[str, Any] = {
+                "type": detector,
+                "severity": finding.severity,
+                "description": finding.description,
+                "threshold": finding.threshold,
+                "actual": finding.actual,
+            }
+            if event is None:
+                ids = {each.queue: each.queue_id for each in context.counts}
+                yield Anomaly(
+                    **facts,
+                    at=now or datetime.now(UTC),
+                    kind=context.occasion,
+                    queue=finding.queue,
+                    queue_id=ids.get(finding.queue or ""),
+                )
                 continue
             bulk = context.occasion is Occasion.BULK_OPERATION
             yield Anomaly(
-                type=name,
-                severity=finding.severity,
-                description=finding.description,
-                threshold=finding.threshold,
-                actual=finding.actual,
+                **facts,
                 at=event.at,
                 kind=event.kind,
                 xid=event.xid,
@@ -153,10 +172,9 @@ class Examiner:
                 consumer=event.consumer,
             )
 
-    def _find(self, context: Context) -> Iterable[tuple[str, Finding]]:
-        event = context.event
+    def _ask(self, context: Context, now: datetime | None = None) -> Iterable[Anomaly]:
         for detector in self._registry.find(context.occasion):
-            if event is not None and self._allowance.is_spent((detector.name, event.queue_id)):
+            if self.is_spent(detector.name, context):
                 continue
             try:
                 found = detector.detect(context)
@@ -164,8 +182,8 @@ class Examiner:
                 logger.exception("detector %s failed, ignoring it for this event", detector.name)
                 continue
             if found is not None:
-                for finding in [found] if isinstance(found, Finding) else found:
-                    yield detector.name, finding
+                findings = [found] if isinstance(found, Finding) else found
+                yield from self.admit(detector.name, context, findings, now)
 
 
 class _Bursts:

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 class Monitor:
     """Records anomalies and sends live updates of a broker.
 
-    feed: the live updates. registry: the detectors; more can be registered at any time.
+    feed: the live updates. registry: the detectors that run in this process; more can be registered
+    at any time.
     """
 
     def __init__(
         self, broker: Broker, settings: ActivitySettings, registry: Registry | None = None
     ) -> None:
-        self.registry = registry or make_registry()
+        self.registry = registry or make_registry(settings.detectors)
         self.feed = Feed(broker, settings)
         self._recorder = Recorder(broker, settings, self.registry)
         self._enabled = settings.enabled

@@ -8,12 +8,18 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from laneway.activity.custom_detectors import CustomDetectors
+from laneway.activity.detector_process import FAILED
+from laneway.activity.detectors import Occasion
 from laneway.activity.examination import Examiner
 from laneway.activity.pulse import Pulse
+from laneway.domain.activity import Anomaly, Severity
 from laneway.domain.errors import LanewayError, Retryable
 
 if TYPE_CHECKING:
-    from laneway.activity.detectors import Registry
+    from collections.abc import Sequence
+
+    from laneway.activity.detectors import Context, Registry
     from laneway.activity.settings import ActivitySettings
     from laneway.domain.activity import Snapshot
     from laneway.engine import Broker
@@ -45,6 +51,7 @@ class Recorder:
         self._broker = broker
         self._settings = settings
         self._examiner = Examiner(registry, settings)
+        self._custom = CustomDetectors(settings)
         self._tidy_at = float("-inf")
 
     async def run(self) -> None:
@@ -63,6 +70,10 @@ class Recorder:
     async def _follow(self, pulse: Pulse) -> None:
         await self._broker.activity.set_event_retention(self._settings.retention)
         seen = await self._broker.activity.find_place()
+        async with self._custom:
+            await self._examine_from(seen, pulse)
+
+    async def _examine_from(self, seen: Snapshot, pulse: Pulse) -> None:
         while self._broker.leads_maintenance.is_set():
             seen, busy, more = await self.look(seen)
             if monotonic() >= self._tidy_at:
@@ -81,9 +92,10 @@ class Recorder:
         )
         if not look.events:
             return Looked(seen, busy=False, more=False)
-        anomalies, consumers = self._examiner.examine(look.events)
+        examined = self._examiner.examine(look.events)
+        anomalies = [*examined.anomalies, *await self._ask_custom(examined.contexts)]
         stored = await self._broker.activity.store(
-            seen, look.seen, anomalies=anomalies, consumers=consumers
+            seen, look.seen, anomalies=anomalies, consumers=examined.consumers
         )
         if not stored:
             return Looked(await self._broker.activity.find_place(), busy=True, more=look.more)
@@ -91,11 +103,32 @@ class Recorder:
 
     async def _tidy(self, seen: Snapshot) -> Snapshot:
         """Run the periodic detectors, and delete activity past its retention."""
-        if self._examiner.looks_periodically:
-            anomalies = self._examiner.look(
-                await self._broker.statistics.counts(), datetime.now(UTC)
-            )
+        if self._examiner.looks_periodically or self._custom.look_periodically:
+            counts = await self._broker.statistics.counts()
+            examined = self._examiner.look(counts, datetime.now(UTC))
+            anomalies = [*examined.anomalies, *await self._ask_custom(examined.contexts)]
             if not await self._broker.activity.store(seen, seen, anomalies=anomalies, consumers=()):
                 return await self._broker.activity.find_place()
         await self._broker.activity.sweep(limit=_SWEPT_AT_ONCE)
         return seen
+
+    async def _ask_custom(self, contexts: Sequence[Context]) -> list[Anomaly]:
+        """Run the custom detectors; return the anomalies, and one for each detector that failed."""
+        asked = await self._custom.ask(contexts, self._examiner.is_spent)
+        anomalies = [
+            anomaly
+            for each in asked.found
+            for anomaly in self._examiner.admit(each.detector, each.context, each.findings)
+        ]
+        return anomalies + [
+            Anomaly(
+                type=FAILED,
+                severity=Severity.WARNING,
+                description=failure,
+                threshold=None,
+                actual=None,
+                at=datetime.now(UTC),
+                kind=Occasion.PERIODIC,
+            )
+            for failure in asked.failures
+        ]

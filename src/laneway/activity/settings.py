@@ -7,6 +7,32 @@ from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorReference:
+    """A custom detector to load. target: module:name of it. where: what names it."""
+
+    target: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorSettings:
+    """The custom detectors, and which detectors are enabled or disabled, whatever their default.
+
+    time_limit: how long a custom detector may take for the events of one read, 100 or so. pause: how
+    long one that took longer is not run.
+    """
+
+    references: tuple[DetectorReference, ...] = ()
+    enable: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
+    time_limit: timedelta = timedelta(seconds=5)
+    pause: timedelta = timedelta(minutes=10)
+
+
+_DETECTORS = DetectorSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySettings:
     """Whether activity is recorded, how long it is stored, and the detectors' thresholds.
 
@@ -41,3 +67,4 @@ class ActivitySettings:
     buffer: int = 256
     buffer_bytes: int = 1024 * 1024
     ping: timedelta = timedelta(seconds=15)
+    detectors: DetectorSettings = _DETECTORS

@@ -46,4 +46,14 @@ class Table:
         return tuple(self.path.split("."))
 
 
-TABLES: tuple[Table, ...] = ()
+TABLES = (
+    Table(
+        "detectors",
+        (
+            Key("load", list[str], []),
+            Key("enable", list[str], []),
+            Key("disable", list[str], []),
+            Key("time_limit_seconds", float, 5.0),
+        ),
+    ),
+)

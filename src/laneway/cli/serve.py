@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from laneway.cli.database import open_connection, open_database
+from laneway.cli.detectors import check_detectors
 from laneway.cli.errors import AddressUnusable, SettingInvalid
 from laneway.cli.server_settings import make_server_settings
 from laneway.domain.errors import Retryable
@@ -64,6 +65,7 @@ NO_SESSIONS = (
 async def run_server(settings: Settings) -> None:
     server = read_keys(make_server_settings(settings))
     set_up_logs(server.log_level, server.log_format)
+    await check_detectors(settings, server.activity)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listen(server.host, server.port))]
         if server.sqs.port is not None:

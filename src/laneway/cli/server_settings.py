@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from laneway.activity.settings import ActivitySettings
+from laneway.cli.detectors import make_detector_settings
 from laneway.domain.settings import EngineSettings
 from laneway.server.logs import choose_format
 from laneway.server.settings import Limits, ServerSettings, SqsSettings
@@ -80,6 +81,7 @@ def make_server_settings(settings: Settings) -> ServerSettings:
             burst_count=settings["activity_burst_threshold_count"],
             burst_within=timedelta(seconds=settings["activity_burst_threshold_seconds"]),
             bulk_operation=settings["activity_bulk_operation_threshold"],
+            detectors=make_detector_settings(settings),
         ),
         engine=engine if engine.connections.have_sessions else engine.without_sessions(),
     )

@@ -61,6 +61,7 @@ from laneway.engine.subscriptions import Subscriptions
 from laneway.engine.tasks import Tasks
 from laneway.engine.timers import Timers
 from laneway.engine.traces import Traces
+from laneway.engine.transactions import Transactions
 from laneway.engine.wakeups import Wakeups
 from laneway.engine.workers import Workers
 from laneway.engine.workflows import Workflows
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
+    from uuid import UUID
 
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import (
@@ -122,6 +124,7 @@ class Broker:
             on_wake=self._hear_wake,
             on_catalog=catalog.forget,
             on_outbox=outbox.set,
+            on_transactions=self._hear_transactions,
             on_gap=self._hear_gap,
         )
         waiters = Wakeups(notices)
@@ -148,6 +151,7 @@ class Broker:
         self.workers = Workers(core)
         self.schedules = Schedules(core)
         self.workflows = Workflows(core)
+        self.transactions = Transactions(core, tasks=self._tasks, settings=self._settings.pumps)
         self.keys = Keys(core)
         self._pushes = PushPump(
             pool=pool,
@@ -216,12 +220,14 @@ class Broker:
                     await claims.drain()
                 await self._returns.join()
                 await self._pushes.drain()
+                await self.transactions.drain()
                 await self._settlements.drain()
                 await self._core.notices.drain(self._core.pool)
         except TimeoutError:
             logger.warning("the broker closed during the call")
         finally:
             self._pushes.abandon()
+            self.transactions.abandon()
             self._settlements.abandon()
             try:
                 await self._returns.close()
@@ -545,8 +551,12 @@ class Broker:
     def _hear_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - as Notices calls it
         self._core.wakeups.hear(queue_id, delayed=delayed)
 
+    def _hear_transactions(self, ids: list[UUID]) -> None:
+        self.transactions.hear(ids)
+
     def _hear_gap(self) -> None:
         self._core.wakeups.wake_all()
+        self.transactions.hear_gap()
 
     def _require_open(self) -> None:
         if self._closed:

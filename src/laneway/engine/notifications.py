@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from laneway.domain.errors import LanewayError
 from laneway.engine.pool import open_connection
@@ -19,7 +19,7 @@ from laneway.engine.procedures.notification import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from laneway.domain.settings import ConnectionSettings, WakeupSettings
     from laneway.engine.pool import Pool
@@ -30,9 +30,11 @@ logger = logging.getLogger(__name__)
 WAKE = "laneway_wake"
 CATALOG = "laneway_catalog"
 OUTBOX = "laneway_outbox"
+TRANSACTIONS = "laneway_transactions"
 
 # PostgreSQL's limit for one notification is 8000 bytes.
 IDS_PER_NOTICE = 500
+UUIDS_PER_NOTICE = 200
 
 # After this many pauses without announcements, it counts as calm.
 CALM = 2
@@ -52,7 +54,8 @@ class Notices:
     so pushes elsewhere do not disturb a process that only pushes. While there is no other process,
     wake-ups are kept for the first one that comes. A notification is "sender:" and, on the channel
     WAKE, queue ids separated by commas; a "+" after an id says that messages may be delayed. On the
-    channel CATALOG, HELLO announces a new process, and an empty text a change of queues or groups.
+    channel CATALOG, HELLO announces a new process, and an empty text a change of queues or groups. On
+    the channel TRANSACTIONS, it is "sender:" and the ids of transactions that changed.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Notices:
         on_wake: Callable[[int, bool], None],
         on_catalog: Callable[[], None],
         on_outbox: Callable[[], None],
+        on_transactions: Callable[[list[UUID]], None],
         on_gap: Callable[[], None],
     ) -> None:
         """on_gap is called when wake-ups may have been missed."""
@@ -74,9 +78,11 @@ class Notices:
         self._on_wake = on_wake
         self._on_catalog = on_catalog
         self._on_outbox = on_outbox
+        self._on_transactions = on_transactions
         self._on_gap = on_gap
         self._sender = uuid4().hex
         self._queues: dict[int, bool] = {}
+        self._transactions: set[UUID] = set()
         self._catalog = False
         self._calm = CALM * self._pause
         self._last_notified = -self._calm
@@ -116,6 +122,11 @@ class Notices:
 
     def note_notified(self) -> None:
         self._last_notified = monotonic()
+
+    def tell_transactions(self, ids: Iterable[UUID]) -> None:
+        if not self._alone:
+            self._transactions.update(ids)
+            self._stirred.set()
 
     def tell_catalog(self) -> None:
         self._catalog = True
@@ -158,7 +169,7 @@ class Notices:
         async with self._sending:
             pass
         self._alone = False  # another process may just be starting
-        if self._queues or self._catalog:
+        if self._queues or self._catalog or self._transactions:
             with suppress(LanewayError):
                 async with pool.lend() as connection:
                     await self._send(connection)
@@ -168,6 +179,7 @@ class Notices:
         await commit_asynchronously(connection)
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
+        await listen(connection, TRANSACTIONS, self._hear_transactions)
         self._on_catalog()
         await notify(connection, CATALOG, f"{self._sender}:{HELLO}")
 
@@ -212,6 +224,7 @@ class Notices:
     async def _send(self, connection: Connection) -> None:
         async with self._sending:
             catalog, self._catalog = self._catalog, False
+            transactions, self._transactions = self._transactions, set()
             queues: dict[int, bool] = {}
             if not self._alone:
                 queues, self._queues = self._queues, queues
@@ -219,13 +232,15 @@ class Notices:
             try:
                 if catalog:
                     await notify(connection, CATALOG, f"{self._sender}:")
-                for start in range(0, len(ids), IDS_PER_NOTICE):
-                    payload = ",".join(ids[start : start + IDS_PER_NOTICE])
+                for payload in _join(ids, IDS_PER_NOTICE):
                     await notify(connection, WAKE, f"{self._sender}:{payload}")
+                for payload in _join([each.hex for each in transactions], UUIDS_PER_NOTICE):
+                    await notify(connection, TRANSACTIONS, f"{self._sender}:{payload}")
             except BaseException:
                 # Announcing twice does no harm.
                 self._catalog = self._catalog or catalog
                 self._keep(queues)
+                self._transactions |= transactions
                 self._stirred.set()
                 raise
 
@@ -242,6 +257,11 @@ class Notices:
             if digits.isdecimal():
                 self._on_wake(int(digits), digits != text)
 
+    def _hear_transactions(self, payload: str) -> None:
+        sender, _, ids = payload.partition(":")
+        if sender != self._sender:
+            self._on_transactions([UUID(each) for each in ids.split(",")])
+
     def _hear_catalog(self, payload: str) -> None:
         sender, _, word = payload.partition(":")
         if sender == self._sender:
@@ -257,6 +277,12 @@ class Notices:
             self._alone = False
             if self._queues:
                 self._stirred.set()
+
+
+def _join(texts: Sequence[str], most: int) -> Iterator[str]:
+    """Yield the texts, joined by commas, at most so many at once."""
+    for start in range(0, len(texts), most):
+        yield ",".join(texts[start : start + most])
 
 
 def _write(queue_id: int, delayed: bool) -> str:  # noqa: FBT001 - as Messenger

@@ -20,6 +20,7 @@ MODULES = (
     "tests.documents.test_python_blocks",
     "tests.documents.test_shell_blocks",
     "tests.packaging.test_wheel",
+    "tests.protocol.queen.test_consumers",
     "tests.spark.test_documents",
 )
 

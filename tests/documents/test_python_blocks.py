@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from queen import Queen
 
 import laneway
 from tests.documents.blocks import DOCUMENTS, read_blocks
+from tests.documents.shell import run_shell
 from tests.library.conftest import QUIET
 from tests.library.workers import running, until
 
@@ -57,7 +59,8 @@ async def run_awaiting(text: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run a block that awaits at the top, as in a notebook."""
     body = "".join(f"    {line}\n" for line in text.splitlines())
     run(f"async def block():\n{body}    return locals()", names)
-    return names | await names["block"]()
+    found: dict[str, Any] = await names["block"]()
+    return names | found
 
 
 @asynccontextmanager
@@ -197,7 +200,7 @@ async def test_streams(texts: list[str], place: Place) -> None:
         names["queen"] = queen
         await queen.queue("orders").push([{"data": {"total": 5}}, {"data": {"total": 6}}])
         for is_first in (True, False):
-            (names["message"],) = await queen.queue("orders").group("other").batch(1).pop()
+            (names["message"],) = await queen.queue("orders").batch(1).pop()
             names = await run_awaiting(transaction, names)
             assert bool(names["result"]) == is_first
         assert (await run_awaiting(timers, names))["done"]["txn"]
@@ -205,27 +208,38 @@ async def test_streams(texts: list[str], place: Place) -> None:
         assert (await queen.kv.get("quota", "customer-7"))["value"] == 1
 
 
-@pytest.mark.document("docs/activity.md", "Detector(")
-async def test_detector_of_a_program_finds_anomalies(
-    texts: list[str], database: str, folder: Path
+@pytest.mark.parametrize("way", ["laneway.toml", "an installed package"])
+@pytest.mark.document("docs/activity.md", "# shop_detectors.py")
+@pytest.mark.document("docs/activity.md", "[detectors]")
+@pytest.mark.document("docs/activity.md", "[project.entry-points")
+def test_custom_detector_finds_anomalies(
+    texts: list[str], way: str, database: str, folder: Path
 ) -> None:
-    text = texts[0].replace("postgresql://me@db.example/mail", database)
-    async with (
-        laneway.connect(database, settings=QUIET) as lane,
-        run_program(folder, text),
-    ):
-        await lane.admin.create_queue("mail")
-        await lane.producer("mail").enqueue({}, priority=5)
-        connection = await asyncpg.connect(database)
-        try:
+    module, settings, project = texts
+    (folder / "shop_detectors.py").write_text(module)
+    if way == "laneway.toml":
+        (folder / "laneway.toml").write_text(settings)
+    else:
+        install(folder, project)
+    statements = """
+        laneway serve
+        laneway queue create mail
+        laneway enqueue '{}' --queue mail --priority 7
+        until psql "$DATABASE_URL" -c "select type from laneway.anomaly" | grep high_priority_flood; do
+            sleep 0.1
+        done
+    """
+    run_shell(folder, statements, DATABASE_URL=database, PYTHONPATH=str(folder))
 
-            async def found() -> bool:
-                query = "select count(*) from laneway.anomaly where type = 'high_priority'"
-                return bool(await connection.fetchval(query))
 
-            await until(found)
-        finally:
-            await connection.close()
+def install(folder: Path, project: str) -> None:
+    """Do what an installer does with the entry points of a package."""
+    metadata = folder / "shop-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
+    ((group, names),) = tomllib.loads(project)["project"]["entry-points"].items()
+    lines = [f"[{group}]", *(f"{name} = {target}" for name, target in names.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
 
 
 @pytest.mark.document("docs/embedded.md", "EmbeddedPostgres")

@@ -109,7 +109,7 @@ async def test_message_is_enqueued_at_a_time_and_once(texts: list[str], database
     async with laneway.connect(database, settings=QUIET) as lane:
         await lane.admin.create_queue("reports")
         for _ in range(2):
-            await run_awaiting(texts[0], names | {"lane": lane})
+            await run_awaiting(texts[0], names | {"broker": lane})
         assert (await lane.admin.queue_metrics("reports")).total == 1
         assert await lane.consumer("reports").dequeue() is None
 
@@ -173,7 +173,7 @@ async def test_connection_through_a_pooler_has_a_direct_one_too(
 
 
 @pytest.mark.document("docs/workflows.md", "@app.workflow()")
-@pytest.mark.document("docs/workflows.md", "lane.start(")
+@pytest.mark.document("docs/workflows.md", "broker.start(")
 async def test_workflow(texts: list[str], place: Place) -> None:
     async def charge(card: str, total: int, *, key: int) -> str:
         return f"{card} {total} {key}"

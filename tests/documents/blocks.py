@@ -1,7 +1,7 @@
 """The code blocks of README and docs: which there are, and which are marked as not run.
 
 A block is run by a test, or the line before it is `<!-- not run: REASON -->`, or the document has
-`<!-- no block is run: REASON -->`. A block without a language is a drawing or an output.
+`<!-- no block is run: REASON -->`. A block of text, or without a language, is a drawing or an output.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_blocks(document: str) -> list[Block]:
             whole[1] if whole else match["reason"],
         )
         for match in _BLOCK.finditer(text)
-        if match["language"]
+        if match["language"] not in {"", "text"}
     ]
 
 

@@ -120,7 +120,7 @@ async def test_workflow(database: str) -> None:
     text = ADDRESS.sub(repr(database), find_snippet("docs/workflows.md", "@app.workflow()"))
     text = text.replace("app.run()", "pass").replace("days=1", "milliseconds=10")
     run_snippet(text, names)
-    begin = find_snippet("docs/workflows.md", "lane.start(")
+    begin = find_snippet("docs/workflows.md", "broker.start(")
     body = "".join(f"    {line}\n" for line in begin.replace("print(", "return (").splitlines())
     run_snippet(f"async def begin():\n{body}", names)
     async with running(names["app"]):

@@ -391,14 +391,15 @@ async def test_handlers_use_the_worker_s_connection(
 ) -> None:
     app = make_app(address)
     with pytest.raises(InvalidSetting, match="not running"):
-        _ = app.lane
+        _ = app.connection
     seen: list[str] = []
 
     @app.handler(queue)
     async def handle(message: Message) -> None:
         seen.append(message.payload)
+        assert app.lane is app.connection
         if message.payload == "first":
-            await app.lane.producer(queue).enqueue("second")
+            await app.connection.producer(queue).enqueue("second")
 
     await lane.producer(queue).enqueue("first")
     async with running(app):
@@ -413,7 +414,7 @@ async def test_each_worker_s_handlers_use_its_own_connection_while_it_runs(
 
     @app.handler(queue, partition="here", retry=Retry(max_attempts=1))
     async def handle(message: Message) -> None:
-        await app.lane.producer(queue).enqueue(message.payload, partition="elsewhere")
+        await app.connection.producer(queue).enqueue(message.payload, partition="elsewhere")
 
     async with running(app):
         async with running(app):
@@ -421,7 +422,7 @@ async def test_each_worker_s_handlers_use_its_own_connection_while_it_runs(
         await lane.producer(queue).enqueue(1, partition="here")
         await until(lambda: settled(lane, queue, 1))
     with pytest.raises(InvalidSetting, match="not running"):
-        _ = app.lane
+        _ = app.connection
 
 
 async def test_worker_runs_once(lane: Connection, address: str, queue: str) -> None:

@@ -71,7 +71,7 @@ def environment(wheel: Path) -> Iterator[Path]:
         yield venv
 
 
-def test_wheel_holds_the_packages_and_all_their_files(wheel: Path) -> None:
+def test_wheel_contains_the_packages_and_all_their_files(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     shipped = {name for name in names if name.startswith(tuple(f"{each}/" for each in PACKAGES))}
@@ -95,7 +95,7 @@ def test_wheel_leaves_out_the_tools_that_need_a_checkout(wheel: Path) -> None:
     assert tools & modules == set()
 
 
-def test_source_distribution_holds_no_more_than_the_repository(dist: Path) -> None:
+def test_source_distribution_contains_no_more_than_the_repository(dist: Path) -> None:
     (found,) = dist.glob("*.tar.gz")
     with tarfile.open(found) as archive:
         files = [member.name.partition("/")[2] for member in archive if member.isfile()]
@@ -113,7 +113,7 @@ def test_source_distribution_holds_no_more_than_the_repository(dist: Path) -> No
     }
 
 
-def test_command_tells_its_version_and_helps(environment: Path) -> None:
+def test_command_prints_its_version_and_help(environment: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert run(environment / "bin" / "laneway", "--version").strip() == f"laneway {version}"
     assert "serve" in run(environment / "bin" / "laneway", "--help")

@@ -137,7 +137,7 @@ def spread_spans(rows: Iterable[asyncpg.Record]) -> list[Place]:
         assert row["idx"] == len(places)
         places.extend(
             Place(row["segment"], row["lane_id"], row["seq"] + step, row["duplicate"])
-            for step in range(row["run"])
+            for step in range(row["messages"])
         )
     return places
 

@@ -535,7 +535,7 @@ async def test_events_tell_each_message_s_own_attempt(session: Session, queue: Q
         ],
         3: [
             ("claimed", 1, None),
-            ("released", 1, "a message before it comes again"),
+            ("released", 1, "an earlier message is delivered again"),
             ("claimed", 1, None),
             ("expired", 1, "Timeout - requeued"),
             ("claimed", 2, None),

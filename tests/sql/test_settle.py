@@ -424,7 +424,7 @@ async def test_max_attempts_of_a_message_override_those_of_the_queue(
     assert await nack(session, await claim(session, queue, 2)) == ["dead", "requeued"]
 
 
-async def test_queue_without_attempts_never_gives_up(session: Session) -> None:
+async def test_queue_without_max_attempts_never_dead_letters(session: Session) -> None:
     queue = await create_queue(session, max_attempts=None)
     await push(session, queue, ["1"])
     for attempt in range(1, 9):

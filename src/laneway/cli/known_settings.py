@@ -226,7 +226,7 @@ SETTINGS = (
         "queue_name",
         str,
         "default",
-        "Default queue, of requests and commands that name none.",
+        "Default queue for requests and commands that name none.",
         short="--queue",
     ),
     Setting(
@@ -327,8 +327,8 @@ SETTINGS = (
         "domain: region in the host name.",
         choices=("region", "host", "domain", "path"),
     ),
-    Setting("sqs_region", str, "us-east-1", "Default region, of requests that name none."),
-    Setting("sqs_account", str, "000000000000", "Default account, of requests that name none."),
+    Setting("sqs_region", str, "us-east-1", "Default region for requests that name none."),
+    Setting("sqs_account", str, "000000000000", "Default account for requests that name none."),
     Setting(
         "sqs_shared_queues",
         bool,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.domain.errors import QueueExists
@@ -52,9 +52,9 @@ MESSAGE_COLUMNS = (
 
 
 @queue.command("create")
-@with_lane
+@with_connection
 async def create(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -98,18 +98,18 @@ async def create(
     )
     outcome = "created"
     try:
-        made = await lane.admin.create_queue(name, settings)
+        made = await connection.admin.create_queue(name, settings)
     except QueueExists:
         if not exist_ok:
             raise
-        made, outcome = await lane.admin.get_queue(name), "exists and is unchanged"
+        made, outcome = await connection.admin.get_queue(name), "exists and is unchanged"
     output.done(f"queue {name} {outcome}", name=made.name, queue_id=made.queue_id)
 
 
 @queue.command("update")
-@with_lane
+@with_connection
 async def update(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -168,23 +168,23 @@ async def update(
         changes["description"] = description or None
     if not changes:
         raise typer.BadParameter("nothing to change: use an option, such as --max-attempts 5")
-    await lane.admin.update_queue(name, cast("QueueChanges", changes))
+    await connection.admin.update_queue(name, cast("QueueChanges", changes))
     output.done(f"queue {name} updated", name=name, changed=sorted(changes))
 
 
 @queue.command("list")
-@with_lane
-async def list_(lane: Connection, output: Output) -> None:
+@with_connection
+async def list_(connection: Connection, output: Output) -> None:
     """List queues with their counts and rates."""
-    rows = [metrics._asdict() for metrics in await lane.admin.all_queues_metrics()]
+    rows = [metrics._asdict() for metrics in await connection.admin.all_queues_metrics()]
     output.rows(rows, _METRICS)
 
 
 @queue.command("get")
-@with_lane
-async def get(lane: Connection, output: Output, name: Name) -> None:
+@with_connection
+async def get(connection: Connection, output: Output, name: Name) -> None:
     """Show a queue's settings. Exits 3 if it does not exist."""
-    found = await lane.admin.get_queue(name)
+    found = await connection.admin.get_queue(name)
     settings = {field: getattr(found.settings, field) for field in QueueSettings.__slots__}
     output.one(
         {
@@ -197,24 +197,24 @@ async def get(lane: Connection, output: Output, name: Name) -> None:
 
 
 @queue.command("metrics")
-@with_lane
+@with_connection
 async def metrics(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Annotated[str | None, typer.Argument(help="Queue name (default: all queues).")] = None,
 ) -> None:
     """Show the metrics of one queue or of all."""
     if name is None:
-        rows = [item._asdict() for item in await lane.admin.all_queues_metrics()]
+        rows = [item._asdict() for item in await connection.admin.all_queues_metrics()]
         output.rows(rows, _METRICS)
     else:
-        output.one((await lane.admin.queue_metrics(name))._asdict())
+        output.one((await connection.admin.queue_metrics(name))._asdict())
 
 
 @queue.command("messages")
-@with_lane
+@with_connection
 async def messages(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -223,14 +223,14 @@ async def messages(
     offset: Annotated[int, typer.Option(min=0, help="Number of messages to skip.")] = 0,
 ) -> None:
     """List a queue's messages of one status, newest first."""
-    found = await lane.admin.messages(name, status, limit=limit, offset=offset)
+    found = await connection.admin.messages(name, status, limit=limit, offset=offset)
     output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
 
 
 @queue.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -242,14 +242,14 @@ async def purge(
     """Delete a queue's messages, all or those of one status."""
     if not yes:
         typer.confirm(f"Delete the messages of {name}?", abort=True, err=True)
-    purged = await lane.admin.purge_queue(name, status=status)
+    purged = await connection.admin.purge_queue(name, status=status)
     output.done(f"{count(purged, 'message')} deleted", deleted=purged)
 
 
 @queue.command("delete")
-@with_lane
+@with_connection
 async def delete(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -258,7 +258,7 @@ async def delete(
     ] = False,
 ) -> None:
     """Delete a queue. Exits 4 if it has messages or unfinished runs, unless --force."""
-    await lane.admin.delete_queue(name, force=force)
+    await connection.admin.delete_queue(name, force=force)
     output.done(f"queue {name} deleted", name=name)
 
 

@@ -246,7 +246,7 @@ async def test_a_slow_group_does_not_slow_a_fast_one(queen: Queen, name: str) ->
 
 
 @pytest.mark.parametrize("partition", ["with space", "ümläut", "a.b:c", "100%", "a/b"])
-async def test_names_are_taken_as_they_are(queen: Queen, name: str, partition: str) -> None:
+async def test_names_are_stored_unchanged(queen: Queen, name: str, partition: str) -> None:
     await push(queen, f"{name} {partition}", ["x"], partition=partition)
     quoted = partition.replace("%", "%25")
     queue = f"{name} {partition}".replace("%", "%25")

@@ -243,7 +243,7 @@ async def test_own_group_of_a_queue_of_another_protocol_counts(
 
 
 @pytest.mark.parametrize("forget", [True, False])
-async def test_deleted_group_starts_anew_or_at_its_subscription(
+async def test_deleted_group_starts_over_or_at_its_subscription(
     queen: Queen, name: str, *, forget: bool
 ) -> None:
     group = f"gone-{name}"

@@ -64,7 +64,7 @@ _UNAVAILABLE = 503
 _INTERNAL = 500
 
 
-# Groups of routes whose clients know their refusals by codes of their own.
+# Groups of routes whose clients expect error codes of their own.
 _FAMILIES = {"kv", "locks", "timers"}
 
 

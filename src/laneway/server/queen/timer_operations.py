@@ -69,7 +69,7 @@ class Schedule(_Operation, kw_only=True, tag="schedule"):
         ),
     ]
     payload_zstd: Annotated[
-        bool, Meta(description="Must be false: payloads compressed by zstd are not taken.")
+        bool, Meta(description="Must be false: payloads compressed by zstd are not supported.")
     ] = msgspec.field(name="payloadZstd", default=False)
 
 

@@ -25,20 +25,28 @@ if TYPE_CHECKING:
 
 IdText = Annotated[str, Meta(min_length=1, max_length=255)]
 TokenText = Annotated[str, Meta(max_length=255)]
-Reason = Annotated[str, Meta(max_length=2000)]
+DequeuedId = Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
+LockToken = Annotated[
+    TokenText | None,
+    Meta(
+        description="Token of the lease, as the dequeue returned it. Without it, the message's "
+        "current lease is used, whichever consumer has it."
+    ),
+]
+Reason = Annotated[
+    Annotated[str, Meta(max_length=2000)] | None,
+    Meta(
+        description="Why processing failed, at most 2000 characters. Shown as the message's "
+        "`last_error`."
+    ),
+]
 
 
 class Ack(msgspec.Struct):
     """A message to ack."""
 
-    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
-    lock_token: Annotated[
-        TokenText | None,
-        Meta(
-            description="Token of the lease, as the dequeue returned it. Without it, the message's "
-            "current lease is used, whichever consumer has it."
-        ),
-    ] = None
+    id: DequeuedId
+    lock_token: LockToken = None
 
 
 class Acks(msgspec.Struct):
@@ -52,21 +60,9 @@ class Acks(msgspec.Struct):
 class NackItem(msgspec.Struct):
     """A message to nack."""
 
-    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
-    lock_token: Annotated[
-        TokenText | None,
-        Meta(
-            description="Token of the lease, as the dequeue returned it. Without it, the message's "
-            "current lease is used, whichever consumer has it."
-        ),
-    ] = None
-    error: Annotated[
-        Reason | None,
-        Meta(
-            description="Why processing failed, at most 2000 characters. Shown as the message's "
-            "`last_error`."
-        ),
-    ] = None
+    id: DequeuedId
+    lock_token: LockToken = None
+    error: Reason = None
 
 
 class Nacks(msgspec.Struct):
@@ -80,20 +76,8 @@ class Nacks(msgspec.Struct):
 class NackOne(msgspec.Struct):
     """Why a message is nacked."""
 
-    error_reason: Annotated[
-        Reason | None,
-        Meta(
-            description="Why processing failed, at most 2000 characters. Shown as the message's "
-            "`last_error`."
-        ),
-    ] = msgspec.field(name="errorReason", default=None)
-    lock_token: Annotated[
-        TokenText | None,
-        Meta(
-            description="Token of the lease, as the dequeue returned it. Without it, the message's "
-            "current lease is used, whichever consumer has it."
-        ),
-    ] = None
+    error_reason: Reason = msgspec.field(name="errorReason", default=None)
+    lock_token: LockToken = None
 
 
 class Touch(msgspec.Struct):
@@ -112,7 +96,7 @@ class Touch(msgspec.Struct):
 
 
 class ById(msgspec.Struct):
-    id: Annotated[IdText, Meta(description="Id of the message, as the dequeue returned it.")]
+    id: DequeuedId
 
 
 class Failure(msgspec.Struct):

@@ -55,7 +55,7 @@ begin
   if not found then
     return false;
   end if;
-  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader);
+  perform laneway.lock_reader(v_reader);
   if p_from is null or p_from not in ('queued', 'processing', 'dead')
      or laneway.message_state(v_reader, p_segment, p_lane_id, p_seq) is distinct from p_from then
     return false;

@@ -14,11 +14,11 @@ from laneway.cli.execution import execute
 from laneway.cli.flags import ON_DATABASE, with_settings
 from laneway.cli.gateway_settings import make_gateway_settings
 from laneway.cli.known_settings import DATABASE_SETTINGS, GATEWAY_SETTINGS
+from laneway.cli.settings import Settings
 from laneway.cli.stdio import tell
 from laneway.domain.errors import LanewayError
 
 if TYPE_CHECKING:
-    from laneway.cli.settings import Settings
     from laneway.gateway.settings import GatewaySettings
 
 gateway = typer.Typer(

@@ -369,7 +369,7 @@ SETTINGS = (
         "redis_url",
         str,
         None,
-        "URL of the Redis server that keeps the status of transactions.  Default: each process keeps its own.",
+        "URL of a Redis server that caches the gateway's transactions for all processes.",
         secret=True,
     ),
     Setting("shutdown_seconds", float, 20, "Time limit of a shutdown in seconds.", 0, 3600),

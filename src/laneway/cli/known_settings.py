@@ -230,13 +230,18 @@ SETTINGS = (
         short="--queue",
     ),
     Setting(
-        "ack_timeout_seconds", float, 30, "Lease duration of new queues in seconds.", 0.001, LONGEST
+        "ack_timeout_seconds",
+        float,
+        30,
+        "Lease duration of queues created over REST in seconds.",
+        0.001,
+        LONGEST,
     ),
     Setting(
         "max_attempts",
         int,
         3,
-        "Attempts before a message is dead-lettered, for new queues.",
+        "Attempts before a message is dead-lettered, for queues created over REST.",
         1,
         32767,
     ),

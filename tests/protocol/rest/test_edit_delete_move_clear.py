@@ -156,7 +156,7 @@ async def test_edit_to_a_payload_that_is_too_large_is_refused(
 ) -> None:
     message_id = await add(api, queue)
     url = f"/queue/message/{message_id}"
-    answer = await api.put(url, params={"queueType": "main"}, json={"payload": "x" * 1_100_000})
+    answer = await api.put(url, params={"queueType": "main"}, json={"payload": "x" * 16_800_000})
     assert answer.status_code == 413
     answer = await api.put(url, params={"queueType": "main"}, content=b"{")
     assert answer.status_code == 400

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BATCH = 100
 _FILL = 10  # batches a call
 
-# What a generator leaves with in its hands is soon free again, however often.
+# Messages that a generator leaves leased when it stops are soon ready again, however often.
 OPTIONS = {"leaseTime": 1, "retryLimit": 10_000, "retryDelay": 0}
 
 

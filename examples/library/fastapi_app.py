@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 jobs = laneway.App(os.environ["DATABASE_URL"])
-lane = jobs.connect()
+broker = jobs.connect()
 
 
 @jobs.handler("reports", keep_results=timedelta(hours=1))
@@ -28,9 +28,9 @@ async def render(message: laneway.Message) -> dict[str, Any]:
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    async with lane:
-        await lane.install()
-        await lane.admin.create_queue("reports", exist_ok=True)
+    async with broker:
+        await broker.install()
+        await broker.admin.create_queue("reports", exist_ok=True)
         yield
 
 
@@ -39,14 +39,14 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/reports", status_code=202)
 async def request_report(customer: str) -> dict[str, str]:
-    job = await lane.producer("reports").enqueue({"customer": customer})
+    job = await broker.producer("reports").enqueue({"customer": customer})
     return {"job": str(job)}
 
 
 @app.get("/reports/{job}")
 async def read_report(job: str) -> dict[str, Any]:
     try:
-        report: dict[str, Any] = await lane.job_result(job)
+        report: dict[str, Any] = await broker.job_result(job)
     except laneway.errors.ResultNotFound:
         raise HTTPException(404, "the report is not ready") from None
     return report

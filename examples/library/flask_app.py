@@ -27,20 +27,20 @@ def render(message: laneway.Message) -> dict[str, Any]:
 def create_app() -> Flask:
     app = Flask(__name__)
     # Its threads do not survive a fork, so each process of the web server creates its own application.
-    lane = laneway.sync.connect(ADDRESS).open()
-    atexit.register(lane.close)
-    lane.install()
-    lane.admin.create_queue("reports", exist_ok=True)
+    broker = laneway.sync.connect(ADDRESS).open()
+    atexit.register(broker.close)
+    broker.install()
+    broker.admin.create_queue("reports", exist_ok=True)
 
     @app.post("/reports")
     def request_report() -> tuple[dict[str, str], int]:
-        job = lane.producer("reports").enqueue({"customer": request.args["customer"]})
+        job = broker.producer("reports").enqueue({"customer": request.args["customer"]})
         return {"job": str(job)}, 202
 
     @app.get("/reports/<job>")
     def read_report(job: str) -> dict[str, Any]:
         try:
-            report: dict[str, Any] = lane.job_result(job)
+            report: dict[str, Any] = broker.job_result(job)
         except laneway.errors.ResultNotFound:
             abort(404, "the report is not ready")
         return report

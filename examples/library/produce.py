@@ -9,10 +9,10 @@ import laneway
 
 
 async def main(address: str) -> None:
-    async with laneway.connect(address) as lane:
-        await lane.install()
-        await lane.admin.create_queue("orders", exist_ok=True)
-        producer = lane.producer(
+    async with laneway.connect(address) as broker:
+        await broker.install()
+        await broker.admin.create_queue("orders", exist_ok=True)
+        producer = broker.producer(
             "orders", rules=laneway.PayloadRules(required_keys=frozenset({"id"}))
         )
         ids = await producer.batch_enqueue(

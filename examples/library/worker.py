@@ -13,7 +13,7 @@ app = laneway.App(sys.argv[1])
 @app.handler("orders", concurrency=5, retry=laneway.Retry(max_attempts=3))
 async def handle(message: laneway.Message) -> None:
     # With a run id, handling an order twice starts one run.
-    await app.lane.start("checkout", message.payload, run_id=f"order-{message.payload['id']}")
+    await app.connection.start("checkout", message.payload, run_id=f"order-{message.payload['id']}")
 
 
 @laneway.step

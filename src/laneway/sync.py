@@ -414,7 +414,7 @@ class Admin:
         """Reposition a group, or its part in one partition; return how many lanes moved.
 
         to: "earliest", "latest", the time of the first message to read, or its sequence number. The
-        group's leases and delayed messages are dropped; dead letters stay.
+        group's leases, delays and retries end; dead letters stay.
         """
         return self._portal.call(self._inner.seek(queue, to, group=group, partition=partition))
 
@@ -462,7 +462,7 @@ class Admin:
     ) -> list[StoredMessage]:
         """Return a group's dead letters with their failure reasons.
 
-        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        Without `where`, the newest first; with it, those that were dead-lettered first, and `offset` must be 0.
         """
         return self._portal.call(
             self._inner.dlq_list(queue, where, limit=limit, offset=offset, group=group)

@@ -253,7 +253,7 @@ def test_top_shows_queues_and_ends_with_ctrl_c(local: Shell, queue: str) -> None
         assert top.wait() == 130
         # The screen is restored.
         assert "\x1b[?1049l" in top.raw
-    (line,) = local.run("top", "--looks", "1", "--format", "json").stdout.splitlines()
+    (line,) = local.run("top", "--updates", "1", "--format", "json").stdout.splitlines()
     assert queue in [item["queue"] for item in json.loads(line)["queues"]]
 
 

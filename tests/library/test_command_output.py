@@ -135,7 +135,7 @@ async def test_control_characters_of_messages_are_escaped(
                 shown.wait()
                 assert SHOWN in "".join(shown.text.split()), shown.text
                 _assert_harmless(shown.raw)
-        with local.terminal("top", "--looks", "1") as top:
+        with local.terminal("top", "--updates", "1") as top:
             top.wait()
             _assert_harmless(top.raw)
         listed = local.run("queue", "list", "--format", "json").stdout

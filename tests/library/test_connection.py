@@ -54,11 +54,11 @@ async def test_connection_of_a_worker_stays_open(address: str, queue: str) -> No
         if message.payload == "last":
             received.set()
             return
-        await app.lane.close()
-        await app.lane.producer(queue).enqueue("last")
+        await app.connection.close()
+        await app.connection.producer(queue).enqueue("last")
         closed.set()
 
     async with running(app), asyncio.timeout(30):
-        await app.lane.producer(queue).enqueue("first")
+        await app.connection.producer(queue).enqueue("first")
         await closed.wait()
         await received.wait()

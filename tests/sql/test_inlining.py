@@ -39,6 +39,16 @@ CALLS = [
         "select laneway.try_lock_reader(r.reader_id) from laneway.reader r",
         "pg_try_advisory_xact_lock",
     ),
+    (
+        "lock_reader",
+        "select laneway.lock_reader(r.reader_id) from laneway.reader r",
+        "pg_advisory_xact_lock",
+    ),
+    (
+        "events_of_message",
+        "select e.at from laneway.events_of_message(1, 1) e",
+        "on laneway.event",
+    ),
 ]
 
 

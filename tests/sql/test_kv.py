@@ -114,7 +114,7 @@ async def test_expected_version_decides_a_write(session: Session) -> None:
     assert (await one(session, delete("a", expect=0))).applied
 
 
-async def test_check_holds_or_says_what_is_there(session: Session) -> None:
+async def test_check_applies_or_returns_what_is_there(session: Session) -> None:
     assert (await one(session, check("a", 0))).applied
     written = await one(session, put("a", "x"))
     assert written.version is not None

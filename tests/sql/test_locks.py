@@ -46,7 +46,7 @@ async def let_expire(session: Session) -> None:
     await session.execute("update laneway.kv set expires_at = clock_timestamp() - interval '1 s'")
 
 
-async def test_lock_has_one_holder_until_it_is_released(session: Session) -> None:
+async def test_lock_has_one_owner_until_it_is_released(session: Session) -> None:
     first = await acquire(session)
     assert (first["applied"], first["already"], first["slot"]) == (True, False, 0)
     refused = await acquire(session, owner="b")
@@ -89,7 +89,7 @@ async def test_expired_lock_is_free(session: Session) -> None:
     assert (permit["owner"], permit["token"]) == ("b", second["token"])
 
 
-async def test_repeated_calls_of_an_owner_are_one_holder(session: Session) -> None:
+async def test_repeated_acquire_of_an_owner_keeps_its_permit(session: Session) -> None:
     first = await acquire(session)
     again = await acquire(session)
     assert (again["applied"], again["already"], again["token"]) == (True, True, first["token"])
@@ -164,7 +164,7 @@ async def test_expired_lock_is_acquired_after_a_guarded_transaction_ends(
     assert (await late)["applied"]
 
 
-async def test_crowd_never_holds_a_lock_together(connect: Connect) -> None:
+async def test_lock_never_has_two_owners_under_concurrency(connect: Connect) -> None:
     sessions = [await connect() for _ in range(4)]
     holding: set[str] = set()
     tokens: list[int] = []

@@ -31,7 +31,7 @@ ROUNDS = [
     "laneway.expire_claims(1000, clock_timestamp() - interval '10 s')",
     "laneway.redrive_by_policy(null, 500)",
     "laneway.run_moves(500)",
-    "laneway.sweep_redrive()",
+    "laneway.sweep_sqs()",
     "laneway.drain_outbox(1000)",
     "laneway.find_dead_workers(null)",
     "laneway.maintain_streams(p_trim => true)",

@@ -163,7 +163,7 @@ async def test_groups_use_the_exact_lease_of_their_queue(session: Session) -> No
     assert tuple(leases or ()) == ("30 days", "30 days")
 
 
-async def test_taken_name_is_refused(session: Session, connect: Connect) -> None:
+async def test_name_in_use_is_refused(session: Session, connect: Connect) -> None:
     await create_queue(session, lease="1 minute")
     with pytest.raises(asyncpg.PostgresError) as caught:
         await create_queue(session, lease="2 minutes")

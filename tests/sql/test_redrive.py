@@ -323,7 +323,7 @@ async def test_attempts_and_deletions_are_remembered_for_a_while(session: Sessio
     for name, expected in (("gone", True), ("work", False), ("never", False)):
         found = await session.fetchval("select laneway.was_queue_deleted($1, $2)", name, HOUR)
         assert found is expected
-    assert await session.fetchval("select laneway.sweep_redrive()") == 1
+    assert await session.fetchval("select laneway.sweep_sqs()") == 1
 
 
 async def test_delayed_and_in_flight_messages_are_counted(session: Session) -> None:

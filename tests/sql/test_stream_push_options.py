@@ -38,7 +38,7 @@ async def push(
         keys,
         guards,
     )
-    return sum(row["run"] for row in rows)
+    return sum(row["messages"] for row in rows)
 
 
 async def push_within_limits(
@@ -59,7 +59,7 @@ async def push_within_limits(
     )
     fates = ["failed"] * len(keys)
     for row in rows:
-        for place in range(row["idx"], row["idx"] + row["run"]):
+        for place in range(row["idx"], row["idx"] + row["messages"]):
             fates[place] = "duplicate" if row["duplicate"] else "queued"
     return fates
 

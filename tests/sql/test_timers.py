@@ -178,7 +178,7 @@ async def test_timers_of_a_deleted_queue_are_gone(session: Session, queue: int) 
 
 async def test_timer_that_cannot_be_pushed_is_refused(session: Session, queue: int) -> None:
     await session.execute("update laneway.queue set max_bytes = 10")
-    with pytest.raises(asyncpg.PostgresError, match="takes at most 10") as caught:
+    with pytest.raises(asyncpg.PostgresError, match="allows at most 10") as caught:
         await apply(session, queue, ("a", NOW, 1), ("b", NOW, "x" * 20))
     assert caught.value.sqlstate == "LW413"
     with pytest.raises(asyncpg.PostgresError, match="too long"):

@@ -117,7 +117,7 @@ async def test_two_transactions_settle_one_message_once(
     assert await count(session, output) == Counts(queued=1)
 
 
-async def test_transaction_holds_no_claim_lock_while_it_waits_for_a_lane(
+async def test_transaction_has_locked_no_claim_while_it_waits_for_a_lane(
     session: Session, connect: Connect
 ) -> None:
     """Else it and the deletion of the queue, which has the lanes first, would wait for each other."""

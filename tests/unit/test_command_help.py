@@ -36,7 +36,7 @@ def test_help_says_whether_the_command_works_over_a_server(path: str) -> None:
     said = command.help or ""
     options = {name for parameter in command.params for name in parameter.opts}
     if path == "serve":
-        assert "It is the server" in said
+        assert "Works directly on a database" in said
     elif path in ALONE:
         assert ON_NEITHER in said
     elif path in ON_DATABASE_ONLY:

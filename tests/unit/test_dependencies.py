@@ -19,6 +19,8 @@ OPTIONAL = {
     ("laneway/library/transactions.py", "psycopg"),
     ("laneway/library/transactions.py", "sqlalchemy"),
 }
+# The modules that need an extra, beside those that need Spark.
+EXTRAS = {"laneway/gateway/cache.py": "redis", "laneway/gateway/ethereum.py": "ethereum"}
 
 DISTRIBUTIONS = packages_distributions()
 
@@ -26,12 +28,16 @@ DISTRIBUTIONS = packages_distributions()
 def test_every_import_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     runtime = read_names(project["dependencies"])
-    spark = runtime | read_names(project["optional-dependencies"]["spark"]) | SPARK_PARTS
+    extras = {
+        name: runtime | read_names(packages)
+        for name, packages in project["optional-dependencies"].items()
+    }
+    extras["spark"] |= SPARK_PARTS
     undeclared = {
         (str(path.relative_to(SOURCE)), module)
         for path in SOURCE.rglob("*.py")
         for module in find_imports(path)
-        if find_distributions(module).isdisjoint(spark if needs_spark(path) else runtime)
+        if find_distributions(module).isdisjoint(extras.get(find_extra(path), runtime))
     }
     assert undeclared == OPTIONAL
 
@@ -51,9 +57,12 @@ def test_every_dependency_is_imported() -> None:
     assert declared - imported <= indirect
 
 
-def needs_spark(path: Path) -> bool:
+def find_extra(path: Path) -> str:
+    """Return the extra that a module needs, "" for none."""
     parts = path.relative_to(SOURCE).parts
-    return parts[0] == "pyspark_laneway" or parts[:2] == ("laneway", "lake")
+    if parts[0] == "pyspark_laneway" or parts[:2] == ("laneway", "lake"):
+        return "spark"
+    return EXTRAS.get("/".join(parts), "")
 
 
 def find_imports(path: Path) -> set[str]:

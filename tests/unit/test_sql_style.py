@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.sql_style import check_file, check_tree
+from tools.sql_style import check_file, check_protocol, check_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +61,32 @@ def test_released_migrations_are_left_alone(tmp_path: Path) -> None:
         (folder / name).write_text("-" * 121)
     [problem] = check_tree(tmp_path)
     assert "028_new.sql" in problem
+
+
+def test_long_function_needs_comments_between_its_parts() -> None:
+    body = "  select 1;\n" * 60
+    function = GOOD.replace("  select 1 -- NOT a keyword, nor are 'THIS' and \"THAT\"\n", "{}")
+    [problem] = check_file("function", "one", function.format(body + body))
+    assert "have no comment" in problem
+    assert (
+        list(check_file("function", "one", function.format(f"{body}  -- The rest.\n{body}"))) == []
+    )
+
+
+@pytest.mark.parametrize("folder", ["functions/push", "views"])
+def test_protocols_are_named_only_where_they_are_served(tmp_path: Path, folder: str) -> None:
+    text = "-- Of SQS. Locks: none. Errors: none.\ncreate or replace {} laneway.one\n;\n"
+    for where in (folder, "functions/sqs"):
+        (tmp_path / where).mkdir(parents=True)
+        kind = where.split("/")[0].removesuffix("s")
+        (tmp_path / where / "one.sql").write_text(text.format(kind))
+    [problem] = check_tree(tmp_path)
+    assert f"{folder}/one.sql" in problem
+    assert '"SQS" belongs to a protocol' in problem
+
+
+@pytest.mark.parametrize(
+    "code", ["q.options -> 'queen'", "options #>> '{sqs,arn}'", "options->'any'", "maxSize"]
+)
+def test_options_of_a_protocol_are_found(code: str) -> None:
+    assert len(list(check_protocol(code))) == 1

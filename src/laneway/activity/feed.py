@@ -152,7 +152,7 @@ class Feed:
             place = await self._broker.activity.read_snapshot()
             updates = [refresh(Change.ENQUEUE, None, datetime.now(UTC))]
         else:
-            updates = await self._illustrate(summarize(look.events))
+            updates = await self._add_messages(summarize(look.events))
         if self._seen is seen:
             self._seen = place
         for subscription in self._subscriptions:
@@ -160,7 +160,7 @@ class Feed:
                 subscription.put(update)
         return True
 
-    async def _illustrate(self, updates: Sequence[Update]) -> list[Update]:
+    async def _add_messages(self, updates: Sequence[Update]) -> list[Update]:
         """Add the messages to updates about few new messages."""
         small = [
             update

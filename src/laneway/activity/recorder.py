@@ -32,7 +32,7 @@ _SWEPT_AT_ONCE = 10_000
 _PARTS = 10
 
 
-class Looked(NamedTuple):
+class ReadResult(NamedTuple):
     """Result of one read. seen: the position after it. busy: it returned events. more: others remain."""
 
     seen: Snapshot
@@ -84,22 +84,22 @@ class Recorder:
             else:
                 await pulse.rest(busy=busy)
 
-    async def look(self, seen: Snapshot) -> Looked:
+    async def look(self, seen: Snapshot) -> ReadResult:
         """Examine one part of the events since `seen`, and store the anomalies."""
         settings = self._settings
         look = await self._broker.activity.follow(
             seen, limit=max(1, settings.look_events // _PARTS), large=settings.large_payload
         )
         if not look.events:
-            return Looked(seen, busy=False, more=False)
+            return ReadResult(seen, busy=False, more=False)
         examined = self._examiner.examine(look.events)
         anomalies = [*examined.anomalies, *await self._ask_custom(examined.contexts)]
         stored = await self._broker.activity.store(
             seen, look.seen, anomalies=anomalies, consumers=examined.consumers
         )
         if not stored:
-            return Looked(await self._broker.activity.find_place(), busy=True, more=look.more)
-        return Looked(look.seen, busy=True, more=look.more)
+            return ReadResult(await self._broker.activity.find_place(), busy=True, more=look.more)
+        return ReadResult(look.seen, busy=True, more=look.more)
 
     async def _tidy(self, seen: Snapshot) -> Snapshot:
         """Run the periodic detectors, and delete activity past its retention."""

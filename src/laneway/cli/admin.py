@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.connections import with_lane, with_raw_lane
+from laneway.cli.connections import with_bare_connection, with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.library.connection import Connection
@@ -18,34 +18,34 @@ admin = typer.Typer(
 
 
 @admin.command("install")
-@with_raw_lane
-async def install(lane: Connection, output: Output) -> None:
+@with_bare_connection
+async def install(connection: Connection, output: Output) -> None:
     """Install or upgrade the schema."""
-    version = await lane.install()
+    version = await connection.install()
     output.done(f"schema is at version {version}", version=version)
 
 
 @admin.command("verify")
-@with_raw_lane
-async def verify(lane: Connection, output: Output) -> None:
+@with_bare_connection
+async def verify(connection: Connection, output: Output) -> None:
     """Compare the schema with the one this version ships. Exits 1 if they differ."""
-    problems = await lane.verify()
+    problems = await connection.verify()
     output.done(*problems or ["schema is as shipped"], problems=problems)
     if problems:
         raise typer.Exit(1)
 
 
 @admin.command("stats")
-@with_lane
-async def stats(lane: Connection, output: Output) -> None:
+@with_connection
+async def stats(connection: Connection, output: Output) -> None:
     """Show totals of the database."""
-    output.one((await lane.admin.system_stats())._asdict())
+    output.one((await connection.admin.system_stats())._asdict())
 
 
 @admin.command("reclaim")
-@with_lane
+@with_connection
 async def reclaim(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     worker_id: Annotated[
         str | None, typer.Argument(help="Worker id (default: all workers that count as dead).")
@@ -63,10 +63,10 @@ async def reclaim(
 ) -> None:
     """Reclaim the messages of dead workers for others. The attempts count."""
     if worker_id is not None:
-        back = {worker_id: await lane.admin.reclaim(worker_id)}
+        back = {worker_id: await connection.admin.reclaim(worker_id)}
     else:
         silence = None if timeout is None else timedelta(seconds=timeout)
-        back = await lane.admin.reclaim_dead(silence)
+        back = await connection.admin.reclaim_dead(silence)
     total = sum(back.values())
     output.done(
         f"{count(len(back), 'worker')} reclaimed, {count(total, 'message')} reclaimed",

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.output import Output
 from laneway.domain.settings import QueueSettings
 from laneway.library.connection import Connection
@@ -36,9 +36,9 @@ class Measured(NamedTuple):
     p99_ms: float
 
 
-@with_lane
+@with_connection
 async def benchmark(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     duration: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds per test.")] = 5,
@@ -56,13 +56,15 @@ async def benchmark(
 ) -> None:
     """Benchmark the broker on a temporary queue."""
     name = f"benchmark-{uuid4().hex[:8]}"
-    await lane.admin.create_queue(name, QueueSettings(record_events=logging))
+    await connection.admin.create_queue(name, QueueSettings(record_events=logging))
     try:
-        bench = _Benchmark(lane, name, duration=duration, batch_size=batch_size, workers=workers)
+        bench = _Benchmark(
+            connection, name, duration=duration, batch_size=batch_size, workers=workers
+        )
         chosen = [item for item in Test if item is not Test.ALL and test in {item, Test.ALL}]
         results = [await bench.run(item) for item in chosen]
     finally:
-        await lane.admin.delete_queue(name, force=True)
+        await connection.admin.delete_queue(name, force=True)
     output.rows(
         [
             {
@@ -79,10 +81,10 @@ async def benchmark(
 
 class _Benchmark:
     def __init__(
-        self, lane: Connection, queue: str, *, duration: float, batch_size: int, workers: int
+        self, connection: Connection, queue: str, *, duration: float, batch_size: int, workers: int
     ) -> None:
-        self._producer = lane.producer(queue)
-        self._consumer = lane.consumer(queue)
+        self._producer = connection.producer(queue)
+        self._consumer = connection.consumer(queue)
         self._duration = duration
         self._batch = [_PAYLOAD] * batch_size
         self._workers = workers

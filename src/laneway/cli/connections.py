@@ -46,41 +46,41 @@ class ChosenQueue:
     name: str
     is_default: bool
 
-    async def ensure(self, lane: Connection) -> None:
+    async def ensure(self, connection: Connection) -> None:
         """Create the default queue if it is missing and the API key allows it."""
         if not self.is_default:
             return
         try:
-            await lane.admin.get_queue(self.name)
+            await connection.admin.get_queue(self.name)
         except QueueNotFound:
             with suppress(QueueExists, AccessDenied):
-                await lane.admin.create_queue(self.name)
+                await connection.admin.create_queue(self.name)
 
 
-def with_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def with_connection(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Call the command with a connection and an output, whose flags are added to the command's own.
 
     In the bundled database, the schema is installed first.
     """
-    return _with_lane(command, install="bundled")
+    return _with_connection(command, install="bundled")
 
 
 def with_queue(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Like `with_lane`, with the queue of --queue, else of the settings, as third argument."""
-    return _with_lane(command, install="bundled", queue=True)
+    """Like `with_connection`, with the queue of --queue, else of the settings, as third argument."""
+    return _with_connection(command, install="bundled", queue=True)
 
 
-def with_installed_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Like `with_lane`, but the schema is installed first in any database."""
-    return _with_lane(command, install="any")
+def with_installed_connection(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Like `with_connection`, but the schema is installed first in any database."""
+    return _with_connection(command, install="any")
 
 
-def with_raw_lane(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Like `with_lane`, but without installing the schema, for commands about the schema."""
-    return _with_lane(command, install="none")
+def with_bare_connection(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Like `with_connection`, but without installing the schema, for commands about the schema."""
+    return _with_connection(command, install="none")
 
 
-def _with_lane(
+def _with_connection(
     command: Callable[..., Awaitable[None]], *, install: Install, queue: bool = False
 ) -> Callable[..., None]:
     @functools.wraps(command)
@@ -92,8 +92,8 @@ def _with_lane(
         chosen = (_choose_queue(settings),) if queue else ()
 
         async def run() -> None:
-            async with _open_lane(settings, install) as lane:
-                await command(lane, output, *chosen, **flags)
+            async with _open_connection(settings, install) as connection:
+                await command(connection, output, *chosen, **flags)
 
         execute(run())
 
@@ -109,13 +109,13 @@ def _choose_queue(settings: Settings) -> ChosenQueue:
 
 
 @asynccontextmanager
-async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Connection]:
+async def _open_connection(settings: Settings, install: Install) -> AsyncIterator[Connection]:
     url = settings.server_url
     if url is not None:
         connections = replace(BRIEF.connections, size=settings["postgres_pool_size"])
         brief = replace(BRIEF, connections=connections)
-        async with connect(url, api_key=settings["api_key"], settings=brief) as lane:
-            yield lane
+        async with connect(url, api_key=settings["api_key"], settings=brief) as connection:
+            yield connection
         return
     environment = settings.environment
     bundled = environment.database_url is None
@@ -126,10 +126,10 @@ async def _open_lane(settings: Settings, install: Install) -> AsyncIterator[Conn
     )
     async with open_database(environment, settings.data_dir) as dsn:
         try:
-            async with connect(dsn, settings=brief) as lane:
+            async with connect(dsn, settings=brief) as connection:
                 if install == "any" or (install == "bundled" and bundled):
-                    await lane.install()
-                yield lane
+                    await connection.install()
+                yield connection
         except Unavailable as error:
             if isinstance(error.__cause__, OSError):
                 from laneway.engine.sqlstates import find_remedy

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.output import Output, count
-from laneway.cli.queues import MESSAGE_COLUMNS, Limit, Name, Yes, show_message
+from laneway.cli.queues import Limit, Name, Traceback, Yes, show_messages
 from laneway.domain.dead_letters import DeadLetterFilter
 from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
@@ -28,11 +28,19 @@ Signature = Annotated[
 ]
 Partition = Annotated[str | None, typer.Option("--partition", "--type", help="Partition.")]
 Search = Annotated[str | None, typer.Option(help="Text in the reason or the payload.")]
-Moment = Annotated[
+_TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
+Since = Annotated[
     datetime | None,
     typer.Option(
-        formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"],
-        help="Only dead letters since (until) then; local time unless it has an offset.",
+        formats=_TIMES,
+        help="Only dead letters from this time on; local time unless it has an offset.",
+    ),
+]
+Until = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=_TIMES,
+        help="Only dead letters up to this time; local time unless it has an offset.",
     ),
 ]
 GroupOption = Annotated[str, typer.Option("--group", help="Consumer group.")]
@@ -41,9 +49,9 @@ _FAILURES = ("signature", "messages", "first_at", "last_at", "reason")
 
 
 @dlq.command("list")
-@with_lane
+@with_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -52,9 +60,10 @@ async def list_(
     signature: Signature = None,
     partition: Partition = None,
     search: Search = None,
-    since: Moment = None,
-    until: Moment = None,
+    since: Since = None,
+    until: Until = None,
     group: GroupOption = DEFAULT_GROUP,
+    traceback: Traceback = False,
 ) -> None:
     """List dead letters with their failure reasons, newest first.
 
@@ -68,14 +77,14 @@ async def list_(
         since=since,
         until=until,
     )
-    found = await lane.admin.dlq_list(name, where, limit=limit, group=group)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    found = await connection.admin.dlq_list(name, where, limit=limit, group=group)
+    show_messages(output, found, traceback=traceback)
 
 
 @dlq.command("groups")
-@with_lane
+@with_connection
 async def groups(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -86,14 +95,14 @@ async def groups(
 
     The kind is the reason without numbers, ids, quoted texts, paths and addresses: its signature.
     """
-    found = await lane.admin.dlq_groups(name, limit=limit, group=group)
+    found = await connection.admin.dlq_groups(name, limit=limit, group=group)
     output.rows([item._asdict() for item in found], _FAILURES)
 
 
 @dlq.command("redrive")
-@with_lane
+@with_connection
 async def redrive(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -104,8 +113,8 @@ async def redrive(
     signature: Signature = None,
     partition: Partition = None,
     search: Search = None,
-    since: Moment = None,
-    until: Moment = None,
+    since: Since = None,
+    until: Until = None,
     group: GroupOption = DEFAULT_GROUP,
 ) -> None:
     """Redrive dead letters, all or those that match, oldest first, with attempts reset."""
@@ -117,14 +126,14 @@ async def redrive(
         since=since,
         until=until,
     )
-    redriven = await lane.admin.dlq_redrive(name, where, limit=limit, group=group)
+    redriven = await connection.admin.dlq_redrive(name, where, limit=limit, group=group)
     output.done(f"{count(redriven, 'dead letter')} redriven", redriven=redriven)
 
 
 @dlq.command("replay")
-@with_lane
+@with_connection
 async def replay(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -133,14 +142,14 @@ async def replay(
     ] = None,
 ) -> None:
     """Redrive dead letters (the former name of redrive)."""
-    replayed = await lane.admin.dlq_redrive(name, limit=limit)
+    replayed = await connection.admin.dlq_redrive(name, limit=limit)
     output.done(f"{count(replayed, 'dead letter')} redriven", replayed=replayed)
 
 
 @dlq.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -148,8 +157,8 @@ async def purge(
     signature: Signature = None,
     partition: Partition = None,
     search: Search = None,
-    since: Moment = None,
-    until: Moment = None,
+    since: Since = None,
+    until: Until = None,
     group: GroupOption = DEFAULT_GROUP,
     yes: Yes = False,
 ) -> None:
@@ -165,7 +174,7 @@ async def purge(
     if not yes:
         which = "the dead letters" if where is None else "the matching dead letters"
         typer.confirm(f"Delete {which} of {name}?", abort=True, err=True)
-    purged = await lane.admin.dlq_purge(name, where, group=group)
+    purged = await connection.admin.dlq_purge(name, where, group=group)
     output.done(f"{count(purged, 'dead letter')} deleted", deleted=purged)
 
 

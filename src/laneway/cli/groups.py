@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.output import Output, count
 from laneway.cli.queues import Name, Yes
 from laneway.domain.settings import Place
@@ -25,12 +25,12 @@ _COLUMNS = ("group", "ordered", "pending", "locked", "dead", "oldest", "created_
 
 
 @group.command("list")
-@with_lane
-async def list_(lane: Connection, output: Output, name: Name) -> None:
+@with_connection
+async def list_(connection: Connection, output: Output, name: Name) -> None:
     """List a queue's consumer groups with their counts."""
     rows = []
-    for found in await lane.admin.list_groups(name):
-        metrics = await lane.admin.queue_metrics(name, group=found.name)
+    for found in await connection.admin.list_groups(name):
+        metrics = await connection.admin.queue_metrics(name, group=found.name)
         rows.append(
             {
                 "group": found.name,
@@ -43,9 +43,9 @@ async def list_(lane: Connection, output: Output, name: Name) -> None:
 
 
 @group.command("create")
-@with_lane
+@with_connection
 async def create(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     group_name: GroupName,
@@ -55,18 +55,19 @@ async def create(
         typer.Option("--ordered/--shared", help="Strict order or not (default: as the queue)."),
     ] = None,
     start: Annotated[
-        Literal["all", "new"], typer.Option(help="First messages: all that are kept, or new ones.")
+        Literal["all", "new"],
+        typer.Option(help="Start with all messages that are kept, or only new ones."),
     ] = "all",
 ) -> None:
     """Create a consumer group. Exits 4 if it exists."""
-    made = await lane.admin.create_group(name, group_name, ordered=ordered, start=start)
+    made = await connection.admin.create_group(name, group_name, ordered=ordered, start=start)
     output.done(f"group {made.name} of queue {name} created", queue=name, group=made.name)
 
 
 @group.command("seek")
-@with_lane
+@with_connection
 async def seek(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     group_name: GroupName,
@@ -82,23 +83,23 @@ async def seek(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Reposition a consumer group. Its leases and delayed messages are dropped; dead letters stay."""
+    """Reposition a consumer group. Its leases, delays and retries end; dead letters stay."""
     place = _read_place(to)
     if not yes:
         typer.confirm(f"Move group {group_name} of queue {name} to {to}?", abort=True, err=True)
-    moved = await lane.admin.seek(name, place, group=group_name, partition=partition)
+    moved = await connection.admin.seek(name, place, group=group_name, partition=partition)
     output.done(f"group {group_name} of queue {name} moved in {count(moved, 'lane')}", lanes=moved)
 
 
 @group.command("delete")
-@with_lane
+@with_connection
 async def delete(
-    lane: Connection, output: Output, name: Name, group_name: GroupName, *, yes: Yes = False
+    connection: Connection, output: Output, name: Name, group_name: GroupName, *, yes: Yes = False
 ) -> None:
     """Delete a consumer group with its position and dead letters. Messages stay for other groups."""
     if not yes:
         typer.confirm(f"Delete group {group_name} of queue {name}?", abort=True, err=True)
-    await lane.admin.delete_group(name, group_name)
+    await connection.admin.delete_group(name, group_name)
     output.done(f"group {group_name} of queue {name} deleted", queue=name, group=group_name)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.connections import with_installed_lane
+from laneway.cli.connections import with_installed_connection
 from laneway.cli.output import Output
 from laneway.cli.stdio import tell
 from laneway.library.connection import Connection
@@ -19,9 +19,9 @@ _COLUMNS = ("id", "name", "role", "queues", "created_at", "revoked_at")
 
 
 @key.command("create")
-@with_installed_lane
+@with_installed_connection
 async def create(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     role: Annotated[str, typer.Option(help="Rights of the API key: read, write or admin.")],
@@ -36,7 +36,7 @@ async def create(
     """
     if queue == "":
         raise typer.BadParameter("--queue is empty: use a pattern such as 'mail-*', or omit it")
-    made = await lane.admin.create_key(role.lower(), queues=queue, name=name)  # type: ignore[arg-type]
+    made = await connection.admin.create_key(role.lower(), queues=queue, name=name)  # type: ignore[arg-type]
     reach = f' for queues matching "{queue}"' if queue else ""
     tell(
         f"for SQS: access key id {made.sqs_access_key_id},"
@@ -54,15 +54,15 @@ async def create(
 
 
 @key.command("list")
-@with_installed_lane
+@with_installed_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     revoked: Annotated[bool, typer.Option("--revoked", help="Include revoked API keys.")] = False,
 ) -> None:
     """List API keys, without their secrets."""
-    found = await lane.admin.list_keys(revoked=revoked)
+    found = await connection.admin.list_keys(revoked=revoked)
     rows = [
         {
             "id": item.key_id,
@@ -78,12 +78,12 @@ async def list_(
 
 
 @key.command("revoke")
-@with_installed_lane
+@with_installed_connection
 async def revoke(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     key_id: Annotated[str, typer.Argument(help="API key id, as `laneway key list` shows it.")],
 ) -> None:
     """Revoke an API key."""
-    await lane.admin.revoke_key(key_id)
+    await connection.admin.revoke_key(key_id)
     output.done(f"API key {key_id} revoked; running servers refuse it within seconds", id=key_id)

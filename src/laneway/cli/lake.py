@@ -125,7 +125,7 @@ def make_report(
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
 ) -> None:
-    """Write an HTML report: throughput, waits, backlog, dead letters, consumers, anomalies."""
+    """Write an HTML report: throughput, waiting times, backlog, dead letters, consumers, anomalies."""
     length = parse_length(since)
     if output.is_dir() or not output.parent.is_dir():
         raise typer.BadParameter(

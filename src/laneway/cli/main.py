@@ -87,7 +87,7 @@ def describe(
 
 
 @app.command()
-@with_settings(SETTINGS, "It is the server: it works directly on a database.")
+@with_settings(SETTINGS, "Works directly on a database.")
 def serve(settings: Settings) -> None:
     """Run the server, on the bundled PostgreSQL unless a database is configured.
 

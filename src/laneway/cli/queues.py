@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.domain.errors import QueueExists
@@ -16,6 +16,8 @@ from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.domain.settings import QueueChanges
 
 queue = typer.Typer(
@@ -51,10 +53,20 @@ MESSAGE_COLUMNS = (
 )
 
 
+BACKOFF = (
+    "Delay after the first failed attempt in seconds; doubles with each one, up to 10 minutes."
+)
+
+Traceback = Annotated[
+    bool,
+    typer.Option("--traceback", help="Print the error of each message in full, below the table."),
+]
+
+
 @queue.command("create")
-@with_lane
+@with_connection
 async def create(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -70,10 +82,8 @@ async def create(
         typer.Option(
             min=0, max=32_767, help="Attempts before a message is dead-lettered (0: unlimited)."
         ),
-    ] = 3,
-    backoff: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds.")
-    ] = 0,
+    ] = 5,
+    backoff: Annotated[float, typer.Option(min=0, max=LONGEST, help=BACKOFF)] = 1,
     durable_claims: Annotated[
         bool, typer.Option(help="Keep leases across a crash of PostgreSQL.")
     ] = True,
@@ -98,18 +108,18 @@ async def create(
     )
     outcome = "created"
     try:
-        made = await lane.admin.create_queue(name, settings)
+        made = await connection.admin.create_queue(name, settings)
     except QueueExists:
         if not exist_ok:
             raise
-        made, outcome = await lane.admin.get_queue(name), "exists and is unchanged"
+        made, outcome = await connection.admin.get_queue(name), "exists and is unchanged"
     output.done(f"queue {name} {outcome}", name=made.name, queue_id=made.queue_id)
 
 
 @queue.command("update")
-@with_lane
+@with_connection
 async def update(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -124,7 +134,7 @@ async def update(
     ] = None,
     backoff: Annotated[
         float | None,
-        typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds."),
+        typer.Option(min=0, max=LONGEST, help=BACKOFF),
     ] = None,
     delay: Annotated[
         float | None,
@@ -168,23 +178,23 @@ async def update(
         changes["description"] = description or None
     if not changes:
         raise typer.BadParameter("nothing to change: use an option, such as --max-attempts 5")
-    await lane.admin.update_queue(name, cast("QueueChanges", changes))
+    await connection.admin.update_queue(name, cast("QueueChanges", changes))
     output.done(f"queue {name} updated", name=name, changed=sorted(changes))
 
 
 @queue.command("list")
-@with_lane
-async def list_(lane: Connection, output: Output) -> None:
+@with_connection
+async def list_(connection: Connection, output: Output) -> None:
     """List queues with their counts and rates."""
-    rows = [metrics._asdict() for metrics in await lane.admin.all_queues_metrics()]
+    rows = [metrics._asdict() for metrics in await connection.admin.all_queues_metrics()]
     output.rows(rows, _METRICS)
 
 
 @queue.command("get")
-@with_lane
-async def get(lane: Connection, output: Output, name: Name) -> None:
+@with_connection
+async def get(connection: Connection, output: Output, name: Name) -> None:
     """Show a queue's settings. Exits 3 if it does not exist."""
-    found = await lane.admin.get_queue(name)
+    found = await connection.admin.get_queue(name)
     settings = {field: getattr(found.settings, field) for field in QueueSettings.__slots__}
     output.one(
         {
@@ -197,40 +207,41 @@ async def get(lane: Connection, output: Output, name: Name) -> None:
 
 
 @queue.command("metrics")
-@with_lane
+@with_connection
 async def metrics(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Annotated[str | None, typer.Argument(help="Queue name (default: all queues).")] = None,
 ) -> None:
     """Show the metrics of one queue or of all."""
     if name is None:
-        rows = [item._asdict() for item in await lane.admin.all_queues_metrics()]
+        rows = [item._asdict() for item in await connection.admin.all_queues_metrics()]
         output.rows(rows, _METRICS)
     else:
-        output.one((await lane.admin.queue_metrics(name))._asdict())
+        output.one((await connection.admin.queue_metrics(name))._asdict())
 
 
 @queue.command("messages")
-@with_lane
+@with_connection
 async def messages(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
     status: Annotated[Status, typer.Option(help="Status of the messages.")] = Status.QUEUED,
     limit: Limit = 20,
     offset: Annotated[int, typer.Option(min=0, help="Number of messages to skip.")] = 0,
+    traceback: Traceback = False,
 ) -> None:
     """List a queue's messages of one status, newest first."""
-    found = await lane.admin.messages(name, status, limit=limit, offset=offset)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    found = await connection.admin.messages(name, status, limit=limit, offset=offset)
+    show_messages(output, found, traceback=traceback)
 
 
 @queue.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -242,14 +253,14 @@ async def purge(
     """Delete a queue's messages, all or those of one status."""
     if not yes:
         typer.confirm(f"Delete the messages of {name}?", abort=True, err=True)
-    purged = await lane.admin.purge_queue(name, status=status)
+    purged = await connection.admin.purge_queue(name, status=status)
     output.done(f"{count(purged, 'message')} deleted", deleted=purged)
 
 
 @queue.command("delete")
-@with_lane
+@with_connection
 async def delete(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Name,
     *,
@@ -258,11 +269,20 @@ async def delete(
     ] = False,
 ) -> None:
     """Delete a queue. Exits 4 if it has messages or unfinished runs, unless --force."""
-    await lane.admin.delete_queue(name, force=force)
+    await connection.admin.delete_queue(name, force=force)
     output.done(f"queue {name} deleted", name=name)
 
 
-def show_message(message: StoredMessage) -> dict[str, object]:
+def show_messages(output: Output, found: Sequence[StoredMessage], *, traceback: bool) -> None:
+    """Print messages and, below the table, the errors in full if asked for."""
+    output.rows([_show_message(message) for message in found], MESSAGE_COLUMNS)
+    if traceback and not output.is_json:
+        for message in found:
+            if message.error:
+                output.lines(*f"{message.id}: {message.error}".split("\n"), "")
+
+
+def _show_message(message: StoredMessage) -> dict[str, object]:
     row = message._asdict()
     for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq", "headers_text"):
         del row[inner]

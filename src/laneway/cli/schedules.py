@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.output import Output
 from laneway.domain.errors import LanewayError, ScheduleNotFound
 from laneway.library.connection import Connection
@@ -25,53 +25,53 @@ _COLUMNS = ("name", "queue", "expression", "fired_for", "fired_at", "paused_at")
 
 
 @schedule.command("list")
-@with_lane
+@with_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     queue: Annotated[str | None, typer.Option(help="Show only jobs of this queue.")] = None,
 ) -> None:
     """List the periodic jobs that workers have registered."""
-    output.rows([item._asdict() for item in await lane.admin.list_schedules(queue)], _COLUMNS)
+    output.rows([item._asdict() for item in await connection.admin.list_schedules(queue)], _COLUMNS)
 
 
 @schedule.command("run")
-@with_lane
+@with_connection
 async def run(
-    lane: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
+    connection: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
 ) -> None:
     """Enqueue a periodic job's message now, even if it is paused, and print the message's id."""
-    place = queue or await _find_queue(lane, name)
-    message = await lane.admin.run_schedule(name, queue=place)
+    place = queue or await _find_queue(connection, name)
+    message = await connection.admin.run_schedule(name, queue=place)
     output.done(str(message), name=name, queue=place, id=str(message))
 
 
 @schedule.command("pause")
-@with_lane
+@with_connection
 async def pause(
-    lane: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
+    connection: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
 ) -> None:
     """Pause a periodic job: its times pass without a message."""
-    place = queue or await _find_queue(lane, name)
-    since = await lane.admin.pause_schedule(name, queue=place)
+    place = queue or await _find_queue(connection, name)
+    since = await connection.admin.pause_schedule(name, queue=place)
     output.done(f"schedule {name} of queue {place} paused", name=name, queue=place, paused_at=since)
 
 
 @schedule.command("resume")
-@with_lane
+@with_connection
 async def resume(
-    lane: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
+    connection: Connection, output: Output, name: ScheduleName, *, queue: QueueOf = None
 ) -> None:
     """Resume a paused periodic job, from its next time on."""
-    place = queue or await _find_queue(lane, name)
-    await lane.admin.resume_schedule(name, queue=place)
+    place = queue or await _find_queue(connection, name)
+    await connection.admin.resume_schedule(name, queue=place)
     output.done(f"schedule {name} of queue {place} resumed", name=name, queue=place)
 
 
-async def _find_queue(lane: Connection, name: str) -> str:
+async def _find_queue(connection: Connection, name: str) -> str:
     """Return the queue of the only job of this name."""
-    found = [item.queue for item in await lane.admin.list_schedules() if item.name == name]
+    found = [item.queue for item in await connection.admin.list_schedules() if item.name == name]
     if not found:
         raise ScheduleNotFound(schedule=name, queue="*")
     if len(found) > 1:

@@ -8,23 +8,24 @@ from typing import Annotated
 
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output
 from laneway.domain.workers import WorkerState
 from laneway.library.connection import Connection
 
 
-@with_lane
+@with_connection
 async def top(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     interval: Annotated[
         float, typer.Option(min=0.1, max=LONGEST, help="Seconds between updates.")
     ] = 1,
-    looks: Annotated[
-        int | None, typer.Option(min=1, help="Number of updates (default: unlimited).")
+    updates: Annotated[
+        int | None,
+        typer.Option("--updates", "--looks", min=1, help="Number of updates (default: unlimited)."),
     ] = None,
 ) -> None:
     """Show queues, rates, the oldest message's age, and workers, until Ctrl-C.
@@ -43,12 +44,12 @@ async def top(
     try:
         if live is not None:
             live.start()
-        while looks is None or number < looks:
+        while updates is None or number < updates:
             if number:
                 await asyncio.sleep(interval)
             number += 1
-            queues = await lane.admin.all_queues_metrics()
-            workers = await lane.admin.list_workers()
+            queues = await connection.admin.all_queues_metrics()
+            workers = await connection.admin.list_workers()
             workers = [item for item in workers if item.state is not WorkerState.STOPPED]
             if output.is_json:
                 output.json(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from laneway.cli.connections import ChosenQueue, with_lane, with_queue
+from laneway.cli.connections import ChosenQueue, with_connection, with_queue
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.cli.payloads import cut, find_payloads, make_samples
@@ -29,7 +29,7 @@ _COLUMNS = ("id", "partition", "priority", "attempt", "created_at", "payload")
 
 @with_queue
 async def enqueue(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     chosen: ChosenQueue,
     payload: Annotated[
@@ -86,16 +86,16 @@ async def enqueue(
     pushed: list[str] = []
     total, items = await find_payloads(payload, messages, stream=stream)
     queue = chosen.name
-    producer = lane.producer(queue)
-    await chosen.ensure(lane)
+    producer = connection.producer(queue)
+    await chosen.ensure(connection)
     wait = timedelta(seconds=delay) if delay else None
 
     async def push(batch: list[Any]) -> list[MessageId]:
         if payload is None:
             samples = make_samples(
-                batch, partition, priority, levels=lane.target.priority_levels, delay=wait
+                batch, partition, priority, levels=connection.target.priority_levels, delay=wait
             )
-            return [item.id for item in await lane.backend.push(queue, samples)]
+            return [item.id for item in await connection.backend.push(queue, samples)]
         return await producer.batch_enqueue(
             batch, priority=priority or 0, partition=partition or "", delay=wait
         )
@@ -122,7 +122,7 @@ async def enqueue(
 
 @with_queue
 async def dequeue(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     chosen: ChosenQueue,
     *,
@@ -144,8 +144,8 @@ async def dequeue(
 
     With --ack, messages are acked after printing. Messages that cannot be printed are released.
     """
-    reader = lane.consumer(chosen.name, name=consumer)
-    await chosen.ensure(lane)
+    reader = connection.consumer(chosen.name, name=consumer)
+    await chosen.ensure(connection)
     messages: list[Message] = []
     wait = timedelta(seconds=timeout)
     try:
@@ -158,7 +158,7 @@ async def dequeue(
         output.rows([_show(message, output) for message in messages], _COLUMNS)
     except (OutputLost, LanewayError, asyncio.CancelledError):
         with suppress(LanewayError):
-            await lane.backend.release([message.receipt for message in messages])
+            await connection.backend.release([message.receipt for message in messages])
         raise
     if not messages:
         raise typer.Exit(_NOTHING)
@@ -173,9 +173,9 @@ async def dequeue(
         )
 
 
-@with_lane
+@with_connection
 async def tail(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     queue: Annotated[str, typer.Argument(help="Queue name.")],
     *,
@@ -186,11 +186,11 @@ async def tail(
     """Print a queue's events as they happen, until Ctrl-C."""
     loop = asyncio.get_running_loop()
     end = None if seconds is None else loop.time() + seconds
-    seen = (await lane.admin.follow(queue)).seen
+    seen = (await connection.admin.follow(queue)).seen
     if sys.stderr.isatty():
         tell(f"following {queue}; press Ctrl-C to stop")
     while end is None or loop.time() < end:
-        watched = await lane.admin.follow(queue, seen)
+        watched = await connection.admin.follow(queue, seen)
         seen = watched.seen
         for item in watched.events:
             if output.is_json:

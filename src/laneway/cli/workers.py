@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from laneway.cli.connections import BRIEF, with_lane
+from laneway.cli.connections import BRIEF, with_connection
 from laneway.cli.database import open_database
 from laneway.cli.errors import FlagInvalid
 from laneway.cli.execution import ENDED_BY_SIGNAL, reporting
@@ -30,6 +31,8 @@ from laneway.server.logs import choose_format, set_up_logs
 
 if TYPE_CHECKING:
     from laneway.worker.app import App
+
+logger = logging.getLogger(__name__)
 
 worker = typer.Typer(
     no_args_is_help=True, help="Run, inspect and stop workers.", rich_markup_mode=None
@@ -92,6 +95,7 @@ def run(
                 "contradicts the flag that names another server or database: use one of them",
             )
         found = find_app(app)
+        logger.info("app %s", app)
         place = address or (None if settings.has_place_flag else found.address)
         try:
             run_program(lambda: _work(found, settings, place, name))
@@ -100,45 +104,45 @@ def run(
 
 
 @worker.command("list")
-@with_lane
+@with_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     queue: Annotated[str | None, typer.Option(help="Show only workers of this queue.")] = None,
 ) -> None:
     """List workers."""
-    found = await lane.admin.list_workers(queue)
+    found = await connection.admin.list_workers(queue)
     output.rows([show_worker(item) for item in found], _COLUMNS)
 
 
 @worker.command("get")
-@with_lane
-async def get(lane: Connection, output: Output, worker_id: Id) -> None:
+@with_connection
+async def get(connection: Connection, output: Output, worker_id: Id) -> None:
     """Show a worker. Exits 3 if it does not exist."""
-    output.one(show_worker(await lane.admin.get_worker(worker_id)))
+    output.one(show_worker(await connection.admin.get_worker(worker_id)))
 
 
 @worker.command("suspend")
-@with_lane
-async def suspend(lane: Connection, output: Output, worker_id: Id) -> None:
+@with_connection
+async def suspend(connection: Connection, output: Output, worker_id: Id) -> None:
     """Suspend a worker: it finishes its messages and claims no more."""
-    state = await lane.admin.suspend_worker(worker_id)
+    state = await connection.admin.suspend_worker(worker_id)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
 
 @worker.command("resume")
-@with_lane
-async def resume(lane: Connection, output: Output, worker_id: Id) -> None:
+@with_connection
+async def resume(connection: Connection, output: Output, worker_id: Id) -> None:
     """Resume a suspended worker."""
-    state = await lane.admin.resume_worker(worker_id)
+    state = await connection.admin.resume_worker(worker_id)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
 
 @worker.command("shutdown")
-@with_lane
+@with_connection
 async def shutdown(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     worker_id: Id,
     *,
@@ -147,14 +151,14 @@ async def shutdown(
     ] = False,
 ) -> None:
     """Stop a worker. Exits 4 if it has messages in flight, unless --release."""
-    state = await lane.admin.shutdown_worker(worker_id, release=release)
+    state = await connection.admin.shutdown_worker(worker_id, release=release)
     output.done(f"worker {worker_id} is {state}", worker_id=worker_id, state=state)
 
 
 @worker.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     older_than: Annotated[
@@ -162,14 +166,14 @@ async def purge(
     ] = 24,
 ) -> None:
     """Delete the records of workers that stopped long ago."""
-    purged = await lane.admin.purge_old_workers(timedelta(hours=older_than))
+    purged = await connection.admin.purge_old_workers(timedelta(hours=older_than))
     output.done(f"{count(purged, 'worker')} deleted", purged=purged)
 
 
 @worker.command("health")
-@with_lane
+@with_connection
 async def health(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     timeout: Annotated[
@@ -182,7 +186,9 @@ async def health(
     ] = None,
 ) -> None:
     """Show which workers have sent heartbeats in time. Exits 1 if one has not."""
-    found = await lane.admin.worker_health(None if timeout is None else timedelta(seconds=timeout))
+    found = await connection.admin.worker_health(
+        None if timeout is None else timedelta(seconds=timeout)
+    )
     rows = [{"worker_id": name, "healthy": healthy} for name, healthy in found.items()]
     output.rows(rows, ("worker_id", "healthy"))
     if not all(found.values()):
@@ -190,10 +196,10 @@ async def health(
 
 
 @worker.command("stats")
-@with_lane
-async def stats(lane: Connection, output: Output) -> None:
+@with_connection
+async def stats(connection: Connection, output: Output) -> None:
     """Show totals of all workers."""
-    output.one((await lane.admin.worker_stats())._asdict())
+    output.one((await connection.admin.worker_stats())._asdict())
 
 
 async def _work(app: App, settings: Settings, place: str | None, name: str | None) -> None:
@@ -215,8 +221,8 @@ async def _work(app: App, settings: Settings, place: str | None, name: str | Non
                 open_database(environment, settings.data_dir, create=True)
             )
             if environment.database_url is None:
-                async with connect(dsn, settings=BRIEF) as lane:
-                    await lane.install()
+                async with connect(dsn, settings=BRIEF) as connection:
+                    await connection.install()
         app.complete(pooled=environment.pooled, direct_dsn=environment.direct_url)
         await app.work(address=dsn, name=name)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from laneway.cli.connections import with_lane
+from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
 from laneway.cli.payloads import read_json
@@ -27,9 +27,9 @@ _COLUMNS = ("run_id", "name", "queue", "status", "steps", "created_at", "finishe
 
 
 @workflow.command("start")
-@with_lane
+@with_connection
 async def start(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     name: Annotated[str, typer.Argument(help="Workflow name.")],
     arguments: Annotated[str, typer.Argument(help="Arguments, as a JSON list.")] = "[]",
@@ -49,7 +49,7 @@ async def start(
     given = read_json(arguments, "the list of arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are not a JSON list: use, for example, '[17]'")
-    run = await lane.start(name, *given, queue=queue, run_id=run_id)
+    run = await connection.start(name, *given, queue=queue, run_id=run_id)
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
         return
@@ -62,56 +62,56 @@ async def start(
 
 
 @workflow.command("list")
-@with_lane
+@with_connection
 async def list_(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     status: Annotated[RunStatus | None, typer.Option(help="Show only runs of this status.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of runs.")] = 20,
 ) -> None:
     """List workflow runs, newest first."""
-    found = await lane.admin.list_runs(status=status, limit=limit)
+    found = await connection.admin.list_runs(status=status, limit=limit)
     output.rows([_show(item, output) for item in found], _COLUMNS)
 
 
 @workflow.command("get")
-@with_lane
-async def get(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def get(connection: Connection, output: Output, run_id: Id) -> None:
     """Show a run and its finished steps."""
-    run = lane.run(run_id)
+    run = connection.run(run_id)
     steps = [item.step for item in await run.steps()]
     output.one({**_show(await run.info(), output), "steps": steps})
 
 
 @workflow.command("pause")
-@with_lane
-async def pause(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def pause(connection: Connection, output: Output, run_id: Id) -> None:
     """Pause a run at its next step."""
-    status = await lane.run(run_id).pause()
+    status = await connection.run(run_id).pause()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("resume")
-@with_lane
-async def resume(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def resume(connection: Connection, output: Output, run_id: Id) -> None:
     """Resume a paused or failed run."""
-    status = await lane.run(run_id).resume()
+    status = await connection.run(run_id).resume()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("cancel")
-@with_lane
-async def cancel(lane: Connection, output: Output, run_id: Id) -> None:
+@with_connection
+async def cancel(connection: Connection, output: Output, run_id: Id) -> None:
     """Cancel a run at its next step."""
-    status = await lane.run(run_id).cancel()
+    status = await connection.run(run_id).cancel()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
 @workflow.command("purge")
-@with_lane
+@with_connection
 async def purge(
-    lane: Connection,
+    connection: Connection,
     output: Output,
     *,
     older_than: Annotated[
@@ -119,7 +119,7 @@ async def purge(
     ] = 24 * 7,
 ) -> None:
     """Delete runs that ended long ago."""
-    purged = await lane.admin.purge_runs(timedelta(hours=older_than))
+    purged = await connection.admin.purge_runs(timedelta(hours=older_than))
     output.done(f"{count(purged, 'run')} deleted", purged=purged)
 
 

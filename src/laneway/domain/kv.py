@@ -65,7 +65,7 @@ class LockOperation(NamedTuple):
 
 
 class Permit(NamedTuple):
-    """One holder's right to a lock. since: as text, it may have been written by a client."""
+    """One owner's right to a lock. since: as text, because it may have been written by a client."""
 
     slot: int
     token: int
@@ -78,7 +78,7 @@ class Permit(NamedTuple):
 class LockResult(NamedTuple):
     """What became of an operation on a lock.
 
-    reason: why it did not apply. holders: for `get`, and for what did not apply, the permits.
+    reason: why it did not apply. permits: for `get`, and for what did not apply, those that are not free.
     """
 
     applied: bool
@@ -86,4 +86,4 @@ class LockResult(NamedTuple):
     reason: LockReason | None
     slot: int | None
     token: int | None
-    holders: Sequence[Permit]
+    permits: Sequence[Permit]

@@ -16,8 +16,8 @@ TimerStatus: TypeAlias = Literal["scheduled", "rescheduled", "cancelled", "absen
 class TimerOperation(NamedTuple):
     """Sets the timer of this key in a queue, or cancels it.
 
-    message: None to cancel. delay: from now; a negative one is due at once. dedup_key: of a cancel, what
-    the caller thinks it is.
+    message: None to cancel. delay: from now; a negative one is due at once. dedup_key: of a cancel, the
+    one that is returned if there is no timer.
     """
 
     queue: str

@@ -31,7 +31,7 @@ RESTART_PAUSE = timedelta(seconds=1)
 class EmbeddedPostgres:
     """The bundled PostgreSQL on a data directory, owned while the context is open.
 
-    A server that dies is started again. On Linux the server stops even when this program is
+    A server that exits is started again. On Linux the server stops even when this program is
     killed; elsewhere, and whatever happens, the next start ends what was left running.
     """
 
@@ -131,11 +131,11 @@ class EmbeddedPostgres:
         )
 
     async def _watch(self, server: ServerProcess) -> None:
-        """Restart the server whenever it dies."""
+        """Restart the server whenever it exits."""
         while True:
             await server.wait_until_dead()
             logger.error(
-                "bundled PostgreSQL in %s died, restarting; its last log lines:\n%s",
+                "bundled PostgreSQL in %s exited unexpectedly, restarting; its last log lines:\n%s",
                 self._directory.root,
                 self._directory.read_log_tail(),
             )

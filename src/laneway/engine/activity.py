@@ -49,13 +49,13 @@ class Activity:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
-        """Call `stir` whenever there may be new events; return a function that ends this.
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` whenever there may be new events; return a function that ends this.
 
         It is called during every push, so it must be fast. Settlements by other processes are not
         announced: poll for them.
         """
-        return self._core.wakeups.watch(stir)
+        return self._core.wakeups.watch(callback)
 
     async def read_snapshot(self) -> Snapshot:
         """Return the place from which to follow new events."""

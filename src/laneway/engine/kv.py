@@ -32,7 +32,7 @@ class KeyValues:
 
 
 class Locks:
-    """Locks and semaphores: leases with a fencing token that rises with every holder."""
+    """Locks and semaphores: leases with a fencing token that rises with every owner."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -43,7 +43,7 @@ class Locks:
             return []
         async with self._core.pool.lend() as connection:
             rows = await retry_conflicts(lambda: procedures.apply_locks(connection, operations))
-        holders: dict[int, list[Permit]] = {}
+        permits: dict[int, list[Permit]] = {}
         for row in rows:
             if row["applied"] is None:
                 permit = Permit(
@@ -54,7 +54,7 @@ class Locks:
                     row["expires_at"],
                     row["renewed_at"],
                 )
-                holders.setdefault(row["idx"], []).append(permit)
+                permits.setdefault(row["idx"], []).append(permit)
         return [
             LockResult(
                 row["applied"],
@@ -62,7 +62,7 @@ class Locks:
                 row["reason"],
                 row["slot"],
                 row["token"],
-                holders.get(row["idx"], ()),
+                permits.get(row["idx"], ()),
             )
             for row in rows
             if row["applied"] is not None

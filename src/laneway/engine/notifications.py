@@ -86,7 +86,7 @@ class Notices:
         self._catalog = False
         self._calm = CALM * self._pause
         self._last_notified = -self._calm
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._sending = asyncio.Lock()
         self._awaited = False
         self._alone = False
@@ -100,7 +100,7 @@ class Notices:
         if not self._awaited:
             self._awaited = True
             self.listening.clear()
-            self._stirred.set()
+            self._woken.set()
 
     def tell_wake(self, queue_id: int, delayed: bool) -> None:  # noqa: FBT001 - called per push
         self._last_notified = now = monotonic()
@@ -108,9 +108,9 @@ class Notices:
         if delayed or queue_id not in queues:
             queues[queue_id] = delayed
             if not self._alone:
-                self._stirred.set()
+                self._woken.set()
         if self._alone and now >= self._census_at:
-            self._stirred.set()
+            self._woken.set()
 
     def write_notice(self, queue_id: int, delayed: bool) -> str | None:  # noqa: FBT001 - called per push
         """Return a notification for a push to carry, if there was none for a while."""
@@ -126,11 +126,11 @@ class Notices:
     def tell_transactions(self, ids: Iterable[UUID]) -> None:
         if not self._alone:
             self._transactions.update(ids)
-            self._stirred.set()
+            self._woken.set()
 
     def tell_catalog(self) -> None:
         self._catalog = True
-        self._stirred.set()
+        self._woken.set()
 
     async def run(self) -> None:
         """Listen and notify."""
@@ -153,14 +153,14 @@ class Notices:
     async def run_sending(self, pool: Pool) -> None:
         """Only notify, over the pool's connections."""
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._woken.wait()
+            self._woken.clear()
             try:
                 async with pool.lend() as connection:
                     await self._send(connection)
             except LanewayError as error:
                 logger.debug("database unreachable, no notifications until it is back: %s", error)
-                self._stirred.set()
+                self._woken.set()
                 await asyncio.sleep(self._retry_pause)
             await asyncio.sleep(self._pause)
 
@@ -175,7 +175,7 @@ class Notices:
                     await self._send(connection)
 
     async def _listen(self, connection: Connection) -> None:
-        connection.add_termination_listener(lambda _: self._stirred.set())
+        connection.add_termination_listener(lambda _: self._woken.set())
         await commit_asynchronously(connection)
         await listen(connection, CATALOG, self._hear_catalog)
         await listen(connection, OUTBOX, lambda _: self._on_outbox())
@@ -192,8 +192,8 @@ class Notices:
                     await listen(connection, WAKE, self._hear_wake)
                     self._on_gap()
                 self.listening.set()
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._woken.wait()
+            self._woken.clear()
             if connection.is_closed():
                 return
             if self._queues and monotonic() >= self._census_at:
@@ -241,7 +241,7 @@ class Notices:
                 self._catalog = self._catalog or catalog
                 self._keep(queues)
                 self._transactions |= transactions
-                self._stirred.set()
+                self._woken.set()
                 raise
 
     def _keep(self, queues: Mapping[int, bool]) -> None:
@@ -276,7 +276,7 @@ class Notices:
         if self._alone:
             self._alone = False
             if self._queues:
-                self._stirred.set()
+                self._woken.set()
 
 
 def _join(texts: Sequence[str], most: int) -> Iterator[str]:

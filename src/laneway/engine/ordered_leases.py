@@ -16,7 +16,7 @@ LIMIT = 100_000
 class LaneLease:
     """A lease on a lane. left: messages that are not settled, 0 if that is not certain.
 
-    more: there may be messages behind them. since: the group's count of stirs when the claim was
+    more: there may be messages behind them. since: the group's count of changes when the claim was
     sent.
     """
 
@@ -28,16 +28,16 @@ class LaneLease:
 
 
 class LaneLeases:
-    """The leases by partition, and the partitions that were stirred since they were claimed.
+    """The leases by partition, and the partitions that may have changed since they were claimed.
 
-    A cache: whatever is not certain counts as stirred.
+    A cache: whatever is not certain counts as changed.
     """
 
     def __init__(self) -> None:
         self._leased: dict[str, LaneLease] = {}
-        self._stirred: dict[str, int] = {}
-        self._all_stirred = 0
-        self.stirs = 0
+        self._changed: dict[str, int] = {}
+        self._all_changed = 0
+        self.changes = 0
 
     def add(self, lease: LaneLease) -> None:
         if len(self._leased) >= LIMIT:
@@ -50,32 +50,32 @@ class LaneLeases:
             del self._leased[lease.partition]
         return (
             lease.more
-            or self._all_stirred > lease.since
-            or self._stirred.get(lease.partition, 0) > lease.since
+            or self._all_changed > lease.since
+            or self._changed.get(lease.partition, 0) > lease.since
         )
 
-    def stir(self, partitions: Collection[str]) -> list[str]:
+    def note_pushed(self, partitions: Collection[str]) -> list[str]:
         """Record new messages; return the partitions that are not leased."""
-        self.stirs += 1
-        if len(self._stirred) + len(partitions) > LIMIT:
-            self._stirred.clear()
-            self._all_stirred = self.stirs
-        self._stirred.update(dict.fromkeys(partitions, self.stirs))
+        self.changes += 1
+        if len(self._changed) + len(partitions) > LIMIT:
+            self._changed.clear()
+            self._all_changed = self.changes
+        self._changed.update(dict.fromkeys(partitions, self.changes))
         return [partition for partition in partitions if partition not in self._leased]
 
-    def loosen(self, partitions: Collection[str]) -> None:
+    def note_freed(self, partitions: Collection[str]) -> None:
         """Record that lanes may be free."""
-        self.stir(partitions)
+        self.note_pushed(partitions)
         for partition in partitions:
             lease = self._leased.pop(partition, None)
             if lease is not None:
                 lease.left = 0
 
-    def loosen_all(self) -> None:
+    def note_all_freed(self) -> None:
         """Record that any lane may have changed."""
-        self.stirs += 1
-        self._all_stirred = self.stirs
-        self._stirred.clear()
+        self.changes += 1
+        self._all_changed = self.changes
+        self._changed.clear()
         for lease in self._leased.values():
             lease.left = 0
         self._leased.clear()

@@ -165,7 +165,7 @@ class Streams:
             expand_places(
                 (
                     row["idx"],
-                    row["run"],
+                    row["messages"],
                     row["segment"],
                     row["lane_id"],
                     row["seq"],

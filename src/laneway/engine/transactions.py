@@ -143,6 +143,11 @@ class Transactions:
                 limit=limit,
             )
 
+    async def list_submitted(self, quiet: timedelta, *, limit: int) -> list[Transaction]:
+        """Return submitted transactions that are not final and did not change for this long."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.list_submitted(connection, quiet=quiet, limit=limit)
+
     async def cancel(self, transaction_id: UUID) -> tuple[str, bool] | None:
         """Cancel a transaction that was not sent yet.
 

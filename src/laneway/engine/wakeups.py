@@ -49,11 +49,11 @@ class Wakeups:
         self._sleepers: dict[int, list[Sleeper]] = {}
         self._watchers: list[Callable[[], None]] = []
 
-    def watch(self, stir: Callable[[], None]) -> Callable[[], None]:
-        """Call `stir` at every wake-up of any queue; return a function that ends this."""
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` at every wake-up of any queue; return a function that ends this."""
         self._messenger.await_wakes()
-        self._watchers.append(stir)
-        return lambda: self._watchers.remove(stir)
+        self._watchers.append(callback)
+        return lambda: self._watchers.remove(callback)
 
     def subscribe(self, queue_id: int, sleeper: Sleeper) -> None:
         self._messenger.await_wakes()
@@ -84,8 +84,8 @@ class Wakeups:
         self, queue_id: int, *, delayed: bool = False, notified: bool = False
     ) -> None:
         """Notify all processes but this one."""
-        for stir in self._watchers:
-            stir()
+        for callback in self._watchers:
+            callback()
         if notified:
             self._messenger.note_notified()
         else:
@@ -99,13 +99,13 @@ class Wakeups:
         """Wake sleepers because of another process's notification."""
         for sleeper in self._sleepers.get(queue_id, ()):
             sleeper.wake(delayed=delayed)
-        for stir in self._watchers:
-            stir()
+        for callback in self._watchers:
+            callback()
 
     def wake_all(self) -> None:
         """Wake every sleeper: any notification may have been missed."""
         for sleepers in self._sleepers.values():
             for sleeper in sleepers:
                 sleeper.wake(delayed=True)
-        for stir in self._watchers:
-            stir()
+        for callback in self._watchers:
+            callback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,9 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from laneway.gateway.calls import Calls, HttpRequest, HttpResponse
-
-PENDING = "pending"
-CANCELLED = "cancelled"
 
 
 class Redelivery(StrEnum):
@@ -36,6 +34,14 @@ class RetrySchedule:
     factor: float = 2.0
     cap: timedelta = timedelta(minutes=1)
 
+    def pause_after(self, attempt: int) -> timedelta:
+        """Return a random pause before the attempt that follows this one, which counts from 1."""
+        seconds = min(
+            self.cap.total_seconds(),
+            self.first.total_seconds() * self.factor ** min(attempt - 1, 64),
+        )
+        return timedelta(seconds=seconds * random.uniform(0.5, 1))  # noqa: S311 - no secret
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRule:
@@ -46,14 +52,27 @@ class BreakerRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Callback:
+    """Where changes of a target's transactions are told.
+
+    url: unless the request names another. allowed: beginnings of URLs that a request may name.
+    secrets: each signs every webhook, so that receivers can change theirs at any time.
+    """
+
+    url: str | None = None
+    allowed: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A configured target; its secrets are read.
 
     permanent_statuses, permanent_texts: answers that are not tried again, beside the usual ones;
     the texts are searched in the answer's body, in any case. concurrency: calls at once, rate: calls
     per second, both over all processes. webhook_secrets: each of them may have signed a webhook of
-    the target. private_addresses: networks that the target may be in, beside public ones.
-    options: what its kind adds.
+    the target. private_networks: networks that the target may be in, beside public ones. callback:
+    where clients are told. options: what its kind adds.
     """
 
     name: str
@@ -70,7 +89,8 @@ class Target:
     rate: float | None = None
     breaker: BreakerRule = BreakerRule()
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
-    private_addresses: tuple[str, ...] = ()
+    private_networks: tuple[str, ...] = ()
+    callback: Callback | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -78,13 +98,13 @@ class Target:
 class Submission:
     """One transaction to send. transaction_id: also the idempotency key of the call.
 
-    upstream_id: the target's id for it; None until the target answered. upstream_url: the URL of
+    request: JSON text. upstream_id: the target's id for it; None until the target answered. upstream_url: the URL of
     the target that it was sent to.
     """
 
     transaction_id: str
     type: str
-    request: Any
+    request: str
     upstream_id: str | None = None
     upstream_url: str | None = None
     attempt: int = 1
@@ -133,15 +153,17 @@ class Words(NamedTuple):
 class Upstream(Protocol):
     """A target that is ready to use.
 
-    types: the types of requests that it accepts.
+    types: the types of requests that it accepts. can_look_up: whether the target can be asked by
+    idempotency key.
     """
 
     target: Target
     words: Words
     types: tuple[str, ...]
+    can_look_up: bool
 
     async def check(self, type: str, request: Any, calls: Calls) -> Any:  # noqa: A002 - its name in the API
-        """Return the request as it is stored and sent.
+        """Return the request as it is stored and sent: the same object, unless it is changed.
 
         Raises InvalidFields, InvalidTransaction, InvalidSignature or TargetUnreachable.
         """
@@ -152,8 +174,8 @@ class Upstream(Protocol):
     def read_submitted(self, submission: Submission, response: HttpResponse) -> Report:
         """Return what the answer to `submit` reports; raise CallRefused."""
 
-    def look_up(self, submission: Submission, url: str) -> HttpRequest | None:
-        """Return a call that asks whether the target knows the idempotency key, if it can be asked."""
+    def look_up(self, submission: Submission, url: str) -> HttpRequest:
+        """Return the call that asks whether the target knows the idempotency key."""
 
     def read_looked_up(self, submission: Submission, response: HttpResponse) -> Report | None:
         """Return what the target knows; None: nothing, so it can be submitted. Raises CallRefused."""

@@ -151,7 +151,7 @@ class Admin:
         """Reposition a group, or its part in one partition; return how many lanes moved.
 
         to: "earliest", "latest", the time of the first message to read, or its sequence number. The
-        group's leases and delayed messages are dropped; dead letters stay.
+        group's leases, delays and retries end; dead letters stay.
         """
         target, time, seq = check_place(to)
         return await self._backend.groups.seek_to(
@@ -213,7 +213,7 @@ class Admin:
     ) -> list[StoredMessage]:
         """Return a group's dead letters with their failure reasons.
 
-        Without `where`, the newest first; with it, those that died first, and `offset` must be 0.
+        Without `where`, the newest first; with it, those that were dead-lettered first, and `offset` must be 0.
         """
         if where is None:
             return await self.messages(queue, Status.DEAD, limit=limit, offset=offset, group=group)

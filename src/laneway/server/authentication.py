@@ -135,11 +135,20 @@ class Keyring:
         self._accepted[key] = identity
         return identity
 
-    def find_secret(self, access_key: str) -> Credential | None:
-        """Return the credential that the key with this id signs with.
+    async def find_secret(self, access_key: str) -> Credential | None:
+        """Return the credential that the key with this id signs with, after a refresh for a new one.
 
         The server stores only digests of keys, so clients sign with the digest.
         """
+        await self.refresh_if_stale()
+        found = self._find_secret(access_key)
+        if found is None and self._may_be_new(access_key.encode()):
+            await self.refresh()
+            found = self._find_secret(access_key)
+        return found
+
+    def _find_secret(self, access_key: str) -> Credential | None:
+        """Return the credential, according to the last refresh."""
         if access_key == OWNER and self._secret is not None:
             return Credential(self._secret.hex(), self._owner)
         stored = self._keys.get(access_key.removeprefix(f"{PREFIX}_"))
@@ -182,7 +191,7 @@ class Keyring:
 
     def _find_again(self, caller: Caller) -> Identity | None:
         if caller.access_key is not None:
-            credential = self.find_secret(caller.access_key)
+            credential = self._find_secret(caller.access_key)
             return None if credential is None else credential.identity
         if not caller.key:
             return None

@@ -69,8 +69,7 @@ class LeaseTokens:
     def read(self, text: str, lane: int, seq: int) -> LeasedSpan | None:
         """Return what the text proves, None if that does not include the message.
 
-        A UUID counts as the token of a claim: earlier versions of Laneway returned these, and this
-        one returns them to nobody.
+        A UUID counts as the token of a claim: earlier versions of Laneway returned these.
         """
         start, _, end = text.partition("-")
         hidden = read_token(start[:_HIDDEN])

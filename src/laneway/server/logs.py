@@ -28,7 +28,7 @@ LEVELS = tuple(_LEVELS)
 LogFormat: TypeAlias = Literal["text", "json"]
 FORMATS = ("auto", *get_args(LogFormat))
 
-# The fields that a caller may add to the message with `extra`.
+# The fields that a caller may add to the message with `extra`, beside those in a dict `fields`.
 _EXTRA = ("request_id", "status", "milliseconds", "worker")
 
 
@@ -41,6 +41,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             "process": record.process,
         }
+        line |= getattr(record, "fields", {})
         for name in _EXTRA:
             value = getattr(record, name, None)
             if value is not None:

@@ -84,7 +84,8 @@ class Router:
         for (path, method), (_, found) in self._asking.items():
             self._whole.setdefault(path, {}).setdefault(method, found)
         for pattern, methods in patterns.items():
-            self._patterns.append((re.compile(pattern), methods))
+            # A name may contain a line feed.
+            self._patterns.append((re.compile(pattern, re.DOTALL), methods))
 
     def find(self, method: str, path: str, query: bytes = b"") -> Found:
         if query and (path, method) in self._asking:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The connection of the worker whose task this is.
-_own_lane: ContextVar[Connection | None] = ContextVar("laneway_own_lane", default=None)
+_own_connection: ContextVar[Connection | None] = ContextVar("laneway_own_connection", default=None)
 
 
 class App:
@@ -71,7 +71,7 @@ class App:
         self._workflows: dict[str, Workflow] = {}
         self._middlewares: list[Middleware] = []
         # The connections of the running workers.
-        self._lanes: list[Connection] = []
+        self._connections: list[Connection] = []
 
     def handler(
         self,
@@ -191,7 +191,7 @@ class App:
             workflow = self._workflows[label] = Workflow(label, queue, function)
 
             async def advance(message: Message) -> None:
-                await drive(workflow, self.lane.backend, message)
+                await drive(workflow, self.connection.backend, message)
 
             self._handlers.append(
                 Handler(
@@ -222,17 +222,22 @@ class App:
         return function
 
     @property
-    def lane(self) -> Connection:
+    def connection(self) -> Connection:
         """The running worker's connection, for use in handlers. Do not close it.
 
         Outside of async handlers, the connection of the worker that started last.
         """
-        own = _own_lane.get()
-        if own is not None and own in self._lanes:
+        own = _own_connection.get()
+        if own is not None and own in self._connections:
             return own
-        if not self._lanes:
+        if not self._connections:
             raise InvalidSetting("the app is not running: open a connection with App.connect")
-        return self._lanes[-1]
+        return self._connections[-1]
+
+    @property
+    def lane(self) -> Connection:
+        """Former name of `connection`."""
+        return self.connection
 
     def connect(self, address: str | None = None) -> Connection:
         """Return a connection to the app's database or server; use it in an `async with` statement."""
@@ -294,14 +299,14 @@ class App:
 
     @contextmanager
     def _bind(self, target: Target, backend: Backend) -> Iterator[None]:
-        lane = Connection(target, backend)
-        self._lanes.append(lane)
-        before = _own_lane.set(lane)
+        connection = Connection(target, backend)
+        self._connections.append(connection)
+        before = _own_connection.set(connection)
         try:
             yield
         finally:
-            _own_lane.reset(before)
-            self._lanes.remove(lane)
+            _own_connection.reset(before)
+            self._connections.remove(connection)
 
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address

@@ -299,6 +299,10 @@ async def _(target: Target) -> Ask:
 plain("library POST /purge", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /replay", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /browse", lambda t: Ask(body={"queue": t.name, "status": "queued"}))
+plain(
+    "library POST /hasten",
+    lambda t: Ask(body={"queue": t.name, "until": "2999-01-01T00:00:00Z"}, changes=False),
+)
 plain("library POST /metrics", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /follow_queue", lambda t: Ask(body={"queue": t.name}))
 plain("library POST /system_stats", lambda _: Ask(body={}))
@@ -629,6 +633,7 @@ plain("streams GET /status", lambda _: Ask())
 plain("streams GET /status/queues", lambda _: Ask(query={"limit": "1000"}))
 plain("streams GET /status/queues/{queue}", lambda t: Ask(path={"queue": t.name}))
 plain("streams GET /status/analytics", lambda _: Ask())
+plain("streams POST /stats/refresh", lambda _: Ask())
 plain("streams root GET /health", lambda _: Ask())
 
 

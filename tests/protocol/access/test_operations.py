@@ -108,6 +108,7 @@ def test_few_operations_check_no_queue() -> None:
     assert {name for name, kind in kinds.items() if kind is Kind.NOTHING} == {
         "rest GET /queue/config",
         "library POST /ping",
+        "streams POST /stats/refresh",
     }
     assert {name for name, kind in kinds.items() if kind is Kind.TOKEN} == {
         *(f"library POST /{name}" for name in ("ack", "ack_results", "nack", "release", "extend")),

@@ -29,6 +29,8 @@ OTHER: dict[str, Any] = {
     "retryLimit": 0,
     "retryDelay": 10_000_000,
     "maxSize": 1,
+    "maxBytes": 1,
+    "ackMode": "individual",
     "ttl": 1,
     "priority": 9,
     "delayedProcessing": 3600,

@@ -40,7 +40,7 @@ async def test_connection_stays_open_as_the_version_and_header_say(
 ) -> None:
     header = b"Connection: %b\r\n" % connection if connection else b""
     async with http.connect() as client:
-        await client.send(b"GET / HTTP/%b\r\n%b\r\n" % (version, header))
+        await client.send(b"GET / HTTP/%b\r\nHost: a\r\n%b\r\n" % (version, header))
         said = await client.read_response()
         assert (b"connection: close" not in said) is stays
         if stays:
@@ -76,7 +76,7 @@ async def test_number_of_waiting_requests_is_limited() -> None:
         await echo(exchange)
 
     # Some thirty of them are one read.
-    request = b"GET / HTTP/1.1\r\nX-Padding: " + b"x" * 8000 + b"\r\n\r\n"
+    request = b"GET / HTTP/1.1\r\nHost: a\r\nX-Padding: " + b"x" * 8000 + b"\r\n\r\n"
     async with run_http_server(answer_late) as http, http.connect() as client:
         sending = asyncio.ensure_future(client.send(request * 2000 + LAST))
         await wait_until(lambda: bool(http.exchanges) and not http.connection._reading)

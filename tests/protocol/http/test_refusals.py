@@ -19,16 +19,22 @@ CHUNKS = CHUNKED % b"outer"
 
 MALFORMED = {
     "nonsense": b"nonsense\r\n\r\n",
-    "no method": b" / HTTP/1.1\r\n\r\n",
-    "unknown method": b"FETCH / HTTP/1.1\r\n\r\n",
-    "method in lower case": b"get / HTTP/1.1\r\n\r\n",
-    "tabs in the first line": b"GET\t/\tHTTP/1.1\r\n\r\n",
-    "space in the address": b"GET /a b HTTP/1.1\r\n\r\n",
-    "address that is not ASCII": b"GET /\xff HTTP/1.1\r\n\r\n",
+    "no method": b" / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "unknown method": b"FETCH / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "method in lower case": b"get / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "tabs in the first line": b"GET\t/\tHTTP/1.1\r\nHost: a\r\n\r\n",
+    "space in the address": b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
+    "address that is not ASCII": b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
     "no version": b"GET / HTTPS\r\n\r\n",
     "unknown version": b"GET / HTTP/1.2\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "CONNECT": b"CONNECT a:443 HTTP/1.1\r\n\r\n",
+    "CONNECT": b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "no host": b"POST /outer HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+    "two hosts": HEAD + b"Content-Length: 0\r\nHost: b\r\n\r\n",
+    "the same host twice": HEAD + b"Content-Length: 0\r\nhost: a\r\n\r\n",
+    "two hosts in HTTP/1.0": b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+    "two hosts and upgrade": HEAD
+    + b"Connection: upgrade\r\nUpgrade: a\r\nHost: b\r\nContent-Length: 0\r\n\r\n",
     "line ends without CR": b"GET / HTTP/1.1\nHost: a\n\n",
     "header end without CR": HEAD + b"X-A: a\nX-B: b\r\n\r\n",
     "last line end without CR": HEAD + b"X-A: a\r\n\n",
@@ -114,7 +120,9 @@ LONG = b"x" * 40_000
 
 
 async def test_headers_beyond_the_limit_in_one_read_are_431(http: RunningHttpServer) -> None:
-    said = await http.talk(b"GET /a HTTP/1.1\r\nX-Long: " + LONG + b"\r\n\r\n" + SMUGGLED)
+    said = await http.talk(
+        b"GET /a HTTP/1.1\r\nHost: a\r\nX-Long: " + LONG + b"\r\n\r\n" + SMUGGLED
+    )
     assert said.startswith(b"HTTP/1.1 431 ")
     assert http.targets == []
 
@@ -123,10 +131,12 @@ async def test_headers_beyond_the_limit_in_one_read_are_431(http: RunningHttpSer
     "sent",
     [
         b"GET /" + LONG,
-        b"GET /a HTTP/1.1\r\nX-Long: " + LONG,
-        b"GET /a HTTP/1.1\r\nX-Long: " + LONG + b"\r\n\r\n",
-        b"GET /a HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
-        b"GET /a HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: a\r\nX: " + LONG + b"\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: a\r\nX-Long: " + LONG,
+        b"GET /a HTTP/1.1\r\nHost: a\r\nX-Long: " + LONG + b"\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
+        b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\nX: "
+        + LONG
+        + b"\r\n\r\n",
         CHUNKS + b"0\r\nX-Trailer: " + LONG,
         CHUNKS + b"0\r\n" + b"X: y\r\n" * 10_000,
         CHUNKS + b"5;extension=" + LONG,
@@ -151,7 +161,9 @@ async def test_headers_beyond_the_limit_are_431(http: RunningHttpServer, sent: b
 async def test_headers_of_a_pipelined_request_have_the_same_limit(
     http: RunningHttpServer,
 ) -> None:
-    said = await http.talk(GET % b"a" + b"GET /b HTTP/1.1\r\nX-Long: " + LONG + b"\r\n\r\n")
+    said = await http.talk(
+        GET % b"a" + b"GET /b HTTP/1.1\r\nHost: a\r\nX-Long: " + LONG + b"\r\n\r\n"
+    )
     assert http.targets in ([], ["GET /a"])
     assert b"/b" not in said
 

@@ -68,7 +68,7 @@ async def test_trailers_are_headers_of_no_request(http: RunningHttpServer) -> No
 async def test_address_is_parted(
     http: RunningHttpServer, target: bytes, path: str, query: bytes
 ) -> None:
-    await http.talk(b"OPTIONS %b HTTP/1.1\r\nConnection: close\r\n\r\n" % target)
+    await http.talk(b"OPTIONS %b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % target)
     (exchange,) = http.exchanges
     assert (exchange.path, exchange.query) == (path, query)
 
@@ -78,9 +78,9 @@ async def test_upgrade_is_declined_and_the_body_belongs_to_the_request(
 ) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nContent-Length: %d\r\n\r\n%b"
     said = await http.talk(
-        b"POST /a HTTP/1.1\r\n" + upgrade % (b"h2c", 5, b"hello") + GET % b"b",
-        b"GET /c HTTP/1.1\r\n" + upgrade % (b"websocket", 0, b""),
-        b"POST /d HTTP/1.1\r\n" + upgrade % (b"h2c", 24, b""),
+        b"POST /a HTTP/1.1\r\nHost: a\r\n" + upgrade % (b"h2c", 5, b"hello") + GET % b"b",
+        b"GET /c HTTP/1.1\r\nHost: a\r\n" + upgrade % (b"websocket", 0, b""),
+        b"POST /d HTTP/1.1\r\nHost: a\r\n" + upgrade % (b"h2c", 24, b""),
         b"GET /e HTTP/1.1\r\nHost: a",
         LAST,
     )
@@ -94,7 +94,7 @@ async def test_upgrade_is_declined_and_the_body_belongs_to_the_request(
 
 
 async def test_thousands_of_upgrades_in_one_read_are_served(http: RunningHttpServer) -> None:
-    upgrade = b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: a\r\n\r\n"
+    upgrade = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: a\r\n\r\n"
     async with http.connect() as client:
         sending = asyncio.ensure_future(client.send(upgrade * 3000 + LAST))
         said = await client.reader.read()
@@ -124,6 +124,37 @@ async def test_unread_body_pauses_the_client() -> None:
     assert max(pieces) < MEGABYTE
 
 
+async def test_permission_to_continue_is_given_once_although_asked_twice(
+    http: RunningHttpServer,
+) -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\n%bContent-Length: 2\r\n\r\n"
+    async with http.connect() as client:
+        await client.send(head % (b"Expect: 100-continue\r\n" * 2))
+        assert await client.read_response() == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.send(b"hi")
+        assert (await client.read_response()).endswith(b"POST /a? hi")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_request_refused_without_permission_to_send_its_body_is_the_last(
+    *, fails: bool
+) -> None:
+    async def refuse(exchange: Exchange) -> None:
+        if fails:
+            raise LookupError("broken")
+        await answer(exchange, b"no", 401)
+
+    async with run_http_server(refuse) as http, http.connect() as client:
+        head = b"POST /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n"
+        await client.send(head)
+        said = await client.read_response()
+        # A client that was refused may go on with a request in place of the body.
+        await client.send(GET % b"next" + LAST)
+        assert await client.reader.read() == b""
+    assert b"connection: close\r\n" in said
+    assert http.targets == ["POST /a"]
+
+
 @pytest.mark.parametrize(
     ("version", "early", "asked"),
     [(b"1.1", b"", True), (b"1.1", b"hello", False), (b"1.0", b"", False)],
@@ -131,7 +162,10 @@ async def test_unread_body_pauses_the_client() -> None:
 async def test_permission_to_continue_is_given_once_and_only_if_useful(
     http: RunningHttpServer, version: bytes, early: bytes, *, asked: bool
 ) -> None:
-    head = b"POST /a HTTP/%b\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n" % version
+    head = (
+        b"POST /a HTTP/%b\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
+        % version
+    )
     async with http.connect() as client:
         await client.send(head + early)
         said = b""
@@ -165,7 +199,7 @@ async def test_client_that_sends_everything_first_gets_the_early_response(header
         await answer(exchange, b"too large", 413)
 
     async with run_http_server(refuse) as http, http.connect() as client:
-        head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%b\r\n" % (10**9, headers)
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%b\r\n" % (10**9, headers)
         await client.send(head + b"x" * 5 * MEGABYTE)
         said = await client.reader.read()
         assert said.startswith(b"HTTP/1.1 413 ")
@@ -191,7 +225,8 @@ async def test_client_that_disconnects_ends_the_wait_for_its_body() -> None:
         await asyncio.wait_for(ended.wait(), 20)
 
 
-async def test_client_that_disconnects_is_noticed_while_nothing_is_read() -> None:
+@pytest.mark.parametrize("half", [False, True], ids=["closed", "half-closed"])
+async def test_client_that_disconnects_is_noticed_while_nothing_is_read(*, half: bool) -> None:
     told = asyncio.Event()
     watched = asyncio.Event()
 
@@ -205,6 +240,9 @@ async def test_client_that_disconnects_is_noticed_while_nothing_is_read() -> Non
             await client.send(GET % b"" + GET % b"behind")
             await wait_until(lambda: bool(http.exchanges))
             assert not told.is_set()
+            if half:
+                client.writer.write_eof()
+                assert await client.reader.read() == b""
         await asyncio.wait_for(told.wait(), 20)
         await asyncio.wait_for(watched.wait(), 20)
         await http.wait_until_alone()

@@ -76,7 +76,7 @@ async def test_response_of_unknown_length_is_chunked_or_ends_with_the_connection
     line: bytes, head: bytes, body: bytes
 ) -> None:
     async with run_http_server(send_pieces) as http:
-        said = await http.talk(line + b"\r\nConnection: close\r\n\r\n")
+        said = await http.talk(line + b"\r\nHost: a\r\nConnection: close\r\n\r\n")
     headers, _, rest = said.partition(b"\r\n\r\n")
     assert headers.endswith(b"x-kind: stream\r\n" + head)
     assert rest == body
@@ -140,7 +140,9 @@ async def test_failure_is_500_and_closes(caplog: pytest.LogCaptureFixture, *, re
         raise LookupError("broken")
 
     async with run_http_server(fail) as http:
-        said = await http.talk(b"POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello" + LAST)
+        said = await http.talk(
+            b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + LAST
+        )
     head, _, body = said.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 500 ")
     assert head.endswith(b"connection: close")
@@ -169,7 +171,7 @@ async def test_application_that_sends_nothing_is_500(caplog: pytest.LogCaptureFi
         await exchange.read()
 
     async with run_http_server(forget) as http:
-        said = await http.talk(b"HEAD / HTTP/1.1\r\n\r\n")
+        said = await http.talk(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
     assert said.startswith(b"HTTP/1.1 500 ")
     assert said.endswith(b"\r\n\r\n")
     assert "no complete response" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ async def http() -> AsyncIterator[RunningHttpServer]:
     ("sent", "phase", "limit"),
     [
         (b"", Phase.HEADERS, 100),
-        (b"GET / HTTP/1.1\r\nX-Slow: ", Phase.HEADERS, 100),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ", Phase.HEADERS, 100),
         (POST % (b"", 10) + b"half", Phase.BODY, 200),
         (CHUNKED % b"" + b"3e8\r\nhalf", Phase.BODY, 200),
     ],
@@ -90,6 +91,58 @@ async def test_long_answer_has_no_limit() -> None:
             http.pass_time(timedelta(days=1))
             assert not http.connection.is_gone()
         await http.wait_until_alone()
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one read", "two reads"])
+@pytest.mark.parametrize(
+    "behind", [b"\r\n", b"GET /b HTTP/1.1\r\nX-Slow: "], ids=["line", "headers"]
+)
+async def test_slow_input_behind_a_request_does_not_end_its_response(
+    behind: bytes, *, together: bool
+) -> None:
+    go = asyncio.Event()
+
+    async def answer_late(exchange: Exchange) -> None:
+        await go.wait()
+        await exchange.send(200, b"content-length: 4\r\n", b"done")
+
+    async with run_http_server(answer_late, LIMITS) as http, http.connect() as client:
+        await client.send(GET % b"a" + (behind if together else b""))
+        await wait_until(lambda: bool(http.exchanges))
+        if not together:
+            await client.send(behind)
+        slow = Phase.SERVING if behind == b"\r\n" else Phase.HEADERS
+        await http.wait_for_phase(slow)
+        connection = http.connection
+        connection.since -= 1000
+        http.pass_time(seconds(0))
+        go.set()
+        assert (await client.read_response()).endswith(b"done")
+        # From the end of the response, the client has the usual time.
+        http.pass_time(seconds(99))
+        assert not connection.is_gone()
+        http.pass_time(seconds(101 if slow is Phase.HEADERS else 601))
+        said = await client.reader.read()
+    assert said.startswith(b"HTTP/1.1 408 ") is (slow is Phase.HEADERS)
+
+
+async def test_body_behind_a_long_response_has_its_own_time() -> None:
+    go = asyncio.Event()
+
+    async def answer_late(exchange: Exchange) -> None:
+        await go.wait()
+        await echo(exchange)
+
+    async with run_http_server(answer_late, LIMITS) as http, http.connect() as client:
+        await client.send(GET % b"a" + POST % (b"b", 4))
+        await http.wait_for_phase(Phase.BODY)
+        http.connection.since -= 1000
+        http.pass_time(seconds(0))
+        go.set()
+        assert (await client.read_response()).endswith(b"GET /a? ")
+        http.pass_time(seconds(199))
+        await client.send(b"body")
+        assert (await client.read_response()).endswith(b"POST /b? body")
 
 
 async def test_idle_connection_is_closed(http: RunningHttpServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from base64 import b64decode
@@ -13,6 +14,7 @@ from tests.protocol.queen.calls import ack, data_of, pop, push
 from tests.protocol.queen.conftest import open_client
 
 if TYPE_CHECKING:
+    import httpx
     from queen import Queen
 
     from tests.protocol.conftest import Shared
@@ -104,6 +106,39 @@ async def test_callbacks_acknowledge_explicitly(queen: Queen, name: str) -> None
     await queen.queue(name).batch(1).limit(2).consume(handle).on_success(good).on_error(bad)
     assert failed == ["two"]
     assert (await queen.queue(name).dlq().get())["total"] == 1
+
+
+@pytest.mark.document("docs/streams.md", "on_error(failed)")
+@pytest.mark.parametrize("way", ["as documented", "one by one"])
+async def test_shared_group_handles_every_message_though_one_fails(
+    queen: Queen, http: httpx.AsyncClient, name: str, way: str, texts: list[str]
+) -> None:
+    await queen.queue(name).config({"retryLimit": 0}).create()
+    await http.post(f"/consumer-groups/mailers/queues/{name}", json={"ordered": False})
+    await push(queen, name, range(6))
+    seen: list[Any] = []
+
+    async def handle(message: Any) -> None:
+        seen.append(message["data"])
+        if message["data"] in {0, 3}:
+            raise ValueError("no")
+
+    async with asyncio.timeout(20):
+        if way == "as documented":
+            text = texts[0].replace('"mails"', repr(name))
+            code = compile(
+                text.replace(".each()", ".each().limit(6)"),
+                "snippet",
+                "exec",
+                flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+            )
+            await eval(code, {"queen": queen, "send_mail": handle})  # noqa: S307 - ours
+        else:
+            await queen.queue(name).group("mailers").batch(1).each().limit(6).consume(handle)
+    assert sorted(seen) == list(range(6))
+    dead = await queen.queue(name).dlq("mailers").get()
+    assert sorted(data_of(dead["messages"])) == [0, 3]
+    assert (await queen.admin.get_queue_depth(name, "mailers"))["pending"] == 0
 
 
 async def test_a_lease_is_renewed_while_a_handler_works(queen: Queen, name: str) -> None:
@@ -209,7 +244,7 @@ async def test_a_slow_group_does_not_slow_a_fast_one(queen: Queen, name: str) ->
 
 
 @pytest.mark.parametrize("partition", ["with space", "ümläut", "a.b:c", "100%", "a/b"])
-async def test_names_are_taken_as_they_are(queen: Queen, name: str, partition: str) -> None:
+async def test_names_are_stored_unchanged(queen: Queen, name: str, partition: str) -> None:
     await push(queen, f"{name} {partition}", ["x"], partition=partition)
     quoted = partition.replace("%", "%25")
     queue = f"{name} {partition}".replace("%", "%25")

@@ -67,6 +67,19 @@ async def test_encoded_slashes_in_names_are_kept(
     assert (await http.delete(place)).json()["queues"] == [queue]
 
 
+async def test_names_may_contain_line_feeds(
+    queen: Queen, name: str, http: httpx.AsyncClient
+) -> None:
+    queue, partition = f"{name}\n", "a\nb"
+    await push(queen, queue, ["x"], partition=partition)
+    shown = quote(queue, safe="")
+    path = f"/pop/queue/{shown}/partition/{quote(partition, safe='')}"
+    [message] = (await http.get(path)).json()["messages"]
+    assert (message["queue"], message["partition"]) == (queue, partition)
+    assert (await http.get(f"/status/queues/{shown}")).json()["queue"]["name"] == queue
+    assert (await http.delete(f"/resources/queues/{shown}")).json()["existed"]
+
+
 @pytest.mark.parametrize("mode", ["new", "new-only", "new_only"])
 async def test_group_may_start_with_new_messages(queen: Queen, name: str, mode: str) -> None:
     await push(queen, name, ["old"])
@@ -230,7 +243,7 @@ async def test_own_group_of_a_queue_of_another_protocol_counts(
 
 
 @pytest.mark.parametrize("forget", [True, False])
-async def test_deleted_group_starts_anew_or_at_its_subscription(
+async def test_deleted_group_starts_over_or_at_its_subscription(
     queen: Queen, name: str, *, forget: bool
 ) -> None:
     group = f"gone-{name}"

@@ -60,7 +60,7 @@ async def test_of_many_claims_one_wins(queen: Queen, name: str) -> None:
     assert not await queen.kv.once(name, "once", ttl_seconds=60)
 
 
-async def test_condition_that_does_not_hold_writes_nothing(queen: Queen, name: str) -> None:
+async def test_condition_that_is_not_met_writes_nothing(queen: Queen, name: str) -> None:
     lost = await queen.kv.put(name, "k", 1, ttl_seconds=60, expect=42)
     assert (lost["applied"], lost["reason"], lost["version"]) == (False, "absent", 0)
     assert not await queen.kv.get(name, "k")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MINUTE = {"ttl_seconds": 60}
 
 
-async def test_lock_has_one_holder_whose_transactions_commit(queen: Queen, name: str) -> None:
+async def test_lock_has_one_owner_whose_transactions_commit(queen: Queen, name: str) -> None:
     first, second = (queen.lock(name, **MINUTE) for _ in range(2))
     assert await first.acquire()
     assert not await second.acquire()
@@ -63,7 +63,7 @@ async def test_repeated_call_of_an_owner_finds_its_permit(queen: Queen, name: st
     assert await queen.locks.release(name, token=resent["token"])
 
 
-async def test_former_holder_of_an_expired_lock_commits_nothing(queen: Queen, name: str) -> None:
+async def test_former_owner_of_an_expired_lock_commits_nothing(queen: Queen, name: str) -> None:
     former = queen.lock(name, ttl_seconds=1, auto_renew=False)
     present = queen.lock(name, **MINUTE)
     assert await former.acquire()

@@ -33,7 +33,7 @@ class Hold(NamedTuple):
     ended: float
 
 
-async def test_order_holds_for_competing_consumers_that_fail_and_crash(
+async def test_order_is_kept_for_competing_consumers_that_fail_and_crash(
     queen: Queen, name: str, http: httpx.AsyncClient
 ) -> None:
     await queen.queue(name).config({"retryLimit": 1000, "retryDelay": 0}).create()

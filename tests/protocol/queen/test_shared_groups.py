@@ -286,6 +286,29 @@ async def test_messages_that_failed_once_are_settled_under_their_new_leases(
     assert (await http.get("/dlq", params={"queue": name})).json()["total"] == 0
 
 
+@pytest.mark.parametrize("leases", [1, 2])
+async def test_client_settles_messages_that_failed_once_in_one_call(
+    queen: Queen, http: httpx.AsyncClient, name: str, leases: int
+) -> None:
+    await queen.queue(name).config({"retry_limit": 3, "retry_delay": 0}).create()
+    await http.post(f"/consumer-groups/jobs/queues/{name}", json={"ordered": False})
+    await queen.queue(name).push([{"data": n} for n in range(2)])
+
+    async def pop_both() -> list[Message]:
+        popping = queen.queue(name).group("jobs").batch(2 // leases).partitions(1).wait(False)
+        found = [message for _ in range(leases) for message in await popping.pop()]
+        assert sorted(data_of(found)) == [0, 1]
+        return found
+
+    messages = await pop_both()
+    assert (await queen.ack(messages, False, {"group": "jobs"}))["success"]
+    messages = await pop_both()
+    assert {message["retryCount"] for message in messages} == {1}
+    assert (await queen.ack(messages, True, {"group": "jobs"}))["success"]
+    assert (await queen.admin.get_queue_depth(name, "jobs"))["pending"] == 0
+    assert (await queen.queue(name).dlq("jobs").get())["total"] == 0
+
+
 async def test_dead_letter_leaves_the_rest_of_its_batch_leased(
     http: httpx.AsyncClient, settler: httpx.AsyncClient, pool: str
 ) -> None:

@@ -176,6 +176,7 @@ async def test_refused_timer_is_named_and_makes_no_queue(
         {**schedule(name), "partition": ""},
         {**schedule(name), "timerKey": ""},
         {**schedule(name), "timerKey": "a\0b"},
+        {**schedule(name), "timerKey": "a/"},
         {**schedule(name), "txn": ""},
         {**schedule(name), "txn": "\N{GRINNING FACE}" * 500, "partition": "p" * 100},
         {**schedule(name), "producerSub": "somebody"},

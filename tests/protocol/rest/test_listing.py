@@ -309,7 +309,7 @@ async def test_export_is_a_file_that_can_be_imported_again(
     assert (message["max_attempts"], message["ack_timeout_seconds"]) == (9, 2.5)
 
 
-async def test_export_takes_the_filters_of_a_list(api: httpx.AsyncClient, queue: str) -> None:
+async def test_export_accepts_the_filters_of_a_list(api: httpx.AsyncClient, queue: str) -> None:
     await add(api, queue, type="a")
     wanted = await add(api, queue, type="b")
     parameters = {"queueName": queue, "filterType": "b"}

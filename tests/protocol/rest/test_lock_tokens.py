@@ -89,7 +89,7 @@ async def test_token_settles_no_message_of_another_consumer(
             assert (await api.post("/queue/ack", json=lease)).status_code == 200
 
 
-async def test_token_of_a_batch_settles_messages_behind_the_batch_for_nobody(
+async def test_token_of_a_batch_settles_no_messages_behind_the_batch(
     api: httpx.AsyncClient, shared: Shared, queue: str
 ) -> None:
     dequeued = await dequeue_at_once(api, shared, queue, 3, 3)
@@ -101,7 +101,7 @@ async def test_token_of_a_batch_settles_messages_behind_the_batch_for_nobody(
     assert [each["id"] for each in answer["failed"]] == [each["id"] for each in second]
 
 
-async def test_claim_of_several_consumers_is_shown_to_nobody(
+async def test_token_of_a_shared_claim_is_not_returned(
     api: httpx.AsyncClient, shared: Shared, queue: str
 ) -> None:
     dequeued = await dequeue_at_once(api, shared, queue, 1, 1)

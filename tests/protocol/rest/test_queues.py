@@ -92,7 +92,7 @@ async def test_queue_of_every_type_delivers_and_settles(api: httpx.AsyncClient, 
     assert (shown["message_count"], shown["processing_count"]) == (0, 0)
 
 
-async def test_name_that_is_taken_is_refused(api: httpx.AsyncClient, queue: str) -> None:
+async def test_name_that_is_in_use_is_refused(api: httpx.AsyncClient, queue: str) -> None:
     answer = await api.post("/queues", json={"name": queue})
     assert (answer.status_code, answer.json()) == (409, {"message": "Queue already exists"})
 

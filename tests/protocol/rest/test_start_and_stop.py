@@ -66,7 +66,7 @@ async def test_new_connections_are_refused_while_it_stops(database: str) -> None
                 await api.get("/health")
 
 
-async def test_slow_and_silent_clients_do_not_hold_up_the_stop(database: str) -> None:
+async def test_slow_and_silent_clients_do_not_delay_the_stop(database: str) -> None:
     async with run_laneway(database, "--shutdown-seconds", "1") as server:
         place = urlsplit(server.url)
         _, silent = await asyncio.open_connection(place.hostname, place.port)
@@ -107,7 +107,7 @@ async def test_workers_share_the_port_and_wake_each_other(database: str) -> None
         assert "Fatal" not in server.log
 
 
-async def test_worker_that_dies_is_started_again(database: str) -> None:
+async def test_worker_that_exits_is_restarted(database: str) -> None:
     async with run_laneway(database, "--workers", "2") as server:
         workers = await wait_for_workers(server, 2)
         os.kill(workers[0], signal.SIGKILL)
@@ -234,7 +234,7 @@ async def test_unusable_settings_are_one_line(database: str) -> None:
     occupied.close()
 
 
-async def test_other_addresses_are_served_with_a_key_or_when_told_to(database: str) -> None:
+async def test_other_addresses_are_served_with_a_key_or_with_insecure(database: str) -> None:
     async with run_laneway(database, "--host", EVERYWHERE, "--insecure") as server:
         assert (await server.stop()) == 0
     async with run_laneway(database, "--host", EVERYWHERE, SECRET_KEY=SECRET) as server:

@@ -223,6 +223,47 @@ def test_move_task_sends_messages_to_its_destination(
     assert bodies(drain(sqs, pair.dead, 1)) == ["sent directly again"]
 
 
+def test_move_task_fails_when_its_destination_is_deleted(
+    sqs: SQSClient, make: Callable[..., str]
+) -> None:
+    dead, other = make(), make()
+    make(RedrivePolicy=policy(arn_of(sqs, dead), 1))
+    sent = [str(number) for number in range(30)]
+    for start in range(0, 30, 10):
+        entries: Any = [{"Id": body, "MessageBody": body} for body in sent[start : start + 10]]
+        sqs.send_message_batch(QueueUrl=dead, Entries=entries)
+    arn = arn_of(sqs, dead)
+    handle = sqs.start_message_move_task(
+        SourceArn=arn, DestinationArn=arn_of(sqs, other), MaxNumberOfMessagesPerSecond=1
+    )["TaskHandle"]
+    sqs.delete_queue(QueueUrl=other)
+    task = watch(sqs, arn, lambda each: each["Status"] != "RUNNING")
+    assert task["Status"] == "FAILED"
+    assert task["FailureReason"] == "AWS.SimpleQueueService.NonExistentQueue"
+    assert "TaskHandle" not in task
+    with Refusal() as refusal:
+        sqs.cancel_message_move_task(TaskHandle=handle)
+    assert refusal.message == "Task does not exist."
+    left = sent[task["ApproximateNumberOfMessagesMoved"] :]
+    assert bodies(drain(sqs, dead, len(left))) == left
+
+
+def test_dead_letter_goes_on_to_the_next_dead_letter_queue(
+    sqs: SQSClient, make: Callable[..., str]
+) -> None:
+    last = make()
+    middle = make(RedrivePolicy=policy(arn_of(sqs, last), 1))
+    first = make(RedrivePolicy=policy(arn_of(sqs, middle), 1))
+    sent = send(sqs, first, "poison")
+    for url in (first, middle):
+        fail(sqs, url, 1)
+        assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    [message] = drain(sqs, last, 1, AttributeNames=["All"])
+    assert (message["MessageId"], message["Body"]) == (sent, "poison")
+    assert message["Attributes"]["ApproximateReceiveCount"] == "3"
+    assert message["Attributes"]["DeadLetterQueueSourceArn"] == arn_of(sqs, middle)
+
+
 def test_move_task_keeps_its_rate_and_can_be_cancelled(
     sqs: SQSClient, make: Callable[..., str]
 ) -> None:

@@ -181,6 +181,33 @@ def test_purge_forgets_deduplication_ids(sqs: SQSClient, make: Callable[..., str
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
+def test_purge_releases_message_groups_in_flight(sqs: SQSClient, make: Callable[..., str]) -> None:
+    url = make(fifo=True, ContentBasedDeduplication="true")
+    for body in ("flying", "behind"):
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="a")
+    [flying] = sqs.receive_message(QueueUrl=url)["Messages"]
+    sqs.purge_queue(QueueUrl=url)
+    sqs.send_message(QueueUrl=url, MessageBody="new", MessageGroupId="a")
+    assert bodies(drain(sqs, url, 1)) == ["new"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=flying["ReceiptHandle"])
+    with Refusal() as refusal:
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=flying["ReceiptHandle"], VisibilityTimeout=0
+        )
+    assert "Message does not exist" in refusal.message
+
+
+def test_delay_of_zero_leaves_the_delay_of_the_queue(
+    sqs: SQSClient, make: Callable[..., str]
+) -> None:
+    url = make(fifo=True, ContentBasedDeduplication="true", DelaySeconds="900")
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId="a", DelaySeconds=0)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    delayed = ["ApproximateNumberOfMessagesDelayed"]
+    shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=delayed)  # type: ignore[arg-type]
+    assert shown["Attributes"] == {"ApproximateNumberOfMessagesDelayed": "1"}
+
+
 def test_deduplication_scope_may_be_the_message_group(
     sqs: SQSClient, make: Callable[..., str]
 ) -> None:

@@ -85,6 +85,26 @@ def test_each_region_and_account_sees_its_own_queues(connect_as: Connect, name: 
         assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("us-east-2", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
+)
+def test_arns_name_the_partition_of_the_region(
+    connect_as: Connect, name: str, region: str, partition: str
+) -> None:
+    sqs = connect_as(region)
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = f"arn:{partition}:sqs:{region}:{ACCOUNT}:{name}"
+    assert arn_of(sqs, url) == arn
+    sqs.add_permission(QueueUrl=url, Label="all", AWSAccountIds=[OTHER], Actions=["*"])
+    shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]
+    allowed = json.loads(shown["Policy"])
+    assert allowed["Id"] == f"{arn}/SQSDefaultPolicy"
+    assert allowed["Statement"][0]["Principal"] == {"AWS": f"arn:{partition}:iam::{OTHER}:root"}
+    source = sqs.create_queue(QueueName=f"{name}-source", Attributes=policy(arn))["QueueUrl"]
+    assert sqs.list_dead_letter_source_queues(QueueUrl=url)["queueUrls"] == [source]
+
+
 def test_deleted_name_is_reserved_for_its_owner_alone(connect_as: Connect, name: str) -> None:
     near, far = connect_as(), connect_as(FAR)
     near.purge_queue(QueueUrl=near.create_queue(QueueName=name)["QueueUrl"])
@@ -148,7 +168,16 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         server = f"http://{place}"
         far = connect(server, key=OTHER, region=FAR)
         near = connect(server)
-        near.create_queue(QueueName="one")
+        default = near.create_queue(QueueName="one")["QueueUrl"]
+        assert (
+            default
+            == {
+                "path": f"http://{place}/{ACCOUNT}/one",
+                "region": f"http://{place}/queue/{REGION}/{ACCOUNT}/one",
+                "host": f"http://sqs.{REGION}.{place}/{ACCOUNT}/one",
+                "domain": f"http://queue.{place}/{ACCOUNT}/one",
+            }[style]
+        )
         url = far.create_queue(QueueName="one")["QueueUrl"]
         assert (
             url
@@ -164,6 +193,9 @@ async def test_returned_url_has_the_chosen_style(database: str, style: str) -> N
         # Whoever is told the URL reaches the queue.
         near.send_message(QueueUrl=url, MessageBody="told")
         assert bodies(drain(far, url, 1)) == ["told"]
+        if style != "path":
+            far.send_message(QueueUrl=default, MessageBody="told, too")
+            assert bodies(drain(near, default, 1)) == ["told, too"]
         # A request that is sent to the URL, without a QueueUrl in its body and without a signature.
         parts = urlsplit(url)
         sent = httpx.post(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
@@ -16,12 +18,14 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from laneway.domain.keys import make_key
+from laneway.server.sqs.errors import CODES
+from laneway.server.sqs.texts import Refusal as Texts
 from tests.postgres import execute, name_database
 from tests.protocol.servers import run_laneway
 from tests.protocol.sqs.clients import ACCOUNT, REGION, Refusal, bodies, connect, drain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
@@ -34,6 +38,9 @@ FAR = "eu-west-1"
 class Key(NamedTuple):
     id: str
     secret: str
+
+
+OWNER = Key("SECRET_KEY", sha256(SECRET.encode()).hexdigest())
 
 
 class Locked(NamedTuple):
@@ -53,32 +60,36 @@ class Locked(NamedTuple):
         return connect(self.url, key=key.id, secret=key.secret, region=region)
 
 
+async def create_key(dsn: str, name: str, role: str, pattern: str | None) -> Key:
+    key = make_key()
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "select laneway.create_api_key($1, $2, $3, $4, $5)",
+        key.key_id,
+        name,
+        role,
+        pattern,
+        key.digest,
+    )
+    await connection.close()
+    return Key(f"lw_{key.key_id}", sha256(key.text.encode()).hexdigest())
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def locked(server: str) -> AsyncIterator[Locked]:
     await execute(server, "create database signed template laneway_template strategy file_copy")
     dsn = name_database(server, "signed")
-    connection = await asyncpg.connect(dsn)
-    made = []
-    for name, role, pattern in (
-        ("writer", "write", "mine-*"),
-        ("reader", "read", None),
-        ("keeper", "admin", "kept-*"),
-        ("tenant", "admin", f"{FAR}:{ACCOUNT}:*"),
-    ):
-        key = make_key()
-        await connection.execute(
-            "select laneway.create_api_key($1, $2, $3, $4, $5)",
-            key.key_id,
-            name,
-            role,
-            pattern,
-            key.digest,
+    made = [
+        await create_key(dsn, name, role, pattern)
+        for name, role, pattern in (
+            ("writer", "write", "mine-*"),
+            ("reader", "read", None),
+            ("keeper", "admin", "kept-*"),
+            ("tenant", "admin", f"{FAR}:{ACCOUNT}:*"),
         )
-        made.append(Key(f"lw_{key.key_id}", sha256(key.text.encode()).hexdigest()))
-    await connection.close()
+    ]
     async with run_laneway(dsn, SECRET_KEY=SECRET) as running:
-        owner = Key("SECRET_KEY", sha256(SECRET.encode()).hexdigest())
-        yield Locked(running.url, owner, *made)
+        yield Locked(running.url, OWNER, *made)
     await execute(server, "drop database signed with (force)")
 
 
@@ -91,6 +102,16 @@ def test_signed_request_is_let_in(locked: Locked, url: str) -> None:
     sqs = locked.connect(locked.writer)
     sqs.send_message(QueueUrl=url, MessageBody="signed")
     assert bodies(drain(sqs, url, 1)) == ["signed"]
+
+
+async def test_new_key_signs_at_once(database: str) -> None:
+    async with run_laneway(database, SECRET_KEY=SECRET) as running:
+        # This reads the keys that there are.
+        connect(running.url, key=OWNER.id, secret=OWNER.secret).list_queues()
+        key = await create_key(database, "new", "write", "new-*")
+        sqs = connect(running.url, key=key.id, secret=key.secret)
+        url = sqs.create_queue(QueueName="new-one")["QueueUrl"]
+        assert sqs.list_queues()["QueueUrls"] == [url]
 
 
 def test_signed_path_may_be_escaped(locked: Locked) -> None:
@@ -155,7 +176,8 @@ def test_key_is_limited_to_its_role_and_queues(locked: Locked, url: str) -> None
     with Refusal() as refusal:
         reader.send_message(QueueUrl=url, MessageBody="x")
     assert refusal.code == "AccessDenied"
-    assert writer.list_queues()["QueueUrls"] == [mine, url]
+    assert {mine, url} <= set(listed := writer.list_queues()["QueueUrls"])
+    assert all("/mine-" in each for each in listed)
     assert other in reader.list_queues()["QueueUrls"]
 
 
@@ -165,7 +187,7 @@ def test_limits_of_a_key_cover_the_region_and_account(locked: Locked) -> None:
     url = there.create_queue(QueueName="mine-far")["QueueUrl"]
     there.send_message(QueueUrl=url, MessageBody="x")
     locked.connect(locked.owner, FAR).create_queue(QueueName="beside")
-    assert there.list_queues()["QueueUrls"] == [url.replace("mine-far", "beside"), url]
+    assert {url, url.replace("mine-far", "beside")} <= set(there.list_queues()["QueueUrls"])
     plain = owner.create_queue(QueueName="mine-far")["QueueUrl"]
     # Another region of the same key, and another key in the same region.
     for sqs in (locked.connect(locked.tenant), locked.connect(locked.writer, FAR)):
@@ -227,6 +249,128 @@ def test_limited_key_cannot_redirect_dead_letters_to_other_queues(
     keeper.start_message_move_task(SourceArn=source, DestinationArn=target)
     tasks = keeper.list_message_move_tasks(SourceArn=source)["Results"]
     assert tasks[0]["DestinationArn"].endswith(":kept-source")
+
+
+TIME = "%Y%m%dT%H%M%SZ"
+SIGNED = ("host", "x-amz-date", "x-amz-target")
+HOUR = timedelta(hours=1)
+
+
+def authorize(
+    ago: timedelta = timedelta(0),
+    *,
+    key: str = OWNER.id,
+    service: str = "sqs",
+    signed: Sequence[str] = SIGNED,
+) -> dict[str, str]:
+    """Return headers with a wrong signature, which is what a server checks last."""
+    at = datetime.now(UTC) - ago
+    scope = f"{at:%Y%m%d}/{REGION}/{service}/aws4_request"
+    parts = {"Credential": f"{key}/{scope}", "SignedHeaders": ";".join(signed), "Signature": "0"}
+    text = ", ".join(f"{name}={value}" for name, value in parts.items())
+    return {"Authorization": f"AWS4-HMAC-SHA256 {text}", "X-Amz-Date": f"{at:{TIME}}"}
+
+
+def authorize_url(ago: timedelta, *, lasts: int) -> dict[str, str]:
+    """Return the query of a presigned URL with a wrong signature."""
+    at = datetime.now(UTC) - ago
+    return {
+        "X-Amz-Signature": "0",
+        "X-Amz-Expires": str(lasts),
+        "X-Amz-Date": f"{at:{TIME}}",
+        "X-Amz-Credential": f"{OWNER.id}/{at:%Y%m%d}/{REGION}/sqs/aws4_request",
+    }
+
+
+R = Texts
+# Patterns of times in texts.
+TIMES = dict.fromkeys(("at", "limit", "now"), "[0-9]{8}T[0-9]{6}Z")
+# The refusal, the request that raises it, and the values in its text, as patterns.
+BEFORE_THE_BODY: list[tuple[Texts, Callable[[], dict[str, Any]], dict[str, str]]] = [
+    (R.UNSIGNED, dict, {}),
+    (R.SIGNATURE_PARTS, lambda: {"headers": {"Authorization": "AWS3 x"}}, {}),
+    (R.UNKNOWN_KEY, lambda: {"headers": authorize(key="lw_none")}, {}),
+    (R.SIGNATURE, lambda: {"headers": authorize()}, {}),
+    (R.SIGNATURE_EXPIRED, lambda: {"headers": authorize(HOUR)}, TIMES),
+    (R.SIGNATURE_EARLY, lambda: {"headers": authorize(-HOUR)}, TIMES),
+    (
+        R.UNSIGNED_HEADER,
+        lambda: {"headers": authorize(signed=SIGNED[1:])},
+        {"header": "Host"},
+    ),
+    (
+        R.UNSIGNED_HEADER,
+        lambda: {"headers": authorize(signed=SIGNED[:2])},
+        {"header": "X-Amz-Target"},
+    ),
+    (R.SIGNATURE_DATE, lambda: {"headers": authorize() | {"X-Amz-Date": "today"}}, {}),
+    (R.SIGNATURE_SCOPE, lambda: {"headers": authorize(service="sns")}, {"date": "[0-9]{8}"}),
+    (
+        R.SIGNED_BODY,
+        lambda: {
+            "headers": authorize(signed=(*SIGNED, "x-amz-content-sha256"))
+            | {"X-Amz-Content-SHA256": "0"}
+        },
+        {},
+    ),
+    (R.URL_LIFETIME, lambda: {"params": authorize_url(HOUR, lasts=0)}, {}),
+    (R.URL_EXPIRED, lambda: {"params": authorize_url(HOUR, lasts=60)}, {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "make_request", "values"),
+    BEFORE_THE_BODY,
+    ids=[f"{refusal.name}-{number}" for number, (refusal, *_) in enumerate(BEFORE_THE_BODY)],
+)
+def test_refused_signature_has_its_code_and_text(
+    locked: Locked,
+    refusal: Texts,
+    make_request: Callable[[], dict[str, Any]],
+    values: dict[str, str],
+) -> None:
+    request = {"headers": {}, **make_request()}
+    request["headers"]["X-Amz-Target"] = "AmazonSQS.ListQueues"
+    answer = httpx.post(locked.url, json={}, **request)
+    code = CODES[refusal.value.code]
+    assert answer.status_code == code.status
+    assert answer.headers["x-amzn-query-error"] == f"{code.query};Sender"
+    expected = re.escape(refusal.value.text).replace(r"\{", "{").replace(r"\}", "}")
+    assert re.fullmatch(expected.format(**values), answer.json()["message"])
+
+
+def test_refusals_of_a_key_have_their_code_and_text(locked: Locked) -> None:
+    locked.connect(locked.owner).create_queue(QueueName="kept-letters")
+    keeper, reader = locked.connect(locked.keeper), locked.connect(locked.reader)
+    dead = f"arn:aws:sqs:{REGION}:{ACCOUNT}:kept-letters"
+    redrive: Any = {
+        "RedrivePolicy": json.dumps({"deadLetterTargetArn": dead, "maxReceiveCount": 1})
+    }
+    keeper.create_queue(QueueName="kept-first", Attributes=redrive)
+    limits = {"key": "keeper", "pattern": "kept-*"}
+    cases: list[tuple[Texts, Any, dict[str, str], dict[str, str]]] = [
+        (
+            R.ROLE,
+            reader.create_queue,
+            {"QueueName": "x"},
+            {"key": "reader", "role": "read", "action": "CreateQueue", "required": "write"},
+        ),
+        (R.OTHER_QUEUE, keeper.create_queue, {"QueueName": "x"}, {"queue": "x", **limits}),
+        (R.NO_DESTINATION, keeper.start_message_move_task, {"SourceArn": dead}, limits),
+    ]
+    for refused, call, fields, values in cases:
+        with Refusal() as refusal:
+            call(**fields)
+        assert refusal.code == CODES[refused.value.code].query
+        assert refusal.message == refused.value.text.format(**values)
+
+
+def test_region_that_cannot_be_is_refused_in_words_of_aws(locked: Locked) -> None:
+    request = AWSRequest("POST", f"{locked.url}/", data=b"Action=ListQueues")
+    SigV4Auth(Credentials(*locked.owner), "sqs", "no.region").add_auth(request)
+    headers = dict(request.headers.items())
+    answer = httpx.post(locked.url, content=b"Action=ListQueues", headers=headers)
+    assert f"<Message>{R.SIGNATURE_REGION.value.text}</Message>" in answer.text
 
 
 def presign(url: str, key: Key, *, lasts: int = 60, **parameters: str) -> str:

@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 from uuid import uuid4
 from xml.etree import ElementTree as ET
 from zlib import crc32
@@ -28,8 +29,19 @@ if TYPE_CHECKING:
 SPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
 TEXT = {"DataType": "String", "StringValue": "x"}
 ENTRY = {"Id": "a", "MessageBody": "x"}
-# Raised only at a low limit of messages in flight, which test_worker sets.
-ELSEWHERE = {Refusal.IN_FLIGHT}
+# Raised only at a low limit of messages in flight, which test_worker sets, or by a server with keys,
+# as in test_signatures.
+ELSEWHERE = {
+    Refusal.IN_FLIGHT,
+    Refusal.UNSIGNED,
+    Refusal.UNKNOWN_KEY,
+    Refusal.UNSIGNED_HEADER,
+    Refusal.SIGNED_BODY,
+    Refusal.ROLE,
+    Refusal.OTHER_QUEUE,
+    Refusal.NO_DESTINATION,
+    *(refusal for refusal in Refusal if refusal.name.startswith(("SIGNATURE", "URL_"))),
+}
 
 
 class World:
@@ -109,13 +121,22 @@ class World:
 
     def post(self, action: str, **body: Any) -> Any:
         """Send JSON that boto3 would refuse; return the error as an entry that failed."""
+        return self.post_text(action, json.dumps(body).encode())
+
+    def post_text(self, action: str, content: bytes) -> Any:
+        """Send what is not JSON, or not quite."""
         headers = {"X-Amz-Target": f"AmazonSQS.{action}"}
-        answer = httpx.post(self.server, json=body, headers=headers)
+        answer = httpx.post(self.server, content=content, headers=headers)
         code = answer.headers["x-amzn-query-error"].partition(";")[0]
         return {"Failed": [{"Code": code, "Message": answer.json()["message"]}]}
 
-    def post_form(self, url: str, **form: str) -> Any:
-        error = ET.fromstring(httpx.post(url, data=form).text).find(f"{SPACE}Error")  # noqa: S314 - our own
+    def post_form(self, url: str, /, **form: str) -> Any:
+        return self.post_fields(url, urlencode(form).encode())
+
+    def post_fields(self, url: str, content: bytes) -> Any:
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        answer = httpx.post(url, content=content, headers=kind)
+        error = ET.fromstring(answer.text).find(f"{SPACE}Error")  # noqa: S314 - our own
         assert error is not None
         found = {name: error.findtext(f"{SPACE}{name}") for name in ("Code", "Message")}
         return {"Failed": [found]}
@@ -239,6 +260,42 @@ CASES: list[tuple[Refusal, Callable[..., Any], Mapping[str, object]]] = [
         R.LIST_UNEXPECTED,
         lambda w: w.post("SendMessage", QueueUrl=w.queue, MessageBody="x", DelaySeconds=[]),
         {},
+    ),
+    # Requests that cannot be read.
+    (R.OPERATION, lambda w: w.post("Nonsense"), {"name": "AmazonSQS.Nonsense"}),
+    (R.NOT_JSON, lambda w: w.post_text("ListQueues", b"{"), {}),
+    (
+        R.STRUCTURE,
+        lambda w: w.post("TagQueue", QueueUrl=w.queue, Tags=5),
+        {"reason": "Expected `object`, got `int` - at `$.Tags`"},
+    ),
+    (
+        R.NOT_UTF8,
+        lambda w: w.post_text(
+            "SendMessage", b'{"QueueUrl":"%b","MessageBody":"\xff"}' % w.queue.encode()
+        ),
+        {},
+    ),
+    (R.FORM, lambda w: w.post_fields(w.server, b"Action=ListQueues&a=\xff"), {}),
+    (
+        R.FORM_DEPTH,
+        lambda w: w.post_form(w.server, Action="ListQueues", **{".".join("abcdefghijk"): "1"}),
+        {"field": "a", "count": 11},
+    ),
+    (
+        R.FORM_TWICE,
+        lambda w: w.post_form(w.queue, Action="ReceiveMessage", **{"a": "1", "a.1": "1"}),
+        {"field": "a.1"},
+    ),
+    (
+        R.FORM_KEY,
+        lambda w: w.post_form(w.queue, Action="TagQueue", **{"Tag.1.Value": "1"}),
+        {"member": "Tags", "key": "Key"},
+    ),
+    (
+        R.FORM_NUMBER,
+        lambda w: w.post_form(w.queue, Action="UntagQueue", **{"TagKey.x": "1"}),
+        {"number": "x"},
     ),
     (R.ACTION, lambda w: w.post_form(w.server, Action="FooBar"), {"action": "FooBar"}),
     (R.ACTION, lambda w: w.post_form(w.queue, Action="ListQueues"), {"action": "ListQueues"}),

@@ -274,7 +274,7 @@ def test_every_fault_of_the_model_has_its_code(model: Any) -> None:
     assert known == declared
 
 
-def test_every_error_of_the_broker_is_told_in_a_code() -> None:
+def test_every_error_of_the_broker_has_a_code() -> None:
     for module in (domain, server):
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, domain.LanewayError):

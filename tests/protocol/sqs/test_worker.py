@@ -58,7 +58,7 @@ async def read_until(process: Process, *texts: str) -> None:
             wanted = {text for text in wanted if text not in line}
 
 
-async def test_database_away_is_service_unavailable_and_passes() -> None:
+async def test_unreachable_database_is_service_unavailable_until_it_answers() -> None:
     async with run_server() as postgres, run_laneway(postgres.dsn) as running:
         sqs = connect(running.url)
         url = sqs.create_queue(QueueName="away")["QueueUrl"]

@@ -30,9 +30,9 @@ class Outbox:
     name = "outbox"
 
     def __init__(
-        self, settings: MaintenanceSettings, wakeups: Wakeups, stirred: asyncio.Event
+        self, settings: MaintenanceSettings, wakeups: Wakeups, woken: asyncio.Event
     ) -> None:
-        self.stirred = stirred
+        self.woken = woken
         self._idle = settings.outbox
         self._busy_until = 0.0
         self._limit = settings.outbox_batch

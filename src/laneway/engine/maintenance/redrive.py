@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from laneway.engine.procedures.dead_letters import redrive_by_policy
-from laneway.engine.procedures.maintenance import sweep_redrive
+from laneway.engine.procedures.maintenance import sweep_sqs
 from laneway.engine.procedures.moves import run_moves
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Redrive:
         for queue_id in {row[0] for row in (*moved, *steps)}:
             self._wakeups.wake(queue_id)
         if monotonic() >= self._sweep_at:
-            await sweep_redrive(connection)
+            await sweep_sqs(connection)
             self._sweep_at = monotonic() + SWEEP.total_seconds()
         full = any(count >= self._limit for _, count in moved)
         return full or any(more for _, more in steps)

@@ -36,10 +36,10 @@ class Service(Protocol):
 
 
 @runtime_checkable
-class Stirred(Protocol):
+class Wakeable(Protocol):
     """A service that is also woken when there is work."""
 
-    stirred: asyncio.Event
+    woken: asyncio.Event
 
 
 async def run_forever(service: Service, pool: Pool) -> None:
@@ -57,10 +57,10 @@ async def run_forever(service: Service, pool: Pool) -> None:
 
 
 async def _pause(service: Service, seconds: float) -> None:
-    if not isinstance(service, Stirred):
+    if not isinstance(service, Wakeable):
         await asyncio.sleep(seconds)
         return
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await service.stirred.wait()
-    service.stirred.clear()
+            await service.woken.wait()
+    service.woken.clear()

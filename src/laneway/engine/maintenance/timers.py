@@ -26,9 +26,9 @@ class Timers:
     name = "timers"
 
     def __init__(
-        self, settings: MaintenanceSettings, wakeups: Wakeups, stirred: asyncio.Event
+        self, settings: MaintenanceSettings, wakeups: Wakeups, woken: asyncio.Event
     ) -> None:
-        self.stirred = stirred
+        self.woken = woken
         self.interval = self._longest = settings.timers
         self._limit = settings.timers_batch
         self._wakeups = wakeups

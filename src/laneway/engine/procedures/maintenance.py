@@ -91,6 +91,6 @@ async def drain_outbox(connection: Connection, *, limit: int) -> list[int]:
     ]
 
 
-async def sweep_redrive(connection: Connection) -> int:
-    swept: int = await fetch_value(connection, "select laneway.sweep_redrive()")
+async def sweep_sqs(connection: Connection) -> int:
+    swept: int = await fetch_value(connection, "select laneway.sweep_sqs()")
     return swept

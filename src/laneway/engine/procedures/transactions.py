@@ -153,6 +153,13 @@ async def list_transactions(
     return list(map(_read, rows))
 
 
+async def list_submitted(
+    connection: Connection, *, quiet: timedelta, limit: int
+) -> list[Transaction]:
+    rows = await fetch(connection, "select * from laneway.list_submitted($1, $2)", quiet, limit)
+    return list(map(_read, rows))
+
+
 async def cancel_transaction(
     connection: Connection, transaction_id: UUID, *, webhook_queue_id: int | None
 ) -> asyncpg.Record | None:

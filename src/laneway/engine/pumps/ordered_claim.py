@@ -62,13 +62,13 @@ class OrderedClaimPump(ClaimPump):
         if plain and partitions is not None:
             if delayed:
                 self._due_known = False
-            self._wake_for(self._leases.stir(partitions))
+            self._wake_for(self._leases.note_pushed(partitions))
             self._start_call()
             return
         if partitions is None:
-            self._leases.loosen_all()
+            self._leases.note_all_freed()
         else:
-            self._leases.loosen(partitions)
+            self._leases.note_freed(partitions)
         super().wake(partitions=partitions, delayed=delayed)
 
     def _make_line(self, wanted: Filter) -> OrderedLine:
@@ -114,7 +114,7 @@ class OrderedClaimPump(ClaimPump):
 
         async def call() -> list[asyncpg.Record]:
             nonlocal since
-            since = self._leases.stirs
+            since = self._leases.changes
             self.calls += 1
             return await claim_lanes(
                 connection,

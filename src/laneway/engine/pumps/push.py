@@ -147,7 +147,7 @@ class PushPump:
 
 
 def _describe_batch(loads: Sequence[PushLoad]) -> str | None:
-    """Return what push_many takes as p_ride, as JSON.
+    """Return what push_many takes as p_event_detail, as JSON.
 
     The size of the largest request shows that a batch of small ones is no bulk.
     """

@@ -38,7 +38,8 @@ _HEADERS, _BODY, _SERVING, _IDLE, _LEAVING = Phase
 class Connection(asyncio.Protocol):
     """Serves the requests of one client, one after another.
 
-    since: when the phase began; a request's body counts from the first byte of its headers.
+    since: when the phase began; a request's body counts from the first byte of its headers, and what
+    is behind another request from the end of its response.
     unread_since: when the client stopped reading its responses, None while it reads.
     heard_at: when a client that should leave last sent something.
     """
@@ -78,8 +79,6 @@ class Connection(asyncio.Protocol):
         if self.phase is _LEAVING:
             self._discard(data)
             return
-        if self.phase is _IDLE or self.phase is _SERVING:
-            self._enter(_HEADERS)
         try:
             self._parser.feed(data)
         except MalformedRequest:
@@ -94,6 +93,10 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.unread_since = None
         self._writable.set()
+
+    def begin_headers(self) -> None:
+        if self.phase is _IDLE or self.phase is _SERVING:
+            self._enter(_HEADERS)
 
     def begin_request(
         self,
@@ -151,7 +154,10 @@ class Connection(asyncio.Protocol):
         if self._queue:
             self._serve(self._queue.popleft())
         elif self.phase is _SERVING:
-            self._enter(_IDLE)
+            self.phase = _IDLE
+        if exchange.received:
+            # What the client sends behind a request may have had to wait for its response.
+            self.since = self.loop.time()
         self.resume_reading()
 
     def is_gone(self) -> bool:
@@ -175,7 +181,9 @@ class Connection(asyncio.Protocol):
 
     def time_out(self) -> None:
         """End a connection whose client takes too long to send its request."""
-        if not self._queue:  # else reading is paused because of earlier requests
+        behind = self._served is not None and self.phase is _HEADERS
+        # An earlier request keeps its response.
+        if not behind and not self._queue:
             self._refuse(_TOO_SLOW)
 
     def shut_down(self) -> None:

@@ -201,8 +201,9 @@ class Exchange:
     def _compose(self, status: int, head: bytes, body: bytes = b"") -> bytes:
         """Return the status line, all headers and the body."""
         self.started = True
-        if status == _CONTENT_TOO_LARGE and not self.received:
-            # Cheaper than receiving the rest.
+        if not self.received and (status == _CONTENT_TOO_LARGE or self._expects_permission()):
+            # Cheaper than receiving the rest, and the rest might not come: a client without
+            # permission may go on with its next request.
             self.keep_alive = False
         end = _KEEP_ALIVE if self.keep_alive else _CLOSE
         date_line = self._connection.server.date_line
@@ -215,13 +216,17 @@ class Exchange:
     async def _wait_for_body(self) -> None:
         if self._has_input():
             return
-        if not self._asked:
-            for name, value in self.headers:
-                if name == b"expect" and value.lower() == b"100-continue":
-                    self._connection.transport.write(_CONTINUE)
+        if self._expects_permission():
+            self._asked = True
+            self._connection.transport.write(_CONTINUE)
         self._connection.resume_reading()
         while not self._has_input():
             await self._wait()
+
+    def _expects_permission(self) -> bool:
+        return not self._asked and any(
+            name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
+        )
 
     def _has_input(self) -> bool:
         return bool(self._pieces) or self.received or self.lost

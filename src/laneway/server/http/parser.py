@@ -9,10 +9,13 @@ import httptools
 Headers = list[tuple[bytes, bytes]]
 
 _HTTP_1_1 = "1.1"
+_HOST = b"host"
 
 
 class Receiver(Protocol):
     """What the parser calls, in this order for each request."""
+
+    def begin_headers(self) -> None: ...
 
     def begin_request(
         self,
@@ -56,6 +59,7 @@ class RequestParser:
         self._unparsed = 0
         self._url = b""
         self._headers: Headers = []
+        self._hosts = 0
         self._upgrading = False
         self._start()
 
@@ -85,12 +89,17 @@ class RequestParser:
     def on_message_begin(self) -> None:
         self._url = b""
         self._headers = []
+        self._hosts = 0
+        self._receiver.begin_headers()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        if name == _HOST:
+            self._hosts += 1
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._unparsed > self._limit or self._read > self._limit:
@@ -103,8 +112,11 @@ class RequestParser:
                 raise MalformedRequest("CONNECT is for proxies")
             self._upgrading = True
             return
-        path, query = _split(self._url)
         version = parser.get_http_version()
+        # Otherwise a proxy might have taken another host for the right one.
+        if self._hosts > 1 or (self._hosts == 0 and version == _HTTP_1_1):
+            raise MalformedRequest("a request names one host")
+        path, query = _split(self._url)
         # Trailers are headers to llhttp: they go to a list that is not read.
         headers, self._headers = self._headers, []
         self._receiver.begin_request(

@@ -63,7 +63,7 @@ async def claim_queue(
             start=start,
             partition=partition,
         )
-        return Claimed(queue, spans, waited=loop.time() - began > AT_ONCE)
+        return Claimed(queue, spans, waited=wanted.wait and loop.time() - began > AT_ONCE)
     except QueueNotFound:
         if not wanted.wait:
             return Claimed(queue, (), waited=False)

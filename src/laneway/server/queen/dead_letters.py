@@ -24,8 +24,13 @@ from laneway.server.queen.wire import (
     QUEUE_NOT_FOUND,
     Failure,
     GroupName,
+    IsSealed,
     Limit,
+    Payload,
+    ProducerSub,
     QueueName,
+    ShownTransactionId,
+    TraceId,
     read_group,
     show_address,
     show_group,
@@ -76,10 +81,7 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     partition_id: Annotated[str, Meta(description="Id of its partition.")] = msgspec.field(
         name="partitionId"
     )
-    transaction_id: Annotated[
-        str,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
+    transaction_id: ShownTransactionId = msgspec.field(name="transactionId")
     consumer_group: Annotated[str, Meta(description="Group whose dead letter it is.")] = (
         msgspec.field(name="consumerGroup")
     )
@@ -105,23 +107,10 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     )
     namespace: Annotated[str | None, Meta(description="Namespace of the queue.")]
     task: Annotated[str | None, Meta(description="Task of the queue.")]
-    trace_id: Annotated[
-        str | None, Meta(description="Trace id that the message was pushed with.")
-    ] = msgspec.field(name="traceId")
-    producer_sub: Annotated[
-        str | None,
-        Meta(
-            description="Subject of the signed token that the message was pushed with; null without one."
-        ),
-    ] = msgspec.field(name="producerSub")
-    data: Annotated[Raw, Meta(description="Payload of the message.")]
-    sealed: Annotated[
-        bool,
-        Meta(
-            description="Whether the payload is encrypted and this server does not have the key. Then "
-            "`data` is null."
-        ),
-    ]
+    trace_id: TraceId = msgspec.field(name="traceId")
+    producer_sub: ProducerSub = msgspec.field(name="producerSub")
+    data: Payload
+    sealed: IsSealed
 
 
 class Pagination(msgspec.Struct, kw_only=True):

@@ -241,7 +241,7 @@ def _show(index: int, request: LockRequest, result: LockResult) -> LockShown:
     shown = LockShown(index=index, op=op, name=name)
     match request:
         case Show():
-            shown.held = bool(result.holders)
+            shown.held = bool(result.permits)
             shown.holders = [
                 Holder(
                     slot=permit.slot,
@@ -253,7 +253,7 @@ def _show(index: int, request: LockRequest, result: LockResult) -> LockShown:
                     else show_moment(permit.expires_at),
                     renewed_at=show_moment(permit.renewed_at),
                 )
-                for permit in result.holders
+                for permit in result.permits
             ]
             return shown
         case Acquire():
@@ -274,7 +274,7 @@ def _show(index: int, request: LockRequest, result: LockResult) -> LockShown:
         shown.guard = Guard(key=f"{name}#{shown.slot}", expect=token)
     if not result.applied:
         shown.reason = result.reason or "lost"
-        shown.holders = [Holder(slot=permit.slot, owner=permit.owner) for permit in result.holders]
+        shown.holders = [Holder(slot=permit.slot, owner=permit.owner) for permit in result.permits]
     return shown
 
 

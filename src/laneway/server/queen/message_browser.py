@@ -23,13 +23,17 @@ from laneway.server.queen.wire import (
     SLASHED,
     Failure,
     GroupName,
-    KeyText,
-    LaneText,
+    IsSealed,
     Limit,
+    MessageName,
     MomentText,
     Offset,
     PartitionName,
+    Payload,
+    ProducerSub,
     QueueName,
+    ShownTransactionId,
+    TraceId,
     find_lane,
     read_address,
     read_group,
@@ -123,16 +127,9 @@ class Listing(Filters, kw_only=True):
     limit: Annotated[Limit, Meta(description="Messages per page, 1 to 1000. Default: 200.")] = 200
 
 
-class ByKey(msgspec.Struct, kw_only=True):
+class ByKey(MessageName, kw_only=True):
     """A message, and the group whose state is meant."""
 
-    partition_id: Annotated[
-        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
-    ] = msgspec.field(name="partitionId")
-    transaction_id: Annotated[
-        KeyText,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
     consumer_group: Annotated[
         GroupName | None,
         Meta(
@@ -150,10 +147,7 @@ class MessageShown(msgspec.Struct, kw_only=True):
     """A message as one group sees it."""
 
     id: Annotated[str, Meta(description="Id of the message.")]
-    transaction_id: Annotated[
-        str,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
+    transaction_id: ShownTransactionId = msgspec.field(name="transactionId")
     partition_id: Annotated[str, Meta(description="Id of its partition.")] = msgspec.field(
         name="partitionId"
     )
@@ -168,23 +162,10 @@ class MessageShown(msgspec.Struct, kw_only=True):
             "`archived`."
         ),
     ]
-    trace_id: Annotated[
-        str | None, Meta(description="Trace id that the message was pushed with.")
-    ] = msgspec.field(name="traceId")
-    producer_sub: Annotated[
-        str | None,
-        Meta(
-            description="Subject of the signed token that the message was pushed with; null without one."
-        ),
-    ] = msgspec.field(name="producerSub")
-    data: Annotated[Raw, Meta(description="Payload of the message.")]
-    sealed: Annotated[
-        bool,
-        Meta(
-            description="Whether the payload is encrypted and this server does not have the key. Then "
-            "`data` is null."
-        ),
-    ]
+    trace_id: TraceId = msgspec.field(name="traceId")
+    producer_sub: ProducerSub = msgspec.field(name="producerSub")
+    data: Payload
+    sealed: IsSealed
     error_message: Annotated[
         str | None, Meta(description="Why the latest attempt failed; null: none failed.")
     ] = msgspec.field(name="errorMessage")

@@ -107,6 +107,17 @@ class Pop(msgspec.Struct, kw_only=True):
             "Default: false."
         ),
     ] = False
+    conflation: Annotated[
+        bool,
+        Meta(
+            description="Whether to get only the newest message of each partition. Not supported: true "
+            "is refused (400), and nothing is claimed. Default: false."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.conflation:
+            raise ValueError("conflation is not supported: leave it out to get every message")
 
     @property
     def patience(self) -> timedelta:

@@ -16,6 +16,7 @@ from laneway.server.queen.wire import (
     MomentText,
     PartitionName,
     QueueName,
+    ShownTransactionId,
     read_lane,
     read_moment,
     show_address,
@@ -80,10 +81,7 @@ class Record(msgspec.Struct, kw_only=True):
     """A message as it was pushed."""
 
     offset: Annotated[int, Meta(description="Offset of the message in its partition.")]
-    transaction_id: Annotated[
-        str,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
+    transaction_id: ShownTransactionId = msgspec.field(name="transactionId")
     payload: Annotated[Raw, Meta(description="The payload: any JSON.")]
     ts: Annotated[str, Meta(description="When it was pushed.")]
 

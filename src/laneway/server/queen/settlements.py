@@ -10,9 +10,9 @@ from msgspec import Meta
 from laneway.domain.streams import Fate, Settlement, Verdict
 from laneway.server.queen.wire import (
     GroupName,
-    KeyText,
-    LaneText,
     LeaseText,
+    PartitionId,
+    TransactionId,
     find_hidden,
     read_address,
     read_group,
@@ -46,13 +46,8 @@ _ERRORS = {
 class Ack(msgspec.Struct, kw_only=True):
     """What became of a message."""
 
-    transaction_id: Annotated[
-        KeyText,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
-    partition_id: Annotated[
-        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
-    ] = msgspec.field(name="partitionId")
+    transaction_id: TransactionId = msgspec.field(name="transactionId")
+    partition_id: PartitionId = msgspec.field(name="partitionId")
     status: Annotated[
         Literal["completed", "success", "failed", "retry", "dlq"],
         Meta(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from laneway.server.access import filtered
+from laneway.server.access import filtered, nothing
 from laneway.server.operations import Operation, Response, Role
 from laneway.server.queen.resources import QueueShown, collect_queues
 from laneway.server.queen.summaries import Overview, make_overview
@@ -119,6 +119,13 @@ class QueueStatus(msgspec.Struct, kw_only=True):
     throughput: Annotated[list[Step], Meta(description="The last hour, minute by minute.")]
 
 
+class Refreshed(msgspec.Struct, kw_only=True):
+    """Whether statistics were recomputed."""
+
+    success: Annotated[bool, Meta(description="Always true.")]
+    refreshed: Annotated[bool, Meta(description="Always false: there was nothing to recompute.")]
+
+
 async def show_status(call: Call[None, None]) -> Answer:
     queues = await collect_queues(call)
     until = datetime.now(UTC)
@@ -164,6 +171,10 @@ async def show_analytics(call: Call[Analytics, None]) -> Answer:
     return answer_json(
         200, Series(interval=wanted.interval, since=since, until=until, throughput=steps)
     )
+
+
+async def refresh_statistics(_call: Call[None, None]) -> Answer:
+    return answer_json(200, Refreshed(success=True, refreshed=False))
 
 
 async def _measure(
@@ -249,6 +260,20 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         role=Role.READ,
         reach=filtered,
         compress=True,
+        tag="status",
+    ),
+    Operation(
+        method="POST",
+        path="/stats/refresh",
+        handler=refresh_statistics,
+        summary="Recompute statistics, which is never needed",
+        description=(
+            "Changes nothing: counts and lag are computed by each request that shows them. "
+            "Stream clients call this before they read statistics."
+        ),
+        answers={200: Response(Refreshed, "Statistics are current.")},
+        role=Role.READ,
+        reach=nothing,
         tag="status",
     ),
 )

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 TimerKey = Annotated[
     str,
-    Meta(min_length=1, max_length=512, description="Name of the timer within its queue."),
+    Meta(
+        min_length=1,
+        max_length=512,
+        # A path without its last slash names the same timer.
+        pattern=r"[^/]\Z",
+        description="Name of the timer within its queue. It may not end with a slash.",
+    ),
 ]
 
 
@@ -63,7 +69,7 @@ class Schedule(_Operation, kw_only=True, tag="schedule"):
         ),
     ]
     payload_zstd: Annotated[
-        bool, Meta(description="Must be false: payloads compressed by zstd are not taken.")
+        bool, Meta(description="Must be false: payloads compressed by zstd are not supported.")
     ] = msgspec.field(name="payloadZstd", default=False)
 
 

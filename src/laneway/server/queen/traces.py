@@ -15,11 +15,13 @@ from laneway.server.queen.wire import (
     SLASHED,
     Failure,
     GroupName,
-    KeyText,
-    LaneText,
     Limit,
+    MessageName,
     MomentText,
     Offset,
+    PartitionId,
+    ShownTransactionId,
+    TransactionId,
     find_lane,
     read_group,
     read_lane,
@@ -41,13 +43,8 @@ TraceName = Annotated[str, Meta(min_length=1, max_length=255)]
 class NewTrace(msgspec.Struct, kw_only=True):
     """A trace: a note about a message."""
 
-    transaction_id: Annotated[
-        KeyText,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
-    partition_id: Annotated[
-        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
-    ] = msgspec.field(name="partitionId")
+    transaction_id: TransactionId = msgspec.field(name="transactionId")
+    partition_id: PartitionId = msgspec.field(name="partitionId")
     data: Annotated[Raw, Meta(description="Any JSON.")]
     consumer_group: Annotated[
         GroupName | None,
@@ -60,16 +57,6 @@ class NewTrace(msgspec.Struct, kw_only=True):
         Annotated[list[TraceName], Meta(max_length=100)] | None,
         Meta(description="Names under which to find the trace, at most 100."),
     ] = msgspec.field(name="traceNames", default=None)
-
-
-class ByKey(msgspec.Struct, kw_only=True):
-    partition_id: Annotated[
-        LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
-    ] = msgspec.field(name="partitionId")
-    transaction_id: Annotated[
-        KeyText,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
 
 
 class Paging(msgspec.Struct, kw_only=True):
@@ -114,10 +101,7 @@ class TraceShown(msgspec.Struct, kw_only=True):
     """A trace of a message."""
 
     id: Annotated[str, Meta(description="Id of the trace.")]
-    transaction_id: Annotated[
-        str,
-        Meta(description="Transaction id of the message, or its id if it was pushed without one."),
-    ] = msgspec.field(name="transactionId")
+    transaction_id: ShownTransactionId = msgspec.field(name="transactionId")
     partition_id: Annotated[str, Meta(description="Id of the message's partition.")] = (
         msgspec.field(name="partitionId")
     )
@@ -193,7 +177,7 @@ async def add_trace(call: Call[None, NewTrace]) -> Answer:
     return answer_json(201, Noted(success=True, trace_id=str(trace_id), created_at=at))
 
 
-async def list_of_message(call: Call[ByKey, None]) -> Answer:
+async def list_of_message(call: Call[MessageName, None]) -> Answer:
     lane = await find_lane(call, call.parameters.partition_id)
     found = (
         []
@@ -323,7 +307,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handler=list_of_message,
         summary="List the traces of a message, oldest first",
         description="Returns the traces that consumers recorded about one message.",
-        parameters=ByKey,
+        parameters=MessageName,
         answers={200: Response(Traces, "The traces; an empty list if there are none.")},
         role=Role.READ,
         reach=looked_up,

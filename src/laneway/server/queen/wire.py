@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from laneway.domain.errors import InvalidId
 from laneway.domain.ids import MessageId
@@ -48,6 +48,31 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 Offset = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 MomentText = Annotated[str, Meta(min_length=1, max_length=64)]
 
+# The names of a message in requests, and what several answers show of it.
+PartitionId = Annotated[
+    LaneText, Meta(description="Id of the message's partition, as pop and push return it.")
+]
+_TRANSACTION_ID = Meta(
+    description="Transaction id of the message, or its id if it was pushed without one."
+)
+TransactionId = Annotated[KeyText, _TRANSACTION_ID]
+ShownTransactionId = Annotated[str, _TRANSACTION_ID]
+TraceId = Annotated[str | None, Meta(description="Trace id that the message was pushed with.")]
+ProducerSub = Annotated[
+    str | None,
+    Meta(
+        description="Subject of the signed token that the message was pushed with; null without one."
+    ),
+]
+Payload = Annotated[Raw, Meta(description="Payload of the message.")]
+IsSealed = Annotated[
+    bool,
+    Meta(
+        description="Whether the payload is encrypted and this server does not have the key. Then "
+        "`data` is null."
+    ),
+]
+
 # How clients spell where a new group starts; anything else is a time.
 _STARTS: Mapping[str | None, Start] = {
     None: "all",
@@ -71,6 +96,13 @@ class Failure(msgspec.Struct, kw_only=True):
     code: Annotated[
         str, Meta(description="A code for programs, such as `queue_not_found` or `lease_lost`.")
     ]
+
+
+class MessageName(msgspec.Struct, kw_only=True):
+    """A message, in a path."""
+
+    partition_id: PartitionId = msgspec.field(name="partitionId")
+    transaction_id: TransactionId = msgspec.field(name="transactionId")
 
 
 QUEUE_NOT_FOUND = Response(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.server.access import Kind
 from laneway.server.calls import read_key
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.signatures import (
     Signable,
     read_header,
@@ -16,6 +15,7 @@ from laneway.server.sqs.signatures import (
     split_query,
     verify,
 )
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,15 +69,11 @@ async def identify(call: Call[Any, Any]) -> Identity | Claim:
     signed = read_presigned(query)
     if signed is None:
         if "authorization" not in named:
-            raise Fault(
-                "MissingAuthenticationTokenException", "Request is missing Authentication Token"
-            )
+            raise Refusal.UNSIGNED.fault()
         signed = read_header(named["authorization"], named)
-    found = keyring.find_secret(signed.access_key)
+    found = await keyring.find_secret(signed.access_key)
     if found is None:
-        raise Fault(
-            "UnrecognizedClientException", "The security token included in the request is invalid."
-        )
+        raise Refusal.UNKNOWN_KEY.fault()
     require_scope(signed, named, now=datetime.now(UTC))
     request = Signable(exchange.method, exchange.path, query, named, b"")
     return Claim(found.identity, signed, request, found.secret)
@@ -122,8 +118,6 @@ def require_reach(exchange: Exchange, action: Action, request: Any) -> None:
 
 def require_role(identity: Identity, action: Action) -> None:
     if identity.role < action.role:
-        raise Fault(
-            "AccessDeniedException",
-            f'The key "{identity.name}" has the role {identity.role}: {action.name} requires '
-            f"{action.role}.",
+        raise Refusal.ROLE.fault(
+            key=identity.name, role=identity.role, action=action.name, required=action.role
         )

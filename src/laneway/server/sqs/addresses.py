@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from laneway.server.sqs.errors import Fault
-from laneway.server.sqs.owners import ACCOUNT, REGION, Owner
+from laneway.server.sqs.owners import ACCOUNT, REGION, Owner, find_partition
 from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
@@ -64,7 +63,9 @@ def write_url(queue: Owned, host: str, settings: SqsSettings) -> str:
             return f"http://sqs.{region}.{_find_base(host, region, settings)}/{path}"
         case "domain":
             base = _find_base(host, region, settings).removeprefix("queue.")
-            return f"http://{region}.queue.{base}/{path}"
+            # As the oldest endpoints of AWS do, without the default region.
+            place = "queue" if region == settings.region else f"{region}.queue"
+            return f"http://{place}.{base}/{path}"
         case "path" if _is_implied(region, server, settings):
             return f"http://{server}/{path}"
         case _:
@@ -100,7 +101,7 @@ def find_owner(address: Address, caller: Owner, host: str, settings: SqsSettings
 
 def write_arn(queue: Owned) -> str:
     (region, account), name = queue
-    return f"arn:aws:sqs:{region}:{account}:{name}"
+    return f"arn:{find_partition(region)}:sqs:{region}:{account}:{name}"
 
 
 def read_arn(arn: str, parameter: str) -> Address:
@@ -116,7 +117,7 @@ def _parse_credential(credential: bytes, default_region: str, default_account: s
         return Owner(default_region, default_account)
     region = found[2].decode("latin-1").lower()
     if region and not REGION.fullmatch(region):
-        raise Fault("InvalidSignatureException", "Credential should be scoped to a valid region.")
+        raise Refusal.SIGNATURE_REGION.fault()
     key = found[1].decode("latin-1")
     return Owner(region or default_region, key if ACCOUNT.fullmatch(key) else default_account)
 

@@ -46,7 +46,9 @@ async def claim(
         raise Refusal.IN_FLIGHT.fault(queue=exchange.find_owned(queue.name).name)
     await broker.noisy.refresh(queue)
     lease = timedelta(seconds=visibility) if visibility else None
-    deliveries = await _claim_good(exchange, queue, min(want, room), deadline=deadline, lease=lease)
+    deliveries = await _claim_deliverable(
+        exchange, queue, min(want, room), deadline=deadline, lease=lease
+    )
     if not deliveries:
         return []
     await exchange.claims.require_client()
@@ -60,7 +62,7 @@ async def claim(
     return deliveries
 
 
-async def _claim_good(
+async def _claim_deliverable(
     exchange: Exchange, queue: Queue, want: int, *, deadline: float, lease: timedelta | None
 ) -> list[Delivery]:
     """Claim until there are enough messages to show, no more are ready, or the time is up."""
@@ -74,7 +76,9 @@ async def _claim_good(
         if not spans:
             break
         claimed = _list_messages(queue, spans)
-        kept = await _bury_exhausted(exchange, queue, await _drop_expired(exchange, queue, claimed))
+        kept = await _dead_letter_exhausted(
+            exchange, queue, await _drop_expired(exchange, queue, claimed)
+        )
         good += kept
         if len(kept) == len(claimed):
             break
@@ -103,7 +107,7 @@ async def _drop_expired(
     return [delivery for delivery in deliveries if delivery not in expired]
 
 
-async def _bury_exhausted(
+async def _dead_letter_exhausted(
     exchange: Exchange, queue: Queue, deliveries: list[Delivery]
 ) -> list[Delivery]:
     """Move messages that were received too often to the dead-letter queue; return the others.

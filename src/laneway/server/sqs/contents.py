@@ -11,7 +11,6 @@ import msgspec
 from laneway.server.sqs.attributes import size_limit
 from laneway.server.sqs.decoder import refuse_kind
 from laneway.server.sqs.digests import digest_body
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import AttributeValue
 
@@ -98,7 +97,7 @@ def read_body(raw: msgspec.Raw, number: int = 0) -> Body:
             if not content.isascii():
                 _check_text(content.decode())
     except UnicodeDecodeError:
-        raise Fault("SerializationException", "MessageBody is not UTF-8.") from None
+        raise Refusal.NOT_UTF8.fault() from None
     if not content:
         if number:
             raise Refusal.EMPTY_BODY.fault(number=number)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
+    from laneway.server.sqs.errors import Fault
     from laneway.server.sqs.wire import Request
 
 _MISSING = re.compile(r"Object missing required field `([^`]+)`(?: - at `\$\.?([^`]*)`)?")
@@ -33,7 +33,7 @@ class RequestDecoder:
         except msgspec.ValidationError as error:
             raise self._name_fault(str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Fault("SerializationException", "The request body is not valid JSON.") from None
+            raise Refusal.NOT_JSON.fault() from None
 
     def _name_fault(self, reason: str) -> Fault:
         found = _MISSING.match(reason)
@@ -43,7 +43,7 @@ class RequestDecoder:
         found = _OTHER_KIND.match(reason)
         if found is not None and found[1].startswith(("int", "str")):
             return refuse_kind(found[2], wanted=found[1])
-        return Fault("SerializationException", reason)
+        return Refusal.STRUCTURE.fault(reason=reason)
 
     def _number_entry(self, place: re.Match[str]) -> str:
         """Return the name of a batch's entry in the query protocol, which all errors have."""

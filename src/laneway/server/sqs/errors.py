@@ -61,6 +61,7 @@ CODES: dict[str, Code] = {
     "AccessDeniedException": Code("AccessDenied", 403, CORAL),
     "InvalidSignatureException": Code("SignatureDoesNotMatch", 403, CORAL),
     "UnrecognizedClientException": Code("InvalidClientTokenId", 403, CORAL),
+    "IncompleteSignatureException": Code("IncompleteSignature", 400, CORAL),
     "MissingAuthenticationTokenException": Code("MissingAuthenticationToken", 403, CORAL),
     "SerializationException": Code("MalformedInput", 400, CORAL),
     "InvalidAction": Code("InvalidAction", 400, CORAL),

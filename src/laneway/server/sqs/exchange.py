@@ -15,7 +15,6 @@ from laneway.server.sqs.addresses import (
     write_arn,
     write_url,
 )
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.owners import Owner, find_owned, name_queue
 from laneway.server.sqs.texts import Refusal
 
@@ -118,8 +117,6 @@ class Exchange:
     def require_queue(self, name: str) -> None:
         """Refuse a key that is limited to other queues."""
         if not self.identity.may_use(name):
-            raise Fault(
-                "AccessDeniedException",
-                f'The key "{self.identity.name}" is limited to queues like '
-                f'"{self.identity.pattern}": it may not use queue "{name}".',
+            raise Refusal.OTHER_QUEUE.fault(
+                key=self.identity.name, pattern=self.identity.pattern, queue=name
             )

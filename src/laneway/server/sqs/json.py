@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from laneway.server.responses import Answer, encode
 from laneway.server.sqs.decoder import RequestDecoder
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from laneway.server.sqs.actions import Action
+    from laneway.server.sqs.errors import Fault
     from laneway.server.sqs.wire import Request, Result
 
 CONTENT_TYPE = b"application/x-amz-json-1.0"
@@ -28,8 +29,7 @@ class JsonCodec:
     def read(self, target: bytes, body: bytes) -> tuple[Action, Request]:
         found = self._actions.get(target)
         if found is None:
-            name = target.decode("latin-1")
-            raise Fault("UnknownOperationException", f"There is no operation {name}.")
+            raise Refusal.OPERATION.fault(name=target.decode("latin-1"))
         action, decoder = found
         return action, decoder.decode(body)
 

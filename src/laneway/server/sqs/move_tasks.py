@@ -9,7 +9,6 @@ from uuid import UUID
 
 from laneway.domain.errors import QueueNotFound
 from laneway.server.sqs.attributes import FIFO
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import Request, Result
 
@@ -79,11 +78,8 @@ async def start_task(exchange: Exchange, request: StartMessageMoveTask) -> TaskH
         if target.name.endswith(FIFO) != source.name.endswith(FIFO):
             raise Refusal.OTHER_QUEUE_TYPE.fault()
     elif exchange.identity.pattern is not None:
-        raise Fault(
-            "AccessDeniedException",
-            f'The key "{exchange.identity.name}" is limited to queues like '
-            f'"{exchange.identity.pattern}", and messages may have come from others: name the '
-            "destination in DestinationArn.",
+        raise Refusal.NO_DESTINATION.fault(
+            key=exchange.identity.name, pattern=exchange.identity.pattern
         )
     task = await exchange.broker.moves.start(
         source.name, target=None if target is None else target.name, rate=rate

@@ -19,6 +19,17 @@ REGION = re.compile(r"[a-z0-9_-]{1,63}")
 ACCOUNT = re.compile(r"[0-9]{12}")
 _OWNED = re.compile(rf"({REGION.pattern}):({ACCOUNT.pattern}):(.+)", re.DOTALL)
 
+# The partitions of AWS by the beginning of their regions; "aws" has all others.
+_PARTITIONS = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
+    "eusc-": "aws-eusc",
+}
+
 
 class Owner(NamedTuple):
     """The region and account that a queue belongs to, or that a request is made in."""
@@ -60,3 +71,9 @@ def find_owned(queue: str, caller: Owner, settings: SqsSettings) -> Owned:
     owner = default if found is None else Owner(found[1], found[2])
     # A queue of the default owner never has the long form of its name.
     return Owned(default, queue) if owner == default or found is None else Owned(owner, found[3])
+
+
+def find_partition(region: str) -> str:
+    """Return the partition that ARNs of this region begin with."""
+    found = (name for start, name in _PARTITIONS.items() if region.startswith(start))
+    return next(found, "aws")

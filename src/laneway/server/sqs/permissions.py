@@ -11,6 +11,7 @@ import msgspec
 from laneway.domain.settings import QueueChanges
 from laneway.engine.pumps.conflicts import retry_conflicts
 from laneway.server.sqs.attributes import SECTION, read_own
+from laneway.server.sqs.owners import find_partition
 from laneway.server.sqs.texts import Refusal
 from laneway.server.sqs.wire import QueueRequest
 
@@ -78,13 +79,13 @@ async def _add(exchange: Exchange, request: AddPermission) -> None:
     policy = _read_policy(queue, arn)
     if any(_is_named(statement, request.label) for statement in policy["Statement"]):
         raise Refusal.LABEL_EXISTS.fault(value=request.label)
+    partition = find_partition(exchange.find_owned(queue.name).owner.region)
+    accounts = [f"arn:{partition}:iam::{each}:root" for each in request.aws_account_ids]
     policy["Statement"].append(
         {
             "Sid": request.label,
             "Effect": "Allow",
-            "Principal": {
-                "AWS": _list([f"arn:aws:iam::{each}:root" for each in request.aws_account_ids])
-            },
+            "Principal": {"AWS": _list(accounts)},
             "Action": _list([f"SQS:{action}" for action in request.actions]),
             "Resource": arn,
         }

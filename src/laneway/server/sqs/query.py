@@ -12,13 +12,13 @@ from laneway.server.responses import Answer
 from laneway.server.sqs.contents import NOT_IN_XML
 from laneway.server.sqs.decoder import RequestDecoder
 from laneway.server.sqs.digests import digest_body
-from laneway.server.sqs.errors import Fault
 from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from laneway.server.sqs.actions import Action
+    from laneway.server.sqs.errors import Fault
     from laneway.server.sqs.wire import Request, Result
 
 CONTENT_TYPE = b"text/xml"
@@ -126,7 +126,7 @@ def read_form(*sources: bytes) -> dict[str, str]:
                     errors="strict",
                 )
             except ValueError:
-                raise Fault("SerializationException", "The form cannot be read.") from None
+                raise Refusal.FORM.fault() from None
             form.update(pairs)
     return form
 
@@ -167,11 +167,11 @@ class _Reader:
 def _plant(tree: dict[str, Any], path: list[str], value: str) -> None:
     *steps, last = path
     if len(path) > _MOST_STEPS:
-        raise Fault("SerializationException", f"{path[0]} has no field of {len(path)} parts.")
+        raise Refusal.FORM_DEPTH.fault(field=path[0], count=len(path))
     for step in steps:
         branch = tree.setdefault(step, {})
         if not isinstance(branch, dict):
-            raise Fault("SerializationException", f"{'.'.join(path)} is both a value and a list.")
+            raise Refusal.FORM_TWICE.fault(field=".".join(path))
         tree = branch
     tree[last] = value
 
@@ -210,7 +210,7 @@ def _read_map(member: str, value: Mapping[str, Any]) -> dict[str, Any]:
     entries = {}
     for entry in _in_order(value):
         if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
-            raise Fault("SerializationException", f"An entry of {member} has no {key}.")
+            raise Refusal.FORM_KEY.fault(member=member, key=key)
         content = entry.get("Value", "")
         entries[entry[key]] = content
     return entries
@@ -219,7 +219,7 @@ def _read_map(member: str, value: Mapping[str, Any]) -> dict[str, Any]:
 def _in_order(value: Mapping[str, Any]) -> Iterator[Any]:
     for number in value:
         if not _NUMBER.fullmatch(number):
-            raise Fault("SerializationException", f"{number} is not a number in a list.")
+            raise Refusal.FORM_NUMBER.fault(number=number)
     for number in sorted(value, key=int):
         yield value[number]
 

@@ -10,10 +10,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote_plus
 
-from laneway.server.sqs.errors import Fault
+from laneway.server.sqs.texts import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from laneway.server.sqs.errors import Fault
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 # Tolerated clock difference, the same as AWS's.
@@ -62,10 +64,7 @@ def split_query(query: bytes) -> list[tuple[str, str]]:
 def read_header(authorization: str, headers: Mapping[str, str]) -> Signed:
     parts = dict(_PART.findall(authorization))
     if not authorization.startswith(ALGORITHM) or len(parts) != 3:  # noqa: PLR2004 - all three
-        raise Fault(
-            "MissingAuthenticationTokenException",
-            f"Authorization must be {ALGORITHM} with Credential, SignedHeaders and Signature.",
-        )
+        raise Refusal.SIGNATURE_PARTS.fault()
     return _read(
         parts["Credential"],
         parts["SignedHeaders"],
@@ -85,7 +84,7 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
     except (ValueError, OverflowError):
         lifetime = timedelta(0)
     if not timedelta(0) < lifetime <= LONGEST_PRESIGNED:
-        raise _mismatch("X-Amz-Expires must be between 1 second and 7 days.")
+        raise Refusal.URL_LIFETIME.fault()
     return _read(
         values.get("X-Amz-Credential", ""),
         values.get("X-Amz-SignedHeaders", ""),
@@ -97,26 +96,24 @@ def read_presigned(query: Sequence[tuple[str, str]]) -> Signed | None:
 
 def require_scope(signed: Signed, headers: Mapping[str, str], *, now: datetime) -> None:
     """Refuse a request that was signed too long ago or in part, before reading its body."""
-    late = signed.at + (signed.lifetime or SKEW)
-    if now > late or signed.at > now + SKEW:
+    if now > signed.at + (signed.lifetime or SKEW):
         if signed.lifetime is not None:
-            raise Fault("AccessDeniedException", "Request has expired.")
-        raise _mismatch(f"Signature expired: {signed.at:{_TIME}} is not near {now:{_TIME}}.")
+            raise Refusal.URL_EXPIRED.fault()
+        raise _refuse_time(Refusal.SIGNATURE_EXPIRED, signed.at, limit=now - SKEW, now=now)
+    if signed.at > now + SKEW:
+        raise _refuse_time(Refusal.SIGNATURE_EARLY, signed.at, limit=now + SKEW, now=now)
     if "host" not in signed.signed_headers:
-        raise _mismatch("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+        raise Refusal.UNSIGNED_HEADER.fault(header="Host")
     # This header names the action. Proxies may have added other unsigned headers.
     if "x-amz-target" in headers and "x-amz-target" not in signed.signed_headers:
-        raise _mismatch("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
+        raise Refusal.UNSIGNED_HEADER.fault(header="X-Amz-Target")
 
 
 def verify(signed: Signed, request: Signable, *, secret: str) -> None:
     """Refuse a request whose signature was not made with this secret."""
     expected = sign(signed, request, secret)
     if not hmac.compare_digest(expected.encode(), signed.signature.encode()):
-        raise _mismatch(
-            "The request signature we calculated does not match the signature you provided. Check "
-            "your AWS Secret Access Key and signing method."
-        )
+        raise Refusal.SIGNATURE.fault()
 
 
 def sign(signed: Signed, request: Signable, secret: str) -> str:
@@ -149,7 +146,7 @@ def _read(
     try:
         moment = datetime.strptime(at, _TIME).replace(tzinfo=UTC)
     except ValueError:
-        raise _mismatch("The request has no X-Amz-Date in the format 20300131T235959Z.") from None
+        raise Refusal.SIGNATURE_DATE.fault() from None
     parts = scope.split("/")
     if (
         len(scope) > _LONGEST_SCOPE
@@ -157,7 +154,7 @@ def _read(
         or parts[0] != at[:8]
         or parts[2:] != ["sqs", "aws4_request"]
     ):
-        raise _mismatch(f"Credential should be scoped to {at[:8]}/region/sqs/aws4_request.")
+        raise Refusal.SIGNATURE_SCOPE.fault(date=at[:8])
     return Signed(access_key, scope, headers.split(";"), signature, moment, lifetime)
 
 
@@ -174,7 +171,7 @@ def _hash_payload(signed: Signed, request: Signable) -> str:
     given = request.headers.get("x-amz-content-sha256")
     actual = sha256(request.body).hexdigest()
     if given is not None and "x-amz-content-sha256" in signed.signed_headers and given != actual:
-        raise _mismatch("The body does not match the signed hash.")
+        raise Refusal.SIGNED_BODY.fault()
     return actual
 
 
@@ -190,5 +187,5 @@ def _derive_key(secret: str, scope: str) -> bytes:
     return key
 
 
-def _mismatch(message: str) -> Fault:
-    return Fault("InvalidSignatureException", message)
+def _refuse_time(refusal: Refusal, at: datetime, *, limit: datetime, now: datetime) -> Fault:
+    return refusal.fault(at=f"{at:{_TIME}}", limit=f"{limit:{_TIME}}", now=f"{now:{_TIME}}")

@@ -18,6 +18,8 @@ _ATTRIBUTE_NAME = "InvalidAttributeName"
 _ATTRIBUTE_VALUE = "InvalidAttributeValue"
 _SERIALIZATION = "SerializationException"
 _RESOURCE = "ResourceNotFoundException"
+_SIGNATURE = "InvalidSignatureException"
+_DENIED = "AccessDeniedException"
 
 _CHARACTERS = (
     "the set of allowed characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | "
@@ -44,13 +46,127 @@ class Row(NamedTuple):
 
 
 class Refusal(Enum):
-    """Every refusal of a request that reached its action, or that no action can read."""
+    """Every refusal of a request."""
 
-    # Any request.
-    MISSING = Row(
-        _MISSING,
-        "The request must contain the parameter {parameter}.",
-        "a required parameter is absent or empty",
+    # Signatures and API keys.
+    UNSIGNED = Row(
+        "MissingAuthenticationTokenException",
+        "Request is missing Authentication Token",
+        "a request has no signature and no API key, and the server requires one",
+    )
+    # Our wording.
+    SIGNATURE_PARTS = Row(
+        "IncompleteSignatureException",
+        "Authorization must be AWS4-HMAC-SHA256 with Credential, SignedHeaders and Signature.",
+        "the Authorization header is of another kind, or lacks a part",
+    )
+    UNKNOWN_KEY = Row(
+        "UnrecognizedClientException",
+        "The security token included in the request is invalid.",
+        "no API key has the access key id",
+    )
+    SIGNATURE = Row(
+        _SIGNATURE,
+        "The request signature we calculated does not match the signature you provided. Check your "
+        "AWS Secret Access Key and signing method. Consult the service documentation for details.",
+        "the signature was made with another secret, or of another request",
+    )
+    SIGNATURE_EXPIRED = Row(
+        _SIGNATURE,
+        "Signature expired: {at} is now earlier than {limit} ({now} - 15 min.)",
+        "the request was signed more than 15 minutes ago",
+    )
+    SIGNATURE_EARLY = Row(
+        _SIGNATURE,
+        "Signature not yet current: {at} is still later than {limit} ({now} + 15 min.)",
+        "the time of the signature is more than 15 minutes ahead",
+    )
+    URL_EXPIRED = Row(_DENIED, "Request has expired.", "a presigned URL is used after its lifetime")
+    # Our wording.
+    URL_LIFETIME = Row(
+        _SIGNATURE,
+        "X-Amz-Expires must be between 1 second and 7 days.",
+        "a presigned URL has no lifetime, or too long a one",
+    )
+    UNSIGNED_HEADER = Row(
+        _SIGNATURE,
+        "'{header}' must be a 'SignedHeader' in the AWS Authorization.",
+        "the signature does not cover Host, or X-Amz-Target if the request has it",
+    )
+    # Our wording.
+    SIGNATURE_DATE = Row(
+        _SIGNATURE,
+        "The request has no X-Amz-Date in the format 20300131T235959Z.",
+        "a signed request has no date, or one in another format",
+    )
+    # Our wording.
+    SIGNATURE_SCOPE = Row(
+        _SIGNATURE,
+        "Credential should be scoped to {date}/region/sqs/aws4_request.",
+        "the credential is for another date or service",
+    )
+    SIGNATURE_REGION = Row(
+        _SIGNATURE,
+        "Credential should be scoped to a valid region.",
+        "the region of the credential has characters that no region has",
+    )
+    # Our wording.
+    SIGNED_BODY = Row(
+        _SIGNATURE,
+        "The body does not match the signed hash.",
+        "the body is not the one that X-Amz-Content-SHA256 is of",
+    )
+    # Our wording, as are the next two: keys with roles and patterns are ours.
+    ROLE = Row(
+        _DENIED,
+        'The key "{key}" has the role {role}: {action} requires {required}.',
+        "the key's role does not allow the action",
+    )
+    OTHER_QUEUE = Row(
+        _DENIED,
+        'The key "{key}" is limited to queues like "{pattern}": it may not use queue "{queue}".',
+        "the key is limited to other queues",
+    )
+    NO_DESTINATION = Row(
+        _DENIED,
+        'The key "{key}" is limited to queues like "{pattern}", and messages may have come from '
+        "others: name the destination in DestinationArn.",
+        "a key that is limited to some queues starts a move task without a destination",
+    )
+
+    # Requests that cannot be read. Our wording, except that of the types.
+    OPERATION = Row(
+        "UnknownOperationException",
+        "There is no operation {name}.",
+        "X-Amz-Target names no action of SQS",
+    )
+    NOT_JSON = Row(_SERIALIZATION, "The request body is not valid JSON.", "a body is not JSON")
+    STRUCTURE = Row(_SERIALIZATION, "{reason}", "the request has another structure")
+    NOT_UTF8 = Row(_SERIALIZATION, "MessageBody is not UTF-8.", "a message body is not UTF-8")
+    FORM = Row(
+        _SERIALIZATION,
+        "The form cannot be read.",
+        "a form is not UTF-8, or has more than 1000 fields",
+    )
+    FORM_DEPTH = Row(
+        _SERIALIZATION,
+        "{field} has no field of {count} parts.",
+        "a form's field has more parts than any that there is",
+    )
+    FORM_TWICE = Row(
+        _SERIALIZATION,
+        "{field} is both a value and a list.",
+        "a form gives a value to a field and to its parts",
+    )
+    FORM_KEY = Row(
+        _SERIALIZATION,
+        "An entry of {member} has no {key}.",
+        "an entry of a map in a form lacks its key",
+    )
+    FORM_NUMBER = Row(
+        _SERIALIZATION,
+        "{number} is not a number in a list.",
+        "the items of a list in a form are not numbered",
     )
     NOT_AN_INTEGER = Row(
         _SERIALIZATION,
@@ -71,6 +187,13 @@ class Refusal(Enum):
         _SERIALIZATION,
         "Start of list found where not expected",
         "a parameter that takes another type is a list",
+    )
+
+    # Any request.
+    MISSING = Row(
+        _MISSING,
+        "The request must contain the parameter {parameter}.",
+        "a required parameter is absent or empty",
     )
     ACTION = Row(
         "InvalidAction",

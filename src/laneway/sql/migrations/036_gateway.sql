@@ -26,6 +26,8 @@ create table laneway.gateway_transaction (
 ) with (fillfactor = 80);
 create index gateway_transaction_age on laneway.gateway_transaction (created_at, transaction_id);
 create index gateway_transaction_open on laneway.gateway_transaction (created_at, transaction_id) where not final;
+create index gateway_transaction_submitted on laneway.gateway_transaction (updated_at)
+  where not final and upstream_id is not null;
 create index gateway_transaction_upstream on laneway.gateway_transaction (target, upstream_id)
   where upstream_id is not null;
 

@@ -1,6 +1,6 @@
 -- Return what the events say about a message's acknowledgement, by its consumer or by hand: the attempt, the consumer,
 -- and when the message was claimed (since) and acknowledged (at). No row if there is no such event.
--- Reads only events that name the message's lane, as message_history does first.
+-- Reads only events that name the message's lane (events_of_message).
 -- Locks: none. Errors: none.
 create or replace function laneway.last_ack(p_group_id int, p_lane_id int, p_seq bigint)
 returns table (attempt smallint, consumer text, since timestamptz, at timestamptz)
@@ -10,20 +10,8 @@ set enable_seqscan = off set enable_bitmapscan = off
 as $$
   with own as materialized (
     select w.*
-      from laneway.event w
-     where w.lane_id = p_lane_id
-       and w.first_seq between greatest(p_seq, 0) - 10000 and p_seq
-       and w.last_seq >= p_seq
-       and w.action in ('acked', 'moved')
-       and w.group_id = p_group_id
-    union all
-    select w.*
-      from laneway.event w
-     where w.lane_id = p_lane_id
-       and w.last_seq - w.first_seq >= 10000
-       and w.first_seq < greatest(p_seq, 0) - 10000
-       and w.last_seq >= p_seq
-       and w.action in ('acked', 'moved')
+      from laneway.events_of_message(p_lane_id, p_seq) w
+     where w.action in ('acked', 'moved')
        and w.group_id = p_group_id)
   select e.attempt, coalesce(p.consumer, e.consumer), coalesce(p.since, e.since), e.at
     from own e

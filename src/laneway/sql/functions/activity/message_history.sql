@@ -1,11 +1,11 @@
 -- Return the events of one message, oldest first by transaction (event ids are assigned in blocks, so they do not
 -- order).
--- Events that name the message's lane are read by index. Two kinds of event cover several lanes and name none:
+-- Events that name the message's lane are read by index (events_of_message). Two kinds of event cover several lanes and
+-- name none:
 -- A push is searched backwards from the time the message was pushed or, if it left the log, from its next event, among
 -- 10000 events of several lanes of its queue. A claim is found by its start time, which the claim and the event that
 -- ended it store. So a claim is missing here if it ended in a purge, a seek, a deletion by time, or the deletion of its
--- group or queue;
--- the view events shows it.
+-- group or queue; the view events shows it.
 -- Locks: none. Errors: none.
 create or replace function laneway.message_history(p_lane_id int, p_seq bigint)
 returns table (
@@ -16,18 +16,7 @@ set search_path = ''
 set enable_seqscan = off set enable_bitmapscan = off
 as $$
   with own as materialized (
-    select w.*
-      from laneway.event w
-     where w.lane_id = p_lane_id
-       and w.first_seq between greatest(p_seq, 0) - 10000 and p_seq
-       and w.last_seq >= p_seq
-    union all
-    select w.*
-      from laneway.event w
-     where w.lane_id = p_lane_id
-       and w.last_seq - w.first_seq >= 10000
-       and w.first_seq < greatest(p_seq, 0) - 10000
-       and w.last_seq >= p_seq),
+    select w.* from laneway.events_of_message(p_lane_id, p_seq) w),
   spread_push as (
     select w.*
       from (select w.*

@@ -1,7 +1,7 @@
 -- Create a queue and its own group, "default", which is ordered if the queue is. Return the queue's id.
 -- p_settings: a JSON object whose members are columns of laneway.queue.
 -- Locks: none beyond the row.
--- Errors: LW409 the name is taken, LW422 an empty or too long name, or an unknown or invalid setting.
+-- Errors: LW409 the name is in use, LW422 an empty or too long name, or an unknown or invalid setting.
 create or replace function laneway.create_queue(p_name text, p_settings json default '{}') returns int
 language plpgsql
 set search_path = ''

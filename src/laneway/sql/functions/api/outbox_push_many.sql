@@ -3,7 +3,7 @@
 -- The maintenance leader moves the messages to their lane soon after the commit. The commit notifies it, unless another
 -- did within the last tenth of a second; the leader then finds the messages by polling. Commits that notify wait for
 -- each other.
--- The messages differ only in bodies and keys. p_keys: one dedup key for each body.
+-- The messages differ only in bodies and dedup keys. p_keys: one dedup key for each body.
 -- Return their outbox ids, in order.
 -- Locks: none.
 -- Errors: LW404 unknown queue, LW413 body too large, LW422 no body, or a value that a lane could not store: a negative
@@ -35,8 +35,8 @@ begin
       using errcode = 'LW422', hint = 'For a body of JSON null, pass ''null''.';
   end if;
   if cardinality(p_keys) <> cardinality(p_bodies) then
-    raise exception 'keys and bodies must be equally many, not % and %', cardinality(p_keys), cardinality(p_bodies)
-      using errcode = 'LW422', hint = 'Pass null for a message without a key.';
+    raise exception 'dedup keys and bodies differ in number: % and %', cardinality(p_keys), cardinality(p_bodies)
+      using errcode = 'LW422', hint = 'Pass null for a message without a dedup key.';
   end if;
   if p_priority < 0 then
     raise exception 'priority must be from 0 to 32767, not %', p_priority

@@ -13,5 +13,5 @@ begin
       using errcode = 'LW503', hint = 'Nothing was claimed; call again.';
   end if;
   perform pg_catalog.set_config('laneway.awaited', 'on', true),
-          pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, p_reader_id);
+          laneway.lock_reader(p_reader_id);
 end $$;

@@ -88,7 +88,7 @@ begin
                and o.ready
                and (p_priority is null or o.priority = p_priority)
              order by o.priority desc, o.reader_id
-             limit 33) r; -- one more than are taken by age
+             limit 33) r; -- one more than are claimed by age
   else
     select array_agg(r.reader_id) as readers, array_agg(r.lane_id) as lanes, array_agg(r.priority) as priorities
       into v_ready

@@ -3,7 +3,7 @@
 -- In FIFO queues (consumer_group.fifo) a lane may have several leases. Messages are claimed only up to the first that
 -- is leased.
 -- p_fill: see claim_lanes. p_owns_lock: the caller has locked readers. p_any_claimed: it has claimed something, so this
--- call need not wait for anybody.
+-- call need not wait for a lock.
 -- Other arguments and result: see claim_spans. Locks: see claim_spans. Errors: see claim_spans.
 create or replace function laneway.claim_past_exceptions(
   p_group_id int,
@@ -43,8 +43,8 @@ declare
   v_span laneway.claimed_span;
   v_claimed int;
   v_any_claimed boolean := false;
-  v_oldest int;                          -- the oldest segment that one of the lanes at hand is in
-  -- The lanes at hand: locked, not leased, nothing due parked.
+  v_oldest int;                          -- the oldest segment that one of the locked lanes is in
+  -- The locked lanes: not leased, nothing due parked.
   v_readers int[];
   v_lanes int[];
   v_places tid[];
@@ -93,8 +93,9 @@ begin
     end if;
     exit when v_ready.level is null;
 
-    -- Part 2: lock the lanes and read their positions. After it the lanes at hand are those that can be claimed from
-    -- the log. Expired leases have ended, and parked messages are claimed at once, because they come before the log's.
+    -- Part 2: lock the lanes and read their positions. After it v_readers and the arrays parallel to it have the lanes
+    -- that can be claimed from the log. Expired leases have ended, and parked messages are claimed at once, because
+    -- they come before the log's.
     v_readers := '{}';
     v_lanes := '{}';
     v_places := '{}';
@@ -192,7 +193,7 @@ begin
     end loop;
     exit when v_served >= cardinality(v_waiting);
 
-    -- Part 3: claim the lanes at hand, in the order of claim_lanes, one for each waiter, or several (p_fill).
+    -- Part 3: claim the locked lanes, in the order of claim_lanes, one for each waiter, or several (p_fill).
     for v_lane in
       select u.i, m.segment, m.seq, m.delayed
         from unnest(v_lanes, v_froms, v_uptos, v_segments, v_moved_at)

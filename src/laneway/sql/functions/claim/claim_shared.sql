@@ -24,7 +24,7 @@ declare
   v_avoid text[] := p_avoid;             -- the partitions that are left out for now …
   v_avoided int[];                       -- … and their lanes
   v_below int := 32768;                  -- the priorities from this one up are done
-  v_level int;                           -- the priority at hand
+  v_level int;                           -- the priority that is being claimed
   v_parked_level int;                    -- the highest priority of parked messages, due or not
   v_ready record;                        -- the ready lanes of the highest priority that has any
   v_due laneway.picked_message[];

@@ -174,7 +174,7 @@ begin
       if v_fast then
         v_fast := not exists (select from laneway.segment s
                                where s.segment > v_position.segment
-                                 and s.segment % 2 = v_position.segment % 2
+                                 and laneway.is_logged(s.segment) = laneway.is_logged(v_position.segment)
                                  and s.opened_at is not null);
       end if;
       if v_fast and v_read.count = 0 then
@@ -194,7 +194,7 @@ begin
     return;
   end if;
 
-  -- Part 5: one lane. Lease what was read, and return it. The bodies are not handed through another function where that
+  -- Part 5: one lane. Lease what was read, and return it. The bodies are not passed through another function where that
   -- can be avoided: it would copy them twice.
   if not v_one_claim then
     return query

@@ -23,6 +23,8 @@ declare
   v_last int;
 begin
   many := false;
+
+  -- Of one partition: its lanes are few.
   if p_partition is not null then
     select r.priority
       into level
@@ -53,6 +55,8 @@ begin
        and r.ready;
     return;
   end if;
+
+  -- Find the priority, then up to 33 readers: one more than claim_spans merges.
   if p_priority is null then
     select r.priority
       into level
@@ -78,7 +82,9 @@ begin
              and o.priority = level
              and (p_avoid is null or o.lane_id <> all (p_avoid))
            order by o.reader_id
-           limit 33) r; -- one more than claim_spans merges
+           limit 33) r;
+
+  -- More than 32: p_limit of them from a random one on, and from the first one on if that was near the end.
   if cardinality(readers) > 32 then
     many := true;
     v_last := (

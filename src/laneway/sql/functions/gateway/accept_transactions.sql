@@ -94,7 +94,7 @@ begin
                p_max_attempts => case
                  when p_max_attempts is not null
                  then array(select p_max_attempts[u.i] from unnest(v_new) with ordinality u (i, n) order by u.n) end) p
-       cross join lateral generate_series(0, p.run - 1) g (n)),
+       cross join lateral generate_series(0, p.messages - 1) g (n)),
     stored as (
       insert into laneway.gateway_transaction (
         transaction_id, target, type, status, request, segment, lane_id, seq, webhook_url, created_at, updated_at)

@@ -24,7 +24,8 @@ begin
       select u.transaction_id, u.segment, u.lane_id, u.seq, u.n, l.calls, l.upstream_id, l.upstream_url,
              case
                when l.transaction_id is null then 'missing'
-               when l.given_up then 'send'
+               when l.given_up and l.sending_at is null then 'send'
+               when l.given_up then 'ask'
                when l.final or l.upstream_id is not null then 'skip'
                when l.sending_at is null then 'send'
                when (l.segment, l.lane_id, l.seq) = (u.segment, u.lane_id, u.seq) then 'ask'

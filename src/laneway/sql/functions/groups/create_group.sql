@@ -4,7 +4,7 @@
 -- p_start: 'all' for every kept message, 'new' for messages from now on, or 'time' for messages since p_from.
 -- Locks: the queue's advisory lock, exclusive, so that no lane is missed; then its row, so that its settings do not
 -- change.
--- Errors: LW404 unknown queue, LW409 the name is taken, LW422 an empty or too long name, an ordered group on an
+-- Errors: LW404 unknown queue, LW409 the name is in use, LW422 an empty or too long name, an ordered group on an
 -- unordered queue, or an invalid start.
 create or replace function laneway.create_group(
   p_queue text, p_name text, p_ordered boolean default null, p_start text default 'all',

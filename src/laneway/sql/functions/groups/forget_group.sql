@@ -17,7 +17,7 @@ begin
     insert into laneway.forgotten (reader_id)
     select r.reader_id from unnest(v_readers) r (reader_id);
   else
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+    perform laneway.lock_reader(r.reader_id)
        from unnest(v_readers) r (reader_id);
     perform laneway.forget_readers(v_readers);
   end if;

@@ -42,7 +42,7 @@ begin
   loop
     v_lanes := v_lanes + 1;
     after := v_reader.lane_id;
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    perform laneway.lock_reader(v_reader.reader_id);
     -- Skip a lane that was removed while this waited for the lock.
     continue when not exists (select from laneway.reader r where r.reader_id = v_reader.reader_id);
 

@@ -36,6 +36,7 @@ declare
   v_count int;
   v_left bigint := 4194304;
 begin
+  -- Lock the keys that are written or checked.
   perform pg_catalog.pg_advisory_xact_lock('laneway.kv'::regclass::oid::int, h.hash)
      from (select distinct hashtext(u.namespace || '/' || u.key) as hash
              from unnest(p_kinds, p_namespaces, p_keys) u (kind, namespace, key)
@@ -56,6 +57,7 @@ begin
     updated_at := null;
     more := false;
 
+    -- Read a list of keys.
     if v_kind in ('prefix', 'keys') then
       v_count := 0;
       for v_row in
@@ -88,6 +90,7 @@ begin
       continue;
     end if;
 
+    -- Read one key. Afterwards v_live says whether it exists; then value and version are its present ones.
     if v_kind = 'many' and v_left <= 0 then
       more := true;
       return next;
@@ -114,6 +117,7 @@ begin
       continue;
     end if;
 
+    -- Decide whether a write applies. Afterwards reason says why not, and v_sum is the result of 'incr'.
     reason := case
       when p_expects[i] = 0 and v_live then 'exists'
       when p_expects[i] > 0 and not v_live then 'absent'
@@ -136,13 +140,14 @@ begin
     end if;
     applied := reason is null;
     if not applied and p_required[i] then
-      raise exception 'the required operation % on key "%" does not apply (%)', idx, p_keys[i], reason
+      raise exception 'required operation % on key "%" does not apply (%)', idx, p_keys[i], reason
         using errcode = 'LW428',
               hint = 'Nothing was changed.',
               detail = json_build_object('index', idx, 'reason', reason, 'version', coalesce(version, 0),
                                          'value', value)::text;
     end if;
 
+    -- Write.
     if applied and v_kind = 'delete' then
       delete from laneway.kv k
        where k.namespace = p_namespaces[i]

@@ -13,9 +13,10 @@ begin
    order by b.n
    limit 1;
   if found then
-    raise exception 'message % is % bytes, queue "%" takes at most %',
+    raise exception 'message % is % bytes, queue "%" allows at most %',
       v_message.idx, v_message.bytes, p_queue, p_max_bytes
       using errcode = 'LW413',
+            detail = p_queue,
             hint = 'Send less, or raise the queue''s max_bytes.';
   end if;
 end $$;

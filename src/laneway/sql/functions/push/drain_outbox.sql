@@ -8,7 +8,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_rows record;         -- arrays, one element per message
 begin
-  with taken as (
+  with removed as (
     delete from laneway.outbox o
      where o.outbox_id = any (array(
              select i.outbox_id
@@ -28,7 +28,7 @@ begin
          array_agg(t.lease order by t.outbox_id) as leases,
          array_agg(t.max_attempts order by t.outbox_id) as max_attempts
     into v_rows
-    from taken t;
+    from removed t;
   if v_rows.queues is null then
     return;
   end if;

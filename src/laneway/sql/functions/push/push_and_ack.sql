@@ -17,7 +17,7 @@ create or replace function laneway.push_and_ack(
   p_leases interval[] default null,
   p_max_attempts smallint[] default null,
   p_windows interval[] default null)
-returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
+returns table (idx int, messages int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare

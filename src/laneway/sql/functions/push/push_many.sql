@@ -1,11 +1,12 @@
 -- Append messages to the log, each to the lane of its queue, partition and priority.
 -- An array may be null (the default for all), have one element (the same for all) or one per body.
--- p_ride: for the event. Where several requests share this call: "largest", messages of the largest. Who enqueued:
--- "producer", if it is one for all messages, else "producers", a name or null for each.
+-- p_event_detail: stored with the event. "largest": the messages of the largest request, where several share this call.
+-- "producer": who enqueued, if it is one for all messages; else "producers", a name or null for each.
 -- p_windows: how long the keys are remembered; null: for the queue's deduplication window.
 -- p_guards: the queue options that the push assumes, as in queue.guards; null: none.
--- Return spans in input order: the messages idx .. idx + run - 1 are at seq, seq + 1, … of that lane. A duplicate (its
--- key was pushed within the queue's deduplication window) returns the first message's place and is not written.
+-- Return spans in input order: the messages idx .. idx + messages - 1 are at seq, seq + 1, … of that lane. A duplicate
+-- (its dedup key was pushed within the queue's deduplication window) returns the first message's place and is not
+-- written.
 -- This function is the straight path: bodies for one lane. Its statements are simple, because several simple statements
 -- cost less than one with many parts. Everything else is in push_mixed.
 -- Locks: each lane's advisory lock, in sorted order, through commit, so that commit order is seq order; then the rows
@@ -22,10 +23,10 @@ create or replace function laneway.push_many(
   p_headers json[] default null,
   p_leases interval[] default null,
   p_max_attempts smallint[] default null,
-  p_ride json default null,
+  p_event_detail json default null,
   p_guards smallint[] default null,
   p_windows interval[] default null)
-returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
+returns table (idx int, messages int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -54,14 +55,14 @@ begin
      and coalesce(cardinality(p_priorities), 1) = 1
      and cardinality(p_bodies) > 0
      and pg_catalog.num_nulls(variadic p_bodies) = 0
-     and p_ride -> 'producers' is null
+     and p_event_detail -> 'producers' is null
      and (q.guards <> any (p_guards)) is not true;
   if not found then
     return query
       select *
         from laneway.push_mixed(
                p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
-               p_ride, p_guards, p_windows);
+               p_event_detail, p_guards, p_windows);
     return;
   end if;
   if pg_catalog.pg_column_size(p_bodies) > v_queue.max_bytes then
@@ -98,7 +99,7 @@ begin
       select *
         from laneway.push_mixed(
                p_queues, p_bodies, p_partitions, p_priorities, p_delays, p_keys, p_headers, p_leases, p_max_attempts,
-               p_ride, p_guards, p_windows);
+               p_event_detail, p_guards, p_windows);
     return;
   end if;
   select m.seq
@@ -125,7 +126,7 @@ begin
       segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, consumer, detail, largest)
     values (
       laneway.event_segment(v_segment), clock_timestamp(), 'pushed', v_queue.queue_id, v_lane_id, v_segment,
-      v_head + 1, v_head + v_count, p_ride ->> 'producer', p_ride, pg_catalog.pg_column_size(p_bodies));
+      v_head + 1, v_head + v_count, p_event_detail ->> 'producer', p_event_detail, pg_catalog.pg_column_size(p_bodies));
   end if;
   if v_count = 1 then
     insert into laneway.message (segment, lane_id, seq, created_at, deliver_at, body)
@@ -137,7 +138,7 @@ begin
       from unnest(p_bodies) with ordinality b (body, n);
   end if;
   idx := 0;
-  run := v_count;
+  messages := v_count;
   segment := v_segment;
   lane_id := v_lane_id;
   seq := v_head + 1;

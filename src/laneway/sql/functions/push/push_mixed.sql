@@ -13,10 +13,10 @@ create or replace function laneway.push_mixed(
   p_headers json[],
   p_leases interval[],
   p_max_attempts smallint[],
-  p_ride json default null,
+  p_event_detail json default null,
   p_guards smallint[] default null,
   p_windows interval[] default null)
-returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
+returns table (idx int, messages int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql
 set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -268,7 +268,7 @@ begin
     from unnest(p_bodies, v_message_lanes, v_places, v_keys, v_new)
          with ordinality m (body, lane, place, key, is_new, n)
    where m.is_new is not false;
-  if p_ride -> 'producers' is null then
+  if p_event_detail -> 'producers' is null then
     insert into laneway.event (
       segment, at, action, queue_id, lane_id, message_segment, first_seq, last_seq, consumer, detail,
       part_lane, part_first, part_last, largest)
@@ -277,8 +277,8 @@ begin
            l.segment,
            laneway.only_element(array_agg(l.head + 1)),
            laneway.only_element(array_agg(l.head + l.messages)),
-           p_ride ->> 'producer',
-           p_ride,
+           p_event_detail ->> 'producer',
+           p_event_detail,
            laneway.several_elements(array_agg(l.lane_id)),
            laneway.several_elements(array_agg(l.head + 1)),
            laneway.several_elements(array_agg(l.head + l.messages)),
@@ -301,7 +301,8 @@ begin
            e.segment,
            case when e.one_lane then e.first_seq end,
            case when e.one_lane then e.last_seq end,
-           case when p_ride -> 'largest' is not null then json_build_object('largest', p_ride -> 'largest') end,
+           case when p_event_detail -> 'largest' is not null
+                then json_build_object('largest', p_event_detail -> 'largest') end,
            case when not e.one_lane then e.lanes end,
            e.seqs, e.seqs, e.producers,
            (select max(pg_catalog.pg_column_size(b.body)) from unnest(p_bodies) b (body))
@@ -312,7 +313,7 @@ begin
                    array_agg(m.producer order by m.n) as producers
               from unnest(
                      v_message_lanes, v_places, v_new,
-                     array(select o.name from json_array_elements_text(p_ride -> 'producers') o (name)))
+                     array(select o.name from json_array_elements_text(p_event_detail -> 'producers') o (name)))
                    with ordinality m (lane, place, is_new, producer, n)
               join unnest(
                      v_lanes.queues, v_lane_ids, v_segments, v_heads,

@@ -18,7 +18,7 @@ create or replace function laneway.push_within_limits(
   p_new text[] default null,
   p_settings json[] default null,
   p_whole boolean default false)
-returns table (idx int, run int, segment int, lane_id int, seq bigint, duplicate boolean)
+returns table (idx int, messages int, segment int, lane_id int, seq bigint, duplicate boolean)
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -83,12 +83,12 @@ begin
   -- Push, and report positions as the caller counts them. If messages were left out, each row is one message, because
   -- p_keys is given and push_mixed has a row per message.
   for v_span in
-    select p.idx, p.run, p.segment, p.lane_id, p.seq, p.duplicate
+    select p.idx, p.messages, p.segment, p.lane_id, p.seq, p.duplicate
       from laneway.push_many(
              p_queues, p_bodies, p_partitions, null, null, p_keys, p_headers, null, null, null, p_guards) p
   loop
     idx := coalesce(v_fitting[v_span.idx + 1] - 1, v_span.idx);
-    run := v_span.run;
+    messages := v_span.messages;
     segment := v_span.segment;
     lane_id := v_span.lane_id;
     seq := v_span.seq;

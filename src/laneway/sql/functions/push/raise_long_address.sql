@@ -3,7 +3,7 @@ create or replace function laneway.raise_long_address(p_queue text, p_partition 
 language plpgsql set search_path = '' as $$
 begin
   raise exception
-    'the partition or key of a message for queue "%" is too long (% and % bytes): up to 1300 bytes each always fit',
+    'partition or dedup key of a message for queue "%" is too long (% and % bytes): up to 1300 bytes each always fit',
     p_queue, coalesce(octet_length(p_partition), 0), coalesce(octet_length(p_key), 0)
     using errcode = 'LW422',
           hint = 'Use a hash of the longer one.';

@@ -15,7 +15,7 @@ begin
        and q.rest_window is not null
      order by r.lane_id, r.reader_id
   loop
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    perform laneway.lock_reader(v_reader.reader_id);
     update laneway.progress p
        set not_before = greatest(p.not_before, clock_timestamp() + v_reader.rest_window)
      where p.reader_id = v_reader.reader_id

@@ -35,44 +35,44 @@ begin
 
   -- Delete the exceptions among them. A concurrent claim or nack moves messages between dead letters, parked messages
   -- and claims: repeat until none has any.
-  with taken as (
+  with removed as (
     delete from laneway.archive
      where reader_id = p_reader_id
        and created_at between p_from and p_to
     returning seq)
   select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_removed
-    from taken t;
+    from removed t;
   loop
-    with taken as (
+    with removed as (
       delete from laneway.dead_letter
        where reader_id = p_reader_id
          and created_at between p_from and p_to
       returning seq)
     select v_removed + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_removed
-      from taken t;
+      from removed t;
     v_all := v_all + v_removed;
     exit when isempty(v_all);
 
-    with taken as (
+    with removed as (
       delete from laneway.parked
        where reader_id = p_reader_id
          and v_all @> seq
       returning seq)
     select v_removed + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_removed
-      from taken t;
+      from removed t;
 
     perform from laneway.claim c
       where c.reader_id = p_reader_id
         and c.pending && v_all
       order by c.token, c.part
         for update;
-    with taken as (
+    with removed as (
       delete from laneway.claim
        where reader_id = p_reader_id
          and pending <@ v_all
       returning pending)
     select v_removed + coalesce(range_agg(t.pending), '{}') into v_removed
-      from taken t;
+      from removed t;
     for v_claim in
       select c.token, c.lane_id, c.part, c.pending * v_all as hit
         from laneway.claim c

@@ -55,7 +55,7 @@ begin
   if not found then
     return false;
   end if;
-  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader);
+  perform laneway.lock_reader(v_reader);
   if p_from is null or p_from not in ('queued', 'processing', 'dead')
      or laneway.message_state(v_reader, p_segment, p_lane_id, p_seq) is distinct from p_from then
     return false;
@@ -100,7 +100,8 @@ begin
   if p_from = 'dead' then
     update laneway.dead_letter
        set partition = v_new.partition, priority = v_new.priority, lease = v_new.lease,
-           max_attempts = v_new.max_attempts, headers = v_new.headers, body = v_new.body
+           max_attempts = v_new.max_attempts, headers = v_new.headers, body = v_new.body,
+           attempt_limit = case when v_new.max_attempts is not distinct from v_old.max_attempts then attempt_limit end
      where reader_id = v_reader
        and seq = p_seq;
     if not found then

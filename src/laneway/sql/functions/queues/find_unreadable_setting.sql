@@ -1,4 +1,4 @@
--- Return the first setting whose value its column of laneway.queue cannot hold, and that column's type.
+-- Return the first setting whose value its column of laneway.queue cannot store, and that column's type.
 -- Both are null if all can, or if the text of p_settings cannot be read.
 -- Locks: none. Errors: none.
 create or replace function laneway.find_unreadable_setting(p_settings json, out setting text, out type text)

@@ -58,7 +58,7 @@ begin
      where r.group_id = p_group_id
        and r.lane_id = v_item.lane_id;
     continue when not found;
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader);
+    perform laneway.lock_reader(v_reader);
     continue when laneway.message_state(v_reader, v_item.segment, v_item.lane_id, v_item.seq) is distinct from p_from;
     v_seqs := int8multirange(int8range(v_item.seq, v_item.seq, '[]'));
     v_attempt := 0;
@@ -131,28 +131,26 @@ begin
          and d.seq = v_item.seq
          for update;
       continue when not found; -- redriven just now
-      with taken as (
+    end if;
+    if p_from in ('dead', 'archived') then
+      -- The copy becomes the message's revision, because the log may not have the message any more.
+      with dead as (
         delete from laneway.dead_letter
-         where reader_id = v_reader
+         where p_from = 'dead'
+           and reader_id = v_reader
            and seq = v_item.seq
-        returning *)
-      insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers,
-                                    body)
-      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers,
-             t.body
-        from taken t
-          on conflict do nothing;
-    elsif p_from = 'archived' then
-      with taken as (
+        returning reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body),
+      archived as (
         delete from laneway.archive
-         where reader_id = v_reader
+         where p_from = 'archived'
+           and reader_id = v_reader
            and seq = v_item.seq
-        returning *)
+        returning reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers, body)
       insert into laneway.revision (reader_id, seq, partition, priority, created_at, lease, max_attempts, key, headers,
                                     body)
-      select t.reader_id, t.seq, t.partition, t.priority, t.created_at, t.lease, t.max_attempts, t.key, t.headers,
-             t.body
-        from taken t
+      select d.* from dead d
+      union all
+      select a.* from archived a
           on conflict do nothing;
     end if;
 

@@ -47,26 +47,26 @@ begin
   loop
     v_seqs := '{}';
     if v_all or p_status = 'queued' then
-      with taken as (
+      with removed as (
         delete from laneway.parked where reader_id = p_reader_id
         returning seq)
       select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs
-        from taken t;
+        from removed t;
     end if;
     if v_all or p_status = 'processing' then
       perform from laneway.claim c where c.reader_id = p_reader_id order by c.token, c.part for update;
-      with taken as (
+      with removed as (
         delete from laneway.claim where reader_id = p_reader_id
         returning pending)
       select v_seqs + coalesce(range_agg(t.pending), '{}') into v_seqs
-        from taken t;
+        from removed t;
     end if;
     if v_all or p_status = 'dead' then
-      with taken as (
+      with removed as (
         delete from laneway.dead_letter where reader_id = p_reader_id
         returning seq)
       select v_seqs + coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs
-        from taken t;
+        from removed t;
     end if;
     v_purged := v_purged + laneway.count_seqs(v_seqs);
     perform laneway.note_seqs_gone(p_reader_id, v_seqs);
@@ -81,11 +81,11 @@ begin
 
   -- Archived.
   if v_all or p_status = 'archived' then
-    with taken as (
+    with removed as (
       delete from laneway.archive where reader_id = p_reader_id
       returning seq)
     select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_seqs
-      from taken t;
+      from removed t;
     v_purged := v_purged + laneway.count_seqs(v_seqs);
     perform laneway.note_seqs_gone(p_reader_id, v_seqs);
   end if;

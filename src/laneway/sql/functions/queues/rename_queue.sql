@@ -1,6 +1,6 @@
 -- Rename a queue, also where workers are registered for it. Locks: the row, then its default group's and the
 -- workers' rows, in order.
--- Errors: LW404 no such queue, LW409 the new name is taken, LW422 an empty or too long name.
+-- Errors: LW404 no such queue, LW409 the new name is in use, LW422 an empty or too long name.
 create or replace function laneway.rename_queue(p_name text, p_new_name text) returns void
 language plpgsql
 set search_path = ''

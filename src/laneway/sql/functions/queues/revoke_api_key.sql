@@ -1,4 +1,4 @@
--- Revoke an API key. A key that is revoked already stays so. Locks: the row. Errors: LW404 no such key.
+-- Revoke an API key. An API key that is revoked already stays so. Locks: the row. Errors: LW404 no such API key.
 create or replace function laneway.revoke_api_key(p_key_id text) returns void
 language plpgsql
 set search_path = ''

@@ -21,7 +21,7 @@ begin
      order by r.reader_id
   loop
     -- Parked messages. The age of a message below the base is known from its copy, no longer from the log.
-    with taken as (
+    with removed as (
       delete from laneway.parked k
        where k.reader_id = v_reader.reader_id
          and k.seq <= v_last
@@ -31,11 +31,11 @@ begin
       returning k.seq),
     deleted_copy as (
       delete from laneway.revision v
-       using taken t
+       using removed t
        where v.reader_id = v_reader.reader_id
          and v.seq = t.seq)
     select coalesce(range_agg(int8range(t.seq, t.seq, '[]')), '{}') into v_expired
-      from taken t;
+      from removed t;
 
     -- Messages ahead of the reader. It does not move past leased messages that it skips (rewind_reader).
     select p.place, p.segment, p.seq, p.token, p.not_before, p.exceptions_until into v_progress

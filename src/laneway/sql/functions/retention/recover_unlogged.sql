@@ -32,7 +32,7 @@ begin
     v_lanes := v_lanes + 1;
     v_after := v_lane.lane_id;
     perform pg_catalog.pg_advisory_xact_lock('laneway.lane'::regclass::oid::int, v_lane.lane_id);
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+    perform laneway.lock_reader(r.reader_id)
        from (select r.reader_id
                from laneway.reader r
               where r.lane_id = v_lane.lane_id

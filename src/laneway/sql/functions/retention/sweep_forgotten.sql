@@ -14,7 +14,7 @@ begin
              order by f.reader_id
              limit greatest(p_limit, 0)
                for update skip locked) f
-     where pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, f.reader_id));
+     where laneway.try_lock_reader(f.reader_id));
   perform laneway.forget_readers(v_readers);
   delete from laneway.forgotten where reader_id = any (v_readers);
   return cardinality(v_readers);

@@ -30,7 +30,7 @@ begin
     continue when (
       select clock_timestamp() - p.moved_at < p_after
         from laneway.newest_progress(v_reader.reader_id) p);
-    continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    continue when not laneway.try_lock_reader(v_reader.reader_id);
     if laneway.mark_reader_idle(v_reader.reader_id, v_reader.lane_id) then
       v_count := v_count + 1;
     end if;

@@ -33,7 +33,7 @@ begin
     v_readers := array(select r.reader_id from laneway.reader r where r.lane_id = v_lane.lane_id);
     continue when exists (
       select from unnest(v_readers) r (reader_id)
-       where not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id));
+       where not laneway.try_lock_reader(r.reader_id));
     -- Check again under the locks.
     continue when laneway.is_lane_used(v_lane.lane_id);
     delete from laneway.lane where lane_id = v_lane.lane_id;

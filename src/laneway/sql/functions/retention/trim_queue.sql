@@ -82,7 +82,7 @@ begin
     for v_reader in
       select r.reader_id from laneway.reader r where r.lane_id = v_lane.lane_id order by r.reader_id
     loop
-      if not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id) then
+      if not laneway.try_lock_reader(v_reader.reader_id) then
         v_busy := true;
         exit;
       end if;

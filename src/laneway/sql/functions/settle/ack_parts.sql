@@ -37,7 +37,7 @@ begin
     raise exception 'invalid span: it ends before it begins, or at 9223372036854775807' using errcode = 'LW422';
   end if;
 
-  -- Take the spans out of the claims.
+  -- Remove the spans from the claims.
   for v_item in
     select u.token, u.lane_id, range_agg(int8range(u.first_seq, u.last_seq, '[]')) as seqs
       from unnest(p_tokens, p_lanes, p_first, p_last) u (token, lane_id, first_seq, last_seq)

@@ -21,14 +21,7 @@ begin
      or array_position(p_leases, null) is not null then
     raise exception 'tokens, lanes and leases differ in number, or a lease is null' using errcode = 'LW422';
   end if;
-  if interval '0' > any (p_leases) then
-    raise exception 'lease duration must not be negative'
-      using errcode = 'LW422',
-            hint = 'Zero ends the lease.';
-  end if;
-  if laneway.exceeds_interval_limit(p_leases) then
-    perform laneway.raise_long_interval(p_leases);
-  end if;
+  perform laneway.check_extension(p_leases);
 
   -- Lock all claims in order before the first is changed.
   if cardinality(p_tokens) > 1 then

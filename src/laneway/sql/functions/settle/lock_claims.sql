@@ -1,5 +1,5 @@
--- Lock messages in flight before they are taken from their consumers: first the readers, so that no message is claimed
--- meanwhile, then the claims' rows, in the order in which settlements lock them.
+-- Lock messages in flight before somebody else than their consumers ends the leases: first the readers, so that no
+-- message is claimed meanwhile, then the claims' rows, in the order in which settlements lock them.
 -- Locks: the readers' advisory locks, in order of lane; the claims' rows, in order of lane, token and part. Errors:
 -- none.
 create or replace function laneway.lock_claims(p_group_id int, p_lanes int[], p_seqs bigint[]) returns void
@@ -8,7 +8,7 @@ set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
-  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+  perform laneway.lock_reader(r.reader_id)
      from (select o.reader_id
              from laneway.reader o
             where o.group_id = p_group_id

@@ -36,7 +36,7 @@ begin
          where c.token = u.token
            and c.lane_id = u.lane_id
          limit 1) o on true
-     -- ordered groups: the last first, because a message takes those behind it along
+     -- ordered groups: the last first, because a message returns those behind it too
      order by u.lane_id, u.token, case when o.ordered then - greatest(u.seq, 0) else u.seq end, u.n
   loop
     idx := v_message.n - 1;

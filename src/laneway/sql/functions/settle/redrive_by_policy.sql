@@ -28,7 +28,7 @@ begin
        and exists (select from laneway.dead_letter d where d.group_id = g.group_id)
      order by q.queue_id
   loop
-    perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+    perform laneway.lock_reader(r.reader_id)
        from (select distinct d.lane_id, d.reader_id
                from (select o.lane_id, o.reader_id
                        from laneway.dead_letter o

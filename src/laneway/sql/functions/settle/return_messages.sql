@@ -1,4 +1,4 @@
--- Take messages out of one part of a claim and return them to the group.
+-- Remove messages from one part of a claim and return them to the group.
 -- p_fate: 'retry', the attempt counts, and a message out of attempts becomes a dead letter; 'again', the attempt
 -- counts, and the message is delivered again in any case; 'dead', it becomes a dead letter at once; 'release', the
 -- attempt does not count. p_delay null: the queue's backoff, but no delay for 'release', nor for 'expired' if the queue
@@ -84,8 +84,8 @@ begin
   -- Lock. Afterwards v_claim is current, and v_returned says which messages leave it.
   if v_in_order then
     if not v_expired then
-      perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id);
-    elsif not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_claim.reader_id) then
+      perform laneway.lock_reader(v_claim.reader_id);
+    elsif not laneway.try_lock_reader(v_claim.reader_id) then
       return;
     end if;
   end if;
@@ -133,6 +133,12 @@ begin
       perform laneway.insert_dead_letter(
         v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt,
         coalesce(v_dead_reason, v_no_reason), v_claim.consumer);
+      if v_attempt is distinct from v_max_attempts then
+        update laneway.dead_letter
+           set attempt_limit = v_attempt
+         where reader_id = v_claim.reader_id
+           and seq = v_seq;
+      end if;
       delete from laneway.retry
        where reader_id = v_claim.reader_id
          and seq = v_seq;
@@ -188,7 +194,7 @@ begin
       cross join (
         values
           (p_action, v_back, v_reason),
-          ('released', v_behind, 'a message before it comes again'),
+          ('released', v_behind, 'an earlier message is delivered again'),
           ('dead', v_dead, coalesce(v_dead_reason, v_no_reason))) e (action, seqs, reason)
       cross join lateral unnest(e.seqs * c.pending) r (span)
       where c.token = p_token

@@ -3,13 +3,14 @@
 -- NAME#SLOT of the namespace queen-locks; its version is the fencing token, and its value {"owner", "since"}. A permit
 -- past its expiry is free.
 -- p_actions:
---   'acquire'  take a free slot. If the owner has a permit already, it keeps that
---   'renew'    the permit of p_slots gets another expiry and token. Its token must be p_tokens, or its owner p_owners
---   'release'  the permit of p_slots with the token p_tokens becomes free
---   'get'
--- Return first a row for the operation: whether it applied, and for a permit that was there before, already. If it did
--- not apply: reason 'held', 'lost', or 'contended' (a slot changed otherwise during the call). Then, for 'get' and what
--- did not apply, a row with applied null for each permit that is in the way, by slot.
+--   'acquire'  acquire the permit of a free slot. An owner that has a permit already keeps that one
+--   'renew'    give the permit of p_slots another expiry and token. Its token must be p_tokens, or its owner p_owners
+--   'release'  free the permit of p_slots with the token p_tokens
+--   'get'      return the permits only
+-- Return first a row for each operation: applied; already: the owner had the permit before. If it did not apply, reason
+-- is 'held' (no slot is free), 'lost' (the permit is not the one named) or 'contended' (another call wrote the slot
+-- during this one). For 'get', and for what did not apply, a row with applied null follows for each permit that is not
+-- free, by slot.
 -- Locks: an advisory lock for each name that is not only shown, sorted by hash; then those of apply_kv. Errors: none.
 create or replace function laneway.apply_locks(
   p_actions text[], p_names text[], p_owners text[], p_ttls interval[], p_limits int[], p_slots int[],
@@ -24,9 +25,9 @@ as $$
 declare
   v_now timestamptz;
   v_count int := coalesce(cardinality(p_actions), 0);
-  v_permits jsonb;                                  -- of one operation: what is returned about each permit
+  v_permits jsonb;                                  -- of one operation, as they are returned
   v_permit jsonb;
-  v_holders jsonb[] := array_fill('[]'::jsonb, array[coalesce(cardinality(p_actions), 0)]);
+  v_found jsonb[] := array_fill('[]'::jsonb, array[coalesce(cardinality(p_actions), 0)]);
   v_slots int[] := p_slots;
   v_already bigint[] := array_fill(null::bigint, array[coalesce(cardinality(p_actions), 0)]);
   v_reasons text[] := array_fill(null::text, array[coalesce(cardinality(p_actions), 0)]);
@@ -48,7 +49,7 @@ begin
            offset 0) h;
   v_now := clock_timestamp();
 
-  -- Choose what to write.
+  -- Choose what to write. Afterwards v_found has the permits of each operation, and v_writes those to write.
   for i in 1..v_count loop
     select coalesce(jsonb_agg(jsonb_build_object(
              'slot', k.slot, 'token', k.version, 'owner', k.value ->> 'owner',
@@ -67,7 +68,7 @@ begin
              when 'get' then true
              when 'acquire' then k.slot < p_limits[i]
              else k.slot = p_slots[i] end;
-    v_holders[i] := v_permits;
+    v_found[i] := v_permits;
     case p_actions[i]
       when 'get' then
         continue;
@@ -115,7 +116,7 @@ begin
     v_keys := v_keys || (p_names[i] || '#' || v_slots[i]);
   end loop;
 
-  -- Write. A key that was written otherwise in between is not lost, but no longer ours.
+  -- Write. Afterwards v_tokens has the tokens of what applied, and v_reasons says why the rest did not.
   if v_writes <> '{}' then
     v_count := cardinality(v_writes);
     for v_write in
@@ -134,6 +135,7 @@ begin
     end loop;
   end if;
 
+  -- Return what became of each operation.
   for i in 1..coalesce(cardinality(p_actions), 0) loop
     return query
       select i - 1, v_reasons[i] is null, v_already[i] is not null, v_reasons[i], v_slots[i],
@@ -142,7 +144,7 @@ begin
     return query
       select i - 1, null::boolean, null::boolean, null::text, (p ->> 'slot')::int, (p ->> 'token')::bigint,
              p ->> 'owner', p ->> 'since', (p ->> 'expires_at')::timestamptz, (p ->> 'renewed_at')::timestamptz
-        from jsonb_array_elements(v_holders[i]) p
+        from jsonb_array_elements(v_found[i]) p
        order by (p ->> 'slot')::int;
   end loop;
 end $$;

@@ -38,7 +38,7 @@ begin
      order by r.reader_id
   loop
     exit when v_left <= 0;
-    continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
+    continue when not laneway.try_lock_reader(v_reader.reader_id);
     select p.place, p.segment, p.seq, p.token, p.not_before, p.exceptions_until into v_progress
       from laneway.newest_progress(v_reader.reader_id) p;
     v_last := least(

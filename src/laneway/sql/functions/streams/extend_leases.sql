@@ -18,14 +18,7 @@ begin
      or array_position(p_durations, null) is not null then
     raise exception 'leases and durations differ in number, or a duration is null' using errcode = 'LW422';
   end if;
-  if interval '0' > any (p_durations) then
-    raise exception 'lease duration must not be negative'
-      using errcode = 'LW422',
-            hint = 'Zero ends the lease.';
-  end if;
-  if laneway.exceeds_interval_limit(p_durations) then
-    perform laneway.raise_long_interval(p_durations);
-  end if;
+  perform laneway.check_extension(p_durations);
   perform
      from laneway.claim c
     where c.token = any (array(

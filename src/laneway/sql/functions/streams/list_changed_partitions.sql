@@ -28,7 +28,7 @@ declare
   v_found int;
   v_next int;
 begin
-  -- Who pushes holds the lane's lock from before it reads the clock until its commit can be seen. So what a push that
+  -- A push has the lane's lock from before it reads the clock until its commit can be seen. So what a push that
   -- takes its lock from now on writes is younger than v_now. Of other roles' transactions the begin may be hidden.
   select least(v_now, min(coalesce(a.xact_start, v_now - interval '1 hour')))
     into safe_time

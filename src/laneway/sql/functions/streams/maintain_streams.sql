@@ -60,14 +60,14 @@ begin
      group by d.reader_id
      order by d.reader_id
   loop
-    continue when not pg_catalog.pg_try_advisory_xact_lock('laneway.reader'::regclass::oid::int, v_reader.reader_id);
-    with taken as (
+    continue when not laneway.try_lock_reader(v_reader.reader_id);
+    with removed as (
       delete from laneway.dead_letter
        where reader_id = v_reader.reader_id
          and v_reader.seqs @> seq
       returning seq)
     select range_agg(int8range(t.seq, t.seq, '[]')) into v_dead
-      from taken t;
+      from removed t;
     perform laneway.note_seqs_gone(v_reader.reader_id, v_dead);
   end loop;
 

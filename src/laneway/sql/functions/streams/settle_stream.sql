@@ -6,7 +6,7 @@
 -- it in the lane are delivered again, whatever the call says of these; so are the messages before it that no item
 -- settled. See commit_offset.
 -- In shared groups, and if the queue has individual_acks, each item settles its message only. There, 'release' is as
--- 'retry', and in an ordered group a nacked message takes those behind it in its claim along, without an attempt.
+-- 'retry', and in an ordered group a nacked message returns those behind it in its claim too, without an attempt.
 -- Return for each item whether the claim has no messages of the lane left (released), and an outcome. implied is how
 -- many messages of the lane were acked that no item names, at one of the lane's items. The outcomes:
 --   'completed', 'requeued', 'dead': settled;
@@ -74,7 +74,7 @@ begin
         join laneway.consumer_group g on g.queue_id = l.queue_id and g.name = i.group_name
         join laneway.reader r on r.group_id = g.group_id and r.lane_id = l.lane_id
        where l.lane_id = i.lane_id) r on true;
-  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, d.reader_id)
+  perform laneway.lock_reader(d.reader_id)
      from (select distinct u.lane_id, u.reader_id
              from unnest(p_lanes, v_readers) u (lane_id, reader_id)
             where u.reader_id is not null

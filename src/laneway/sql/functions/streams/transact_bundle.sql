@@ -22,7 +22,7 @@ returns table (
   applied boolean, reason text, key text, value json, version bigint, expires_at timestamptz, updated_at timestamptz,
   more boolean,
   status text, dedup_key text, timer_id uuid, deliver_at timestamptz,
-  pushed boolean, outcome text, released boolean, implied int, run int, segment int, lane_id int, seq bigint,
+  pushed boolean, outcome text, released boolean, implied int, messages int, segment int, lane_id int, seq bigint,
   duplicate boolean)
 language plpgsql
 set search_path = ''
@@ -60,7 +60,7 @@ begin
   end loop;
 
   part := 'message';
-  for pushed, idx, outcome, released, implied, run, segment, lane_id, seq, duplicate in
+  for pushed, idx, outcome, released, implied, messages, segment, lane_id, seq, duplicate in
     select * from laneway.transact_stream(p_required, p_lanes, p_keys, p_segments, p_seqs, p_groups, p_leases,
                                           p_actions, p_reasons, p_queues, p_bodies, p_partitions, p_push_keys,
                                           p_headers, p_guards)

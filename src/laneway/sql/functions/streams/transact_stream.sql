@@ -11,7 +11,8 @@ create or replace function laneway.transact_stream(
   p_headers json[] default null, p_guards smallint[] default null, p_new text[] default null,
   p_settings json[] default null)
 returns table (
-  pushed boolean, idx int, outcome text, released boolean, implied int, run int, segment int, lane_id int, seq bigint,
+  pushed boolean, idx int, outcome text, released boolean, implied int, messages int, segment int, lane_id int,
+  seq bigint,
   duplicate boolean)
 language plpgsql
 set search_path = ''
@@ -35,7 +36,7 @@ begin
         v_pushed_lanes := v_pushed_lanes || v_item.lane_id;
       end if;
       return query
-        select true, v_item.idx, null::text, null::boolean, null::int, v_item.run, v_item.segment, v_item.lane_id,
+        select true, v_item.idx, null::text, null::boolean, null::int, v_item.messages, v_item.segment, v_item.lane_id,
                v_item.seq, v_item.duplicate;
     end loop;
     v_resting_lanes := array(
@@ -47,7 +48,7 @@ begin
   end if;
 
   -- Lock the readers of the settled and of the resting lanes together, in order of lane, then the required claims.
-  perform pg_catalog.pg_advisory_xact_lock('laneway.reader'::regclass::oid::int, r.reader_id)
+  perform laneway.lock_reader(r.reader_id)
      from (select r.reader_id
              from laneway.reader r
             where r.lane_id = any (v_resting_lanes)
@@ -119,7 +120,7 @@ begin
      order by q.queue_id
      limit 1
   loop
-    raise exception 'queue "%" is full: it takes no more than its maxSize, %', v_item.name, v_item.max_messages
+    raise exception 'queue "%" is full: its maxSize is %', v_item.name, v_item.max_messages
       using errcode = 'LW409', hint = 'The transaction was rolled back.';
   end loop;
 end $$;

@@ -5,7 +5,7 @@
 -- A cancel whose queue is null finds nothing.
 -- Return for each operation a status: 'scheduled', 'rescheduled', 'cancelled' or 'absent', and the timer's values.
 -- Locks: the timers' rows, in order of queue and key.
--- Errors: LW404 unknown queue, LW412 its encryption is another, LW413 a body is too large, LW422 a partition and dedup
+-- Errors: LW404 unknown queue, LW412 its encryption was changed, LW413 a body is too large, LW422 a partition and dedup
 -- key are too long together.
 create or replace function laneway.apply_timers(
   p_queues int[], p_keys text[], p_ids uuid[], p_delays interval[], p_partitions text[], p_dedup_keys text[],
@@ -37,9 +37,9 @@ begin
       raise exception 'queue options changed since they were read'
         using errcode = 'LW412', hint = 'Read the queue''s options again, then repeat the call.';
     elsif octet_length(p_bodies[v_item.n]::text) > v_item.max_bytes then
-      raise exception 'timer "%" is % bytes, queue "%" takes at most %',
+      raise exception 'timer "%" is % bytes, queue "%" allows at most %',
         p_keys[v_item.n], octet_length(p_bodies[v_item.n]::text), v_item.name, v_item.max_bytes
-        using errcode = 'LW413', hint = 'Send less, or raise the queue''s max_bytes.';
+        using errcode = 'LW413', detail = v_item.name, hint = 'Send less, or raise the queue''s max_bytes.';
     elsif octet_length(p_partitions[v_item.n]) + octet_length(p_dedup_keys[v_item.n]) > 2000
           or octet_length(p_keys[v_item.n]) > 2000 then
       -- Pushing it would fail.

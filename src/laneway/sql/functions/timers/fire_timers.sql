@@ -70,7 +70,7 @@ begin
        and t.key = v_due.keys[p.n];
     update laneway.timer t
        set attempts = t.attempts + 1,
-           error = 'the queue is full (maxSize)',
+           error = 'the queue is full',
            due_at = clock_timestamp() + interval '1 second'
       from unnest(v_due.queues, v_due.keys) d (queue_id, key)
      where t.queue_id = d.queue_id

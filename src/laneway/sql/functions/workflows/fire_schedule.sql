@@ -15,7 +15,7 @@ declare
   v_queue int := laneway.find_queue(p_queue);
 begin
   if p_due > clock_timestamp() + interval '1 min' then
-    raise exception 'job "%" of queue "%" is not due until %', p_name, p_queue, p_due
+    raise exception 'schedule "%" of queue "%" is not due until %', p_name, p_queue, p_due
       using errcode = 'LW422', hint = 'Fire it when that time has come.';
   end if;
   insert into laneway.schedule (name, expression, queue_id, fired_for, fired_at)

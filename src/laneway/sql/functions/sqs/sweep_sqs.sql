@@ -1,7 +1,7 @@
 -- Delete expired receive attempts, and records of deleted queues and ended move tasks that are a day old. Return how
 -- many.
 -- Locks: their rows. Errors: none.
-create or replace function laneway.sweep_redrive() returns int
+create or replace function laneway.sweep_sqs() returns int
 language plpgsql
 set search_path = ''
 as $$

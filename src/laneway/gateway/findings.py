@@ -1,0 +1,38 @@
+"""What targets report, as it is recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from laneway.domain.transactions import Finding
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from laneway.gateway.targets import Report, Words
+
+
+def make_finding(
+    transaction_id: UUID,
+    report: Report,
+    words: Words,
+    *,
+    url: str | None = None,
+    called: bool = False,
+) -> Finding:
+    """Return what a report says. url: the target's, if the report answers a submission."""
+    return Finding(
+        transaction_id,
+        status=report.status,
+        rank=words.ranks[report.status],
+        final=report.status in words.terminal,
+        hash=report.hash,
+        result=None if report.result is None else json.dumps(report.result),
+        error=report.error,
+        upstream_id=report.upstream_id,
+        upstream_url=url if report.upstream_id is not None else None,
+        confirmed_at=report.confirmed_at,
+        called=called,
+        failed_status=words.failed,
+    )

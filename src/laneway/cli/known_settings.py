@@ -50,6 +50,7 @@ _ALIASES = {
     "POSTGRES_USER",
     "QUEEN_ENCRYPTION_KEY",
     "QUEUE_NAME",
+    "REDIS_URL",
     "RELAY_ACTOR",
     "REQUEUE_BATCH_SIZE",
     "SECRET_KEY",
@@ -362,6 +363,20 @@ SETTINGS = (
         "show only that something changed. 0: none.",
         0,
     ),
+    Setting(
+        "run_gateway",
+        bool,
+        default=False,
+        meaning="Also send the gateway's requests to their targets, as `laneway gateway run` does.",
+        short="--gateway",
+    ),
+    Setting(
+        "redis_url",
+        str,
+        None,
+        "URL of a Redis server that caches the gateway's transactions for all processes.",
+        secret=True,
+    ),
     Setting("shutdown_seconds", float, 20, "Time limit of a shutdown in seconds.", 0, 3600),
 )
 
@@ -397,6 +412,11 @@ SERVER_SETTINGS = (
         secret=True,
         fallback="secret_key",
     ),
+)
+
+# What the commands of the gateway need besides a database.
+GATEWAY_SETTINGS = tuple(
+    item for item in SETTINGS if item.name in {"redis_url", "log_level", "log_format"}
 )
 
 # … and what commands need that use either.

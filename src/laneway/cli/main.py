@@ -13,6 +13,7 @@ from laneway.cli.database import find_database, open_database
 from laneway.cli.dead_letters import dlq
 from laneway.cli.execution import execute, reporting
 from laneway.cli.flags import ON_NEITHER, with_database, with_settings
+from laneway.cli.gateway import gateway
 from laneway.cli.groups import group
 from laneway.cli.keys import key
 from laneway.cli.known_settings import SERVER_SETTINGS, SETTINGS
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.add_typer(admin, name="admin")
 app.add_typer(dlq, name="dlq")
+app.add_typer(gateway, name="gateway")
 app.add_typer(group, name="group")
 app.add_typer(key, name="key")
 app.add_typer(lake, name="lake")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from laneway.activity.settings import ActivitySettings
 from laneway.cli.detectors import make_detector_settings
+from laneway.cli.gateway_settings import make_gateway_settings
 from laneway.domain.settings import EngineSettings
 from laneway.server.logs import choose_format
 from laneway.server.settings import Limits, ServerSettings, SqsSettings
@@ -83,6 +84,8 @@ def make_server_settings(settings: Settings) -> ServerSettings:
             bulk_operation=settings["activity_bulk_operation_threshold"],
             detectors=make_detector_settings(settings),
         ),
+        gateway=make_gateway_settings(settings),
+        deliver=settings["run_gateway"],
         engine=engine if engine.connections.have_sessions else engine.without_sessions(),
     )
 

@@ -246,7 +246,9 @@ class StoredMessage(NamedTuple):
 
 def require_level(priority: int, levels: int) -> None:
     """Refuse the priority of a new message that is not below the number of levels."""
-    if not 0 <= priority < levels:
+    if priority < 0:
+        raise InvalidRequest(f"priority is {priority}: use 0 or more")
+    if priority >= levels:
         raise InvalidRequest(
             f"priority is {priority}: use 0 to {levels - 1}, or raise max_priority_levels"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,12 @@ from laneway.domain.errors import InvalidSetting, QueueExists
 from laneway.domain.settings import QueueSettings
 from laneway.domain.transactions import DEAD_LETTERS, TRANSACTIONS, WEBHOOKS
 from laneway.gateway.cache import open_cache
+from laneway.gateway.calls import AddressRefused
 from laneway.gateway.http_client import Guard, HttpClient
 from laneway.gateway.http_target import HttpKind
 from laneway.gateway.intake import Intake
 from laneway.gateway.pool import UpstreamPool
+from laneway.gateway.signatures import read_secret
 from laneway.gateway.statuses import Statuses
 from laneway.gateway.targets import Redelivery
 from laneway.gateway.webhooks import ATTEMPTS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
     from laneway.gateway.cache import Cache
     from laneway.gateway.calls import Calls
+    from laneway.gateway.settings import GatewaySettings
     from laneway.gateway.targets import Kind, Target, Upstream
 
 logger = logging.getLogger(__name__)
@@ -45,24 +47,6 @@ QUEUES: Mapping[str, QueueSettings] = {
         dead_letter_queue=DEAD_LETTERS,
     ),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
-    """How the gateway runs.
-
-    private_networks: that webhooks may be sent to, and all targets may be in. retention: how long
-    final transactions are kept, and idempotency_keys how long these are. concurrency: calls at once in
-    one process. shutdown: how long calls have to end when the process stops.
-    """
-
-    targets: tuple[Target, ...] = ()
-    private_networks: tuple[str, ...] = ()
-    redis_url: str | None = field(default=None, repr=False)
-    retention: timedelta = timedelta(days=30)
-    idempotency_keys: timedelta = timedelta(hours=24)
-    concurrency: int = 10
-    shutdown: timedelta = timedelta(seconds=120)
 
 
 class Place:
@@ -111,6 +95,15 @@ class Gateway:
                 await self.broker.queues.create(name, settings)
 
 
+def check_settings(settings: GatewaySettings) -> None:
+    """Raise InvalidSetting if a target, a network or a secret is wrong."""
+    Guard(settings.private_networks)
+    for upstream in open_upstreams(settings.targets).values():
+        if upstream.target.callback is not None:
+            for secret in upstream.target.callback.secrets:
+                read_secret(secret)
+
+
 def open_upstreams(targets: Sequence[Target]) -> dict[str, Upstream]:
     """Return the targets by name; raise InvalidSetting if one is wrong."""
     upstreams: dict[str, Upstream] = {}
@@ -118,7 +111,10 @@ def open_upstreams(targets: Sequence[Target]) -> dict[str, Upstream]:
         kind = _find_kind(target)
         guard = Guard(target.private_networks)
         for url in target.urls:
-            guard.check_url(url)
+            try:
+                guard.check_url(url)
+            except AddressRefused as error:
+                raise InvalidSetting(f"target {target.name}: {error}") from None
         upstreams[target.name] = kind.open(target)
     return upstreams
 

@@ -51,7 +51,7 @@ class Intake:
 
         Raises what `Upstream.check` raises.
         """
-        given = json.loads(text)
+        given = _read(text)
         target = self._upstream.target
         url = choose_webhook(target.callback, webhook_url)
         request = await self._upstream.check(type, given, self._calls)
@@ -82,6 +82,18 @@ class Intake:
         return await self._transactions.retry(
             transaction.id, body=body, max_attempts=self.max_attempts
         )
+
+
+def _read(text: str) -> Any:
+    """Return a request; integers keep all their digits."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidTransaction(f"the body is not valid JSON: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def write_message(transaction_id: UUID, type: str, request: str) -> str:  # noqa: A002 - as above

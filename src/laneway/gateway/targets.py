@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from laneway.gateway.calls import Calls, HttpRequest, HttpResponse
+
+# The names of kinds in the URLs of their webhooks.
+INBOUND_NAMES = {"openzeppelin": "oz-relayer"}
 
 
 class Redelivery(StrEnum):
@@ -194,6 +197,14 @@ class Upstream(Protocol):
 
     def read_notice(self, body: bytes) -> Notice:
         """Return what a webhook says, whose signature was checked. Raises InvalidFields."""
+
+
+@runtime_checkable
+class NonceSource(Protocol):
+    """A target whose requests are numbered by their sender."""
+
+    async def read_nonce(self, address: str, calls: Calls) -> int:
+        """Return the next number. Raises InvalidFields or TargetUnreachable."""
 
 
 class Kind(Protocol):

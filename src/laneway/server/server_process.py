@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from laneway.server import metrics_endpoint, queen
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.background_tasks import run_in_background
+from laneway.server.gateway import SURFACES as GATEWAY
 from laneway.server.http import HttpServer
 from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
@@ -30,8 +31,9 @@ from laneway.server.tokens import Tokens
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
+    from laneway.gateway.gateway import Gateway
     from laneway.server.background_tasks import Job
     from laneway.server.operations import Surface
     from laneway.server.settings import ServerSettings
@@ -60,6 +62,7 @@ async def serve(
     async with (
         Broker(dsn, settings.engine, default_queue=make_default_queue(settings)) as broker,
         Monitor(broker, settings.activity) as activity,
+        _open_gateway(settings, broker) as gateway,
     ):
         service = Service(
             broker=broker,
@@ -73,6 +76,7 @@ async def serve(
                 tokens=Tokens.make(settings.tokens),
             ),
             metrics=Metrics(sheet, worker),
+            gateway=gateway,
         )
         # Load the keys before the first request: they decide whether a key is required.
         with suppress(Retryable):
@@ -93,9 +97,39 @@ async def serve(
             "API key refresh": service.keyring.follow,
             "metrics": partial(_publish, service),
         }
-        async with run_in_background(jobs):
+        async with run_in_background(jobs), _deliver(gateway, settings, service.stopping):
             _spare_collections()
             await server.serve(listeners, shutdown=settings.shutdown, ready=ready)
+
+
+@asynccontextmanager
+async def _open_gateway(settings: ServerSettings, broker: Broker) -> AsyncIterator[Gateway | None]:
+    """Open the gateway if it has targets: only then is its HTTP client loaded."""
+    if not settings.gateway.targets:
+        yield None
+        return
+    from laneway.gateway.gateway import open_gateway  # noqa: PLC0415 - see above
+
+    async with open_gateway(settings.gateway, broker) as gateway:
+        yield gateway
+
+
+@asynccontextmanager
+async def _deliver(
+    gateway: Gateway | None, settings: ServerSettings, stop: asyncio.Event
+) -> AsyncIterator[None]:
+    """Send the gateway's requests until the server stops, if it is to."""
+    if gateway is None or not settings.deliver:
+        yield
+        return
+    from laneway.gateway.process import DeliveryProcess  # noqa: PLC0415 - as above
+
+    task = asyncio.create_task(DeliveryProcess(gateway).run(stop), name="gateway")
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
 
 
 def _spare_collections() -> None:
@@ -112,6 +146,7 @@ def make_surfaces(settings: ServerSettings) -> tuple[Surface, ...]:
         LIBRARY,
         # First of those at the root: it formats the errors of unknown paths.
         metrics_endpoint.make_surface(REST.explain),
+        *GATEWAY,
         *queen.make_surfaces(settings),
         make_sqs(),
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from laneway.activity import Monitor
     from laneway.engine import Broker
+    from laneway.gateway.gateway import Gateway
     from laneway.server.authentication import Keyring
     from laneway.server.long_polls import Wait
     from laneway.server.metrics import Metrics
@@ -24,7 +25,10 @@ T = TypeVar("T")
 
 
 class Service:
-    """The shared state of one process. waits: its requests' long waits."""
+    """The shared state of one process.
+
+    waits: its requests' long waits. gateway: None if it has no targets.
+    """
 
     def __init__(
         self,
@@ -34,12 +38,14 @@ class Service:
         settings: ServerSettings,
         keyring: Keyring,
         metrics: Metrics,
+        gateway: Gateway | None = None,
     ) -> None:
         self.broker = broker
         self.activity = activity
         self.settings = settings
         self.keyring = keyring
         self.metrics = metrics
+        self.gateway = gateway
         self.stopping = asyncio.Event()
         self.waits: dict[Wait, None] = {}
         # Set by the application.

@@ -10,9 +10,11 @@ from typing import Literal
 from laneway.activity.settings import ActivitySettings
 from laneway.domain.messages import PRIORITY_LEVELS
 from laneway.domain.settings import EngineSettings
+from laneway.gateway.settings import GatewaySettings
 from laneway.server.tokens import TokenSettings
 
 _ACTIVITY = ActivitySettings()
+_GATEWAY = GatewaySettings()
 _ENGINE = EngineSettings()
 _TOKENS = TokenSettings()
 
@@ -80,7 +82,7 @@ class ServerSettings:
     allowed_hosts: host names, with their subdomains, that a server without keys answers to beside
     its own. allowed_origins: web pages that may call; "*" means any if a key is required. queue:
     the default queue, created when it is first named. ack_timeout and max_attempts: for queues
-    created without their own. actor and manual_actor: names in the activity log for what the server
+    created without their own. deliver: this server also sends the gateway's requests. actor and manual_actor: names in the activity log for what the server
     does by itself, and for manual operations. shutdown: how long stopping may take.
     """
 
@@ -105,6 +107,8 @@ class ServerSettings:
     limits: Limits = Limits()
     sqs: SqsSettings = _SQS
     activity: ActivitySettings = _ACTIVITY
+    gateway: GatewaySettings = _GATEWAY
+    deliver: bool = False
     engine: EngineSettings = _ENGINE
 
 

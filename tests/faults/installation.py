@@ -1,5 +1,6 @@
-"""A gateway with all that it needs, each in a process of its own that may be killed: two that deliver, a
-server that accepts, a target, and a PostgreSQL with real durability.
+"""A gateway with all that it needs, each part in a process of its own that may be killed.
+
+Two processes deliver, a server accepts, a target records; PostgreSQL has its real durability.
 """
 
 from __future__ import annotations

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.installation import TARGETS, Installation, install
+from tests.faults.installation import TARGETS, install
 from tests.faults.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from tests.faults.installation import Installation
 
 # The full size is 1000; it takes some minutes.
 TRANSACTIONS = int(os.environ.get("LANEWAY_TEST_GATEWAY_TRANSACTIONS", "150"))

@@ -132,6 +132,8 @@ class HttpClient:
         try:
             async with asyncio.timeout(request.timeout.total_seconds()):
                 return await self._send(self._session, request, progress)
+        except aiohttp.ConnectionTimeoutError:
+            raise Unreachable("no connection before the lease ends", sent=False) from None
         except TimeoutError:
             seconds = request.timeout.total_seconds()
             raise TimedOut(f"no answer within {seconds:g} s", sent=progress.sent) from None
@@ -150,13 +152,15 @@ class HttpClient:
     async def _send(
         self, session: aiohttp.ClientSession, request: HttpRequest, progress: _Progress
     ) -> HttpResponse:
+        within = request.send_within
+        connect = None if within is None else within.total_seconds()
         async with session.request(
             request.method,
             request.url,
             headers=request.headers,
             data=request.body,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect),
             trace_request_ctx=progress,
         ) as response:
             body = bytearray()

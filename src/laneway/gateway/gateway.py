@@ -134,7 +134,8 @@ async def open_gateway(settings: GatewaySettings, broker: Broker) -> AsyncIterat
             client = HttpClient(
                 Guard((*settings.private_networks, *target.private_networks)),
                 connections=target.concurrency or settings.concurrency,
-                reuse=_may_reuse_connections(upstream),
+                # Without a way to ask, a call must not be lost on a connection that just closes.
+                reuse=upstream.can_look_up or target.redelivery is Redelivery.AT_LEAST_ONCE,
             )
             places[name] = Place(upstream, await stack.enter_async_context(client.open()), broker)
         webhooks = HttpClient(Guard(settings.private_networks), connections=settings.concurrency)
@@ -142,18 +143,6 @@ async def open_gateway(settings: GatewaySettings, broker: Broker) -> AsyncIterat
         yield Gateway(
             settings, broker=broker, places=places, webhook_calls=webhook_calls, cache=cache
         )
-
-
-def _may_reuse_connections(upstream: Upstream) -> bool:
-    """Return whether a call may be sent on a connection that just closes.
-
-    It may be lost, which a target can be asked for. The HTTP client repeats it by itself if the method
-    is idempotent.
-    """
-    target = upstream.target
-    return target.redelivery is Redelivery.AT_LEAST_ONCE or (
-        upstream.can_look_up and target.method not in {"PUT", "DELETE"}
-    )
 
 
 def _find_kind(target: Target) -> Kind:

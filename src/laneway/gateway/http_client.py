@@ -46,6 +46,10 @@ class _Refused(OSError):
     """The address of a host is not allowed."""
 
 
+class _Disconnected(OSError):
+    """The connection was lost, and the call is not repeated."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What is known of a call. sent: the target may have received the request."""
@@ -118,6 +122,7 @@ class HttpClient:
             auto_decompress=False,
             headers={"accept-encoding": "identity", "user-agent": "laneway"},
             trace_configs=[trace],
+            middlewares=[_send_once],
             raise_for_status=False,
         ) as self._session:
             yield self
@@ -182,6 +187,18 @@ class HttpClient:
                 f"the address {host} is private: add its network to `private_networks`, if it is meant"
             )
         return socket.socket(family, kind, protocol)  # type: ignore[arg-type]  # as getaddrinfo says
+
+
+async def _send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Hide a lost connection from aiohttp, which would repeat PUT and DELETE by itself."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Disconnected(str(error) or type(error).__name__) from error
 
 
 async def _note_sent(

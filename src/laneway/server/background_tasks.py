@@ -27,8 +27,7 @@ async def run_in_background(
     If a job raises, the error is logged, and the job restarts after the pause.
     """
     tasks = [
-        asyncio.create_task(keep_running(name, job, pause), name=name)
-        for name, job in jobs.items()
+        asyncio.create_task(keep_running(name, job, pause), name=name) for name, job in jobs.items()
     ]
     try:
         yield

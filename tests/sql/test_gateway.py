@@ -33,8 +33,18 @@ from tests.sql.calls import (
 if TYPE_CHECKING:
     import asyncpg
 
+<<<<<<< ours
     from tests.postgres import Connect
     from tests.sql.calls import Queue, Session
+=======
+    from laneway.domain.transactions import Transaction
+    from tests.postgres import Connect
+    from tests.sql.calls import (
+        Delivery,
+        Queue,
+        Session,
+    )
+>>>>>>> theirs
 
 HOUR = timedelta(hours=1)
 NONE = timedelta(0)

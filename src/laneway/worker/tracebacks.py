@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from laneway.worker.policies import Reject, RetryAfter, describe, replace_unstorable
+from laneway.domain.escapes import replace_unstorable
+from laneway.worker.policies import Reject, RetryAfter, describe
 
 if TYPE_CHECKING:
     from typing import TypeAlias

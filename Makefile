@@ -34,8 +34,7 @@ test-fast: setup ## run the tests of an inner loop: units, SQL functions, and be
 
 test-15 test-16 test-17: test-%: setup ## run the tests that touch a database on that PostgreSQL
 	tests/install/postgresql $*
-	LANEWAY_TEST_POSTGRES=$* $(PYTEST) tests/sql tests/integration tests/faults \
-		--ignore=tests/integration/test_benchmarks.py  # they run on the bundled one in any case
+	LANEWAY_TEST_POSTGRES=$* $(PYTEST) tests/sql tests/integration tests/faults -m "not bundled"
 
 coverage: setup needs ## run every test on PostgreSQL 18 and tell which lines and branches none runs through
 	$(PYTEST) --cov --cov-report=term

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from laneway.sql.migrate import install
+from tests.documents.blocks import find_block
 from tests.postgres import TEMPLATE, execute, make_database, name_database, run_server
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests that use the Spark session first: one process runs them, beside all others."""
     items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+    for item in items:
+        if item.get_closest_marker("bundled") and "server" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked as bundled, and uses the fixture server"
+            )
 
 
 @pytest.fixture
@@ -69,3 +75,10 @@ async def connect(database: str) -> AsyncIterator[Connect]:
             return connection
 
         yield make
+
+
+@pytest.fixture
+def texts(request: pytest.FixtureRequest) -> list[str]:
+    """Return the blocks that the test's marks name: `document(PATH, WORDS)`."""
+    marks = request.node.iter_markers("document")
+    return [find_block(*mark.args).text for mark in reversed(list(marks))]

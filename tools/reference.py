@@ -24,6 +24,8 @@ _OPENING = """\
 Every change of state goes through these functions. `make docs` writes this page from the headers of
 the files in `src/laneway/sql/`; edit those. In your own code, call only the functions under "api"
 and read only the views: the other functions serve the broker and change without notice.
+
+<!-- no block is run: these are signatures, written by `make docs` -->
 """
 
 _VIEWS = "What your own code may read. [sql.md](sql.md) shows how."

@@ -20,7 +20,6 @@ class Rest:
         Capability.ORDERED_GROUPS: "queues created over REST have shared groups only",
         Capability.QUEUE_DELAY: "queues have no such field",
         Capability.BACKOFF: "queues have no such field",
-        Capability.NACK_DELAY: "a nack has no such field",
         Capability.DEAD_LETTER_AT_ONCE: "a nack has no such field",
         Capability.RELEASE: "no operation for it",
     }
@@ -87,9 +86,10 @@ class Rest:
         delay: timedelta | None = None,
         dead: bool = False,
     ) -> bool:
-        assert not delay
         assert not dead
-        body = {"errorReason": reason, "lock_token": message.receipt}
+        body: dict[str, Any] = {"errorReason": reason, "lock_token": message.receipt}
+        if delay is not None:
+            body["delay"] = delay.total_seconds()
         return await self._settle("POST", f"/queue/message/{message.id}/nack", body)
 
     async def release(self, message: Received) -> bool:

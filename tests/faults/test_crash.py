@@ -68,7 +68,8 @@ async def claim_and_crash(settings: QueueSettings) -> tuple[int, int, int]:
             await asyncio.to_thread(crash, server.pid)
             found = await repeat(lambda: broker.claim("jobs"))
             [current] = found or [first]
-            await repeat(lambda: broker.nack([Nack(*current.receipt)]))
+            nack = Nack(*current.receipt)._replace(delay=timedelta(0))
+            await repeat(lambda: broker.nack([nack]))
             [last] = await repeat(lambda: broker.claim("jobs"))
             return first.attempt, found[0].attempt if found else 0, last.attempt
 

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.bundled,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 
 
 def benchmarks(*arguments: str, timeout: int = 100) -> subprocess.CompletedProcess[str]:

@@ -78,6 +78,7 @@ def laneway(*arguments: str, cwd: Path, **environment: str) -> subprocess.Comple
     )
 
 
+@pytest.mark.bundled
 def test_demo_without_settings_runs_on_the_embedded_database(folder: Path) -> None:
     done = laneway("demo", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -86,6 +87,7 @@ def test_demo_without_settings_runs_on_the_embedded_database(folder: Path) -> No
     assert find_running(folder / ".laneway") is None
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize(
     "command",
     [
@@ -110,6 +112,7 @@ def test_command_without_a_database_fails_and_writes_nothing(folder: Path, comma
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.bundled
 def test_command_uses_the_database_that_serve_left_in_the_directory(folder: Path) -> None:
     assert laneway("demo", cwd=folder).returncode == 0
     assert laneway("queue", "create", "mail", cwd=folder).returncode == 0
@@ -118,6 +121,7 @@ def test_command_uses_the_database_that_serve_left_in_the_directory(folder: Path
     assert laneway("queue", "list", cwd=folder / "below").returncode == 1
 
 
+@pytest.mark.bundled
 def test_worker_without_a_database_creates_one(folder: Path) -> None:
     (folder / "jobs.py").write_text(WORKFLOW)
     with subprocess.Popen(
@@ -136,6 +140,7 @@ def test_worker_without_a_database_creates_one(folder: Path) -> None:
     assert find_running(folder / ".laneway") is None
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize("command", ["demo", "url", "lake run"])
 def test_command_that_needs_a_database_refuses_a_server(folder: Path, command: str) -> None:
     (folder / ".env").write_text("SERVER_URL=http://127.0.0.1:1\n")
@@ -145,6 +150,7 @@ def test_command_that_needs_a_database_refuses_a_server(folder: Path, command: s
     assert [item.name for item in folder.iterdir()] == [".env"]
 
 
+@pytest.mark.bundled
 def test_settings_and_their_places_are_shown(folder: Path) -> None:
     (folder / ".env").write_text("LANEWAY_PORT=3002\nSECRET_KEY=hush\n")
     (folder / "laneway.toml").write_text("max_attempts = 7\n")
@@ -164,6 +170,7 @@ def test_settings_and_their_places_are_shown(folder: Path) -> None:
     )
 
 
+@pytest.mark.bundled
 def test_module_is_the_command(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "laneway", "queue", "list", "-h"],
@@ -206,6 +213,7 @@ async def test_url_command_prints_the_url_of_the_running_database(folder: Path) 
         assert f"{data_dir} is in use by process {os.getpid()}" in done.stderr
 
 
+@pytest.mark.bundled
 async def test_command_waits_for_a_database_that_another_command_starts(folder: Path) -> None:
     found: list[str] = []
 
@@ -226,6 +234,7 @@ async def test_command_waits_for_a_database_that_another_command_starts(folder: 
     assert find_running(folder) is None
 
 
+@pytest.mark.bundled
 async def test_command_starts_the_database_after_another_command_has_stopped_it(
     folder: Path,
 ) -> None:
@@ -243,6 +252,7 @@ async def test_command_starts_the_database_after_another_command_has_stopped_it(
     await waiting
 
 
+@pytest.mark.bundled
 async def test_command_gives_up_on_a_database_that_does_not_start(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +267,7 @@ async def test_command_gives_up_on_a_database_that_does_not_start(
     lock.release()
 
 
+@pytest.mark.bundled
 def test_invalid_variable_is_one_line_on_stderr(folder: Path) -> None:
     done = laneway("demo", cwd=folder, POSTGRES_PORT="many")
     assert done.returncode == 1
@@ -264,6 +275,7 @@ def test_invalid_variable_is_one_line_on_stderr(folder: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.bundled
 def test_unreachable_server_is_reported_without_its_password(folder: Path) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/mail"
     done = laneway("admin", "verify", cwd=folder, DATABASE_URL=url)
@@ -273,6 +285,7 @@ def test_unreachable_server_is_reported_without_its_password(folder: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize(
     ("place", "words"),
     [
@@ -297,6 +310,7 @@ def test_unreachable_address_says_what_to_check(folder: Path, place: str, words:
         assert "later" not in done.stderr
 
 
+@pytest.mark.bundled
 async def test_port_of_another_program_says_what_to_check(folder: Path) -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -335,6 +349,7 @@ async def test_every_command_uses_the_database_in_the_settings_file(
     assert not (folder / ".laneway").exists()
 
 
+@pytest.mark.bundled
 def test_command_line_imports_no_heavy_modules(folder: Path) -> None:
     """Each start would cost twice as much with them."""
     heavy = {"asyncpg", "jwt", "rich.console", "starlette", "laneway.engine", "laneway.embedded"}
@@ -348,6 +363,7 @@ def test_command_line_imports_no_heavy_modules(folder: Path) -> None:
     assert heavy.isdisjoint(done.stdout.split())
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -362,6 +378,7 @@ def test_invalid_url_is_one_line_on_stderr(folder: Path, url: str, words: str) -
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize("command", ["serve --port 0", "queue list", "key list", "url", "config"])
 @pytest.mark.parametrize(
     "url",
@@ -383,6 +400,7 @@ def test_no_command_prints_part_of_a_password(folder: Path, command: str, url: s
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -398,6 +416,7 @@ def test_url_in_another_variable_is_not_printed(folder: Path, variable: str, val
     assert "geheim" not in done.stderr
 
 
+@pytest.mark.bundled
 def test_secret_of_another_type_is_not_printed(folder: Path) -> None:
     (folder / "laneway.toml").write_text('secret_key = ["geheim"]\n')
     done = laneway("config", cwd=folder)
@@ -405,6 +424,7 @@ def test_secret_of_another_type_is_not_printed(folder: Path) -> None:
     assert "geheim" not in done.stderr
 
 
+@pytest.mark.bundled
 def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> None:
     (folder / "file").touch()
     for command in (["serve", "--port", "0"], ["url"]):
@@ -414,6 +434,7 @@ def test_data_directory_that_is_a_file_is_one_line_on_stderr(folder: Path) -> No
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.bundled
 def test_help_and_settings_are_not_cut_in_a_narrow_terminal(folder: Path) -> None:
     helped = laneway("serve", "--help", cwd=folder, COLUMNS="80").stdout
     shown = laneway("config", cwd=folder, COLUMNS="80").stdout
@@ -424,6 +445,7 @@ def test_help_and_settings_are_not_cut_in_a_narrow_terminal(folder: Path) -> Non
     assert "[default: 3001]" in helped
 
 
+@pytest.mark.bundled
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["term", "int"]
 )

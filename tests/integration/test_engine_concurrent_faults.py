@@ -54,7 +54,8 @@ async def test_every_message_is_settled_once(
     record = Record()
     async with Broker(database, BUSY) as one, Broker(database, BUSY) as two:
         await one.queues.create(
-            "jobs", QueueSettings(ordered=ordered, lease=LEASE, max_attempts=50)
+            "jobs",
+            QueueSettings(ordered=ordered, lease=LEASE, max_attempts=50, backoff=timedelta(0)),
         )
         brokers = [one, two]
         consumers = [

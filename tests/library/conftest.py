@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import pytest_asyncio
 
 import laneway
-from laneway.domain.settings import EngineSettings, MaintenanceSettings
+from laneway.domain.settings import EngineSettings, MaintenanceSettings, QueueSettings
 from tests.library.shell import Shell
 from tests.postgres import execute, name_database
 from tests.protocol.servers import run_laneway
@@ -24,6 +25,10 @@ _numbers = itertools.count(1)
 
 # The server does what has to be done behind the scenes.
 QUIET = EngineSettings(maintenance=MaintenanceSettings(enabled=False))
+
+
+# A nacked message is ready again at once.
+AT_ONCE = QueueSettings(max_attempts=3, backoff=timedelta(0))
 
 
 class Place(NamedTuple):
@@ -59,7 +64,7 @@ async def queue(place: Place) -> str:
     """Return the name of a queue that no other test has."""
     name = f"queue-{next(_numbers)}"
     async with laneway.connect(place.dsn, settings=QUIET) as connection:
-        await connection.admin.create_queue(name)
+        await connection.admin.create_queue(name, AT_ONCE)
     return name
 
 

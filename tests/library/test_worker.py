@@ -20,7 +20,16 @@ from laneway import PartialFailure, Reject, Retry, Snooze, Status
 from laneway.domain.errors import InvalidRequest, InvalidSetting, ResultNotFound
 from laneway.domain.workers import WorkerState
 from laneway.worker.middlewares import Metrics, trace
-from tests.library.workers import beaten, listed, look, make_app, running, settled, until
+from tests.library.workers import (
+    beaten,
+    listed,
+    look,
+    make_app,
+    reason,
+    running,
+    settled,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -73,7 +82,7 @@ async def test_failing_handler_nacks_with_the_reason_and_the_worker_continues(
     async with running(app):
         dead = await until(lambda: listed(lane, queue, Status.DEAD, 2))
         await until(lambda: settled(lane, queue, 2))
-    assert {item.error for item in dead} == {"ValueError: no such thing"}
+    assert {reason(item) for item in dead} == {"ValueError: no such thing"}
     assert {item.attempt for item in dead} == {2}
 
 
@@ -133,7 +142,7 @@ async def test_handler_timeout_is_a_failure(lane: Connection, address: str, queu
     await lane.producer(queue).enqueue(1)
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
-    assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
+    assert reason(dead) == "TimeoutError: the handler took longer than 0.2 s"
 
 
 async def test_handler_that_ignores_its_timeout_has_failed(
@@ -149,7 +158,7 @@ async def test_handler_that_ignores_its_timeout_has_failed(
     await lane.producer(queue).enqueue(1)
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
-    assert dead.error == "TimeoutError: the handler took longer than 0.2 s"
+    assert reason(dead) == "TimeoutError: the handler took longer than 0.2 s"
 
 
 async def test_lock_is_extended_while_the_handler_runs(

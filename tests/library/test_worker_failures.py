@@ -15,7 +15,16 @@ from laneway import App, PartialFailure, Retry, RetryAfter, Snooze, Status, Work
 from laneway.domain.errors import InternalError, InvalidSetting, RateLimited
 from laneway.domain.ids import MessageId
 from laneway.worker.runner import Runner
-from tests.library.workers import QUICK, listed, make_app, program, running, settled, until
+from tests.library.workers import (
+    QUICK,
+    listed,
+    make_app,
+    program,
+    reason,
+    running,
+    settled,
+    until,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,8 +107,8 @@ async def test_any_exception_of_a_handler_nacks_and_the_worker_continues(
     async with running(app):
         dead = await until(lambda: listed(lane, queue, Status.DEAD, len(WAYS)))
         await until(lambda: settled(lane, queue, 1))
-    reasons = {int(item.body): str(item.error) for item in dead}
-    assert [reasons[n] for n in range(len(WAYS))] == [reason for _, reason in WAYS]
+    reasons = {int(item.body): reason(item) for item in dead}
+    assert [reasons[n] for n in range(len(WAYS))] == [text for _, text in WAYS]
     assert {item.attempt for item in dead} == {2}
 
 
@@ -155,7 +164,7 @@ async def test_error_that_asks_for_no_usable_delay_follows_the_policy(
     await lane.producer(queue).enqueue(1)
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
-    assert (dead.attempt, dead.error) == (2, "TooMany: too many requests")
+    assert (dead.attempt, reason(dead)) == (2, "TooMany: too many requests")
 
 
 def test_retry_after_needs_a_delay() -> None:
@@ -184,7 +193,7 @@ async def test_handler_that_exits_its_thread_or_process_has_failed(
         await lane.producer(queue).batch_enqueue(["exit", "stop", "cancel", "good"])
         dead = await until(lambda: listed(lane, queue, Status.DEAD, 3))
         await until(lambda: settled(lane, queue, 1))
-    reasons = sorted(str(item.error) for item in dead)
+    reasons = sorted(reason(item) for item in dead)
     assert reasons[0].startswith("CancelledError")
     assert reasons[1].startswith("RuntimeError: the handler raised StopIteration")
     assert reasons[2] == "SystemExit: 3"
@@ -246,7 +255,7 @@ async def test_exception_in_a_process_is_reported_to_the_worker(place: Place, qu
         dead = await until(lambda: listed(lane, queue, Status.DEAD, 4))
         await until(lambda: settled(lane, queue, 2))
         assert [await lane.job_result(message) for message in snoozed] == [1, 1]
-    found = {item.body: (item.attempt, str(item.error)) for item in dead}
+    found = {item.body: (item.attempt, reason(item)) for item in dead}
     assert found['"two"'] == (2, "Two: 5 not now")
     assert found['"told"'] == (2, "Told: told: no")
     assert found['"local"'] == (1, "Local: here only")
@@ -306,7 +315,7 @@ async def test_parts_of_a_batch_may_be_named_by_text_and_fail_with_errors(
     async with running(app):
         dead = await until(lambda: listed(lane, queue, Status.DEAD, 2))
         await until(lambda: settled(lane, queue, 2))
-    assert [item.error for item in dead] == ["ValueError: odd"] * 2
+    assert [reason(item) for item in dead] == ["ValueError: odd"] * 2
     assert (await lane.admin.queue_metrics(queue)).acknowledged == 2
 
 
@@ -377,7 +386,7 @@ async def test_task_of_a_handler_neither_ends_nor_blocks_the_program(
         assert working.stdout is not None
         await lane.producer(queue).enqueue("leave")
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
-        assert dead.error == "SystemExit: 7"
+        assert reason(dead) == "SystemExit: 7"
         await lane.producer(queue).enqueue("good")
         await until(lambda: settled(lane, queue, 1))
         # One that does not let itself be cancelled is given up when the drain is over.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from laneway import Connection
 
 LONG = timedelta(seconds=30)
+ONCE = Retry(max_attempts=1)
 
 
 async def test_handled_step_failure_is_raised_again_when_the_run_resumes(
@@ -27,7 +28,7 @@ async def test_handled_step_failure_is_raised_again_when_the_run_resumes(
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
 
-    @step
+    @step(retry=ONCE)
     async def charge() -> None:
         log.append("charge")
         raise ConnectionError(111, "away", "card.txt")
@@ -58,7 +59,7 @@ async def test_failed_steps_are_tried_again_when_a_failed_run_is_resumed(
 ) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
 
-    @step
+    @step(retry=ONCE)
     async def work(number: int) -> int:
         log.append(number)
         if number and log.count(number) == 1:
@@ -94,7 +95,7 @@ class _Odd(Exception):
 async def test_failure_that_json_cannot_keep_is_not_kept(lane: Connection, address: str) -> None:
     app, log, name = make_app(address), [], f"flow-{uuid4().hex[:8]}"
 
-    @step
+    @step(retry=ONCE)
     async def odd() -> None:
         log.append("odd")
         raise _Odd(object())
@@ -192,7 +193,7 @@ async def test_run_that_failed_in_a_task_group_names_the_cause(
 ) -> None:
     app, name = make_app(address), f"flow-{uuid4().hex[:8]}"
 
-    @step
+    @step(retry=ONCE)
     async def pay() -> None:
         raise ValueError("declined")
 
@@ -239,7 +240,7 @@ async def test_branches_that_share_a_context_keep_their_own_steps(
         await asyncio.sleep(0.05)
         return number
 
-    @step
+    @step(retry=ONCE)
     async def fail() -> None:
         log.append(-1)
         if log.count(-1) == 1:

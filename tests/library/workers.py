@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from laneway import Connection, Status
+    from laneway.domain.messages import StoredMessage
     from laneway.domain.workers import WorkerState
 
 QUICK = WorkerSettings(
@@ -79,6 +80,11 @@ async def program(
         await process.wait()
         # Its transport is closed here, not whenever the collector comes by.
         process._transport.close()  # type: ignore[attr-defined]
+
+
+def reason(message: StoredMessage) -> str:
+    """Return the summary of a message's last failure, without the traceback."""
+    return str(message.error).partition("\n")[0]
 
 
 async def settled(lane: Connection, queue: str, n: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.documents.shell import run_shell
 from tests.postgres import open_directory
 
 if TYPE_CHECKING:
@@ -150,11 +152,86 @@ def test_server_starts_on_the_bundled_database(environment: Path) -> None:
                 server.wait()
 
 
-def run_uv(*arguments: str) -> None:
+@pytest.mark.document("README.md", "pip install")
+def test_readme_installs_the_package_and_starts_the_server(
+    texts: list[str], dist: Path, environment: Path
+) -> None:
+    assert (environment / "pyvenv.cfg").exists()
+    with open_directory() as folder:
+        venv = folder / "venv"
+        run_uv("venv", "--python", sys.executable, str(venv))
+        # pip itself has no cache of wheels that could do without the index.
+        text = f'pip() {{ uv pip "$@"; }}\n{texts[0]}'
+        path = f"{venv / 'bin'}:{find_uv().parent}"
+        run_block(folder, text, path, VIRTUAL_ENV=str(venv), **use_wheel(dist))
+
+
+@pytest.mark.document("README.md", "uvx")
+def test_readme_runs_the_package_with_uvx(texts: list[str], dist: Path, environment: Path) -> None:
+    assert (environment / "pyvenv.cfg").exists()
+    with open_directory() as folder:
+        run_block(folder, texts[0], str(find_uv().parent), **use_wheel(dist))
+
+
+@pytest.mark.document("README.md", "make run")
+def test_readme_runs_a_clone_with_what_running_needs_alone(
+    texts: list[str], environment: Path
+) -> None:
+    assert (environment / "pyvenv.cfg").exists()
+    with open_directory() as folder:
+        copy_repository(folder)
+        run_block(folder, texts[0], str(find_uv().parent))
+        python = str(folder / ".venv" / "bin" / "python")
+        listed = run_uv("pip", "list", "--format", "json", "--python", python)
+        installed = {each["name"] for each in json.loads(listed)}
+        lock = (ROOT / "requirements" / "run.txt").read_text()
+        assert installed - set(re.findall(r"^([\w-]+)==", lock, re.MULTILINE)) == {"laneway"}
+
+
+def run_block(folder: Path, text: str, path: str, **variables: str) -> None:
+    """Run a block of the README that ends with a running server.
+
+    Packages come from uv's cache, which `environment` has filled, or else from the index.
+    """
+    kept = {name: os.environ[name] for name in ("HOME", "UV_CACHE_DIR") if name in os.environ}
+    variables = kept | UV_SETTINGS | variables
+    try:
+        done = run_shell(folder, text, path=path, UV_OFFLINE="true", **variables)
+    except AssertionError:
+        done = run_shell(folder, text, path=path, **variables)
+    assert "Laneway listens on http://" in done.stdout
+
+
+def use_wheel(dist: Path) -> dict[str, str]:
+    """Return the settings with which uv finds the wheel, and for the rest the locked versions."""
+    lock = str(ROOT / "requirements" / "runtime.txt")
+    return {"UV_FIND_LINKS": str(dist), "UV_CONSTRAINT": lock}
+
+
+def copy_repository(folder: Path) -> None:
+    """Copy what a clone of this working tree would have."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in listed.split("\0"):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def find_uv() -> Path:
     private = ROOT / ".venv-tools" / "bin" / "uv"
-    uv = shutil.which("uv") or str(private)
-    assert Path(uv).exists(), f"uv is neither on the PATH nor at {private}: run `make setup`"
-    run(uv, *arguments)
+    uv = Path(shutil.which("uv") or private)
+    assert uv.exists(), f"uv is neither on the PATH nor at {private}: run `make setup`"
+    return uv
+
+
+def run_uv(*arguments: str) -> str:
+    return run(find_uv(), *arguments)
 
 
 def run(program: str | Path, *arguments: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -71,6 +72,8 @@ async def run_laneway(dsn: str, *flags: str, **environment: str) -> AsyncIterato
 
 
 async def make_queue(dsn: str, name: str, settings: str = "{}") -> None:
+    """Create a queue; unless the settings say otherwise, it is as one that was created over REST."""
+    settings = json.dumps({"backoff": "0", "max_attempts": 3, **json.loads(settings)})
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute("select laneway.create_queue($1, $2)", name, settings)

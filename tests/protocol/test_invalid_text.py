@@ -174,6 +174,7 @@ _MAKERS: dict[type[inspect.Type], Callable[[Any], bytes]] = {
     inspect.AnyType: lambda _: _HOLE,
     inspect.RawType: lambda _: _HOLE,
     inspect.StrType: lambda _: _HOLE,
+    inspect.BytesType: lambda _: b'"AAAA"',
     inspect.BoolType: lambda _: b"false",
     inspect.NoneType: lambda _: b"null",
     inspect.IntType: lambda kind: b"%d" % (kind.ge or (kind.gt or 0) + 1),

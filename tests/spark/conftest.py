@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Data is small and code runs once, so compiling it well costs more than it saves, and so does
-# verifying what a release is made of.
+# verifying what a release is made of. A small cache of compiled code would be swept all the time.
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -XX:ReservedCodeCacheSize=240m",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

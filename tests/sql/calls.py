@@ -77,6 +77,8 @@ class Counts:
 
 
 async def create_queue(session: Session, name: str = "work", **settings: Any) -> Queue:
+    """Create a queue; unless the settings say otherwise, it retries at once, with three attempts."""
+    settings = {"backoff": "0", "max_attempts": 3, **settings}
     queue_id = await session.fetchval(
         "select laneway.create_queue($1, $2)", name, json.dumps(settings)
     )

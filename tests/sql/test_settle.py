@@ -346,9 +346,28 @@ async def test_backoff_grows_up_to_its_limit(session: Session) -> None:
     for _ in range(4):
         await nack(session, await claim(session, queue, 1))
         due = await session.fetchval("select available_at from laneway.parked")
-        waits.append(round((due - await read_clock(session)) / MINUTE))
+        waits.append((due - await read_clock(session)) / MINUTE)
         await make_due(session, queue)
-    assert waits == [1, 3, 9, 20]
+    for wait, middle in zip(waits, (1, 3, 9, 20), strict=True):
+        assert 0.85 * middle < wait <= 1.1 * middle
+
+
+async def test_backoff_varies_at_random_unless_it_is_constant(session: Session) -> None:
+    delays = (
+        "select count(distinct laneway.backoff_delay('1 minute', $1, '1 hour', n % 2)),"
+        " min(laneway.backoff_delay('1 minute', $1, '1 hour', n % 2)) from generate_series(1, 50) n"
+    )
+    growing = await session.fetchrow(delays, 2.0)
+    assert growing is not None
+    assert growing[0] > 1
+    constant = await session.fetchrow(delays, 1.0)
+    assert constant is not None
+    assert tuple(constant) == (1, MINUTE)
+
+
+async def test_backoff_longer_than_its_limit_is_not_shortened(session: Session) -> None:
+    delay = await session.fetchval("select laneway.backoff_delay('1 hour', 1, '10 minutes', 9)")
+    assert delay == HOUR
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e99, 1e300])
@@ -356,7 +375,11 @@ async def test_backoff_with_a_large_factor_stops_at_its_limit(
     session: Session, factor: float
 ) -> None:
     queue = await create_queue(
-        session, max_attempts=None, backoff="1 second", backoff_factor=factor
+        session,
+        max_attempts=None,
+        backoff="1 second",
+        backoff_factor=factor,
+        backoff_limit="1 hour",
     )
     await push(session, queue, ["1"])
     await nack(session, await claim(session, queue, 1))
@@ -365,7 +388,7 @@ async def test_backoff_with_a_large_factor_stops_at_its_limit(
         await session.execute("update laneway.parked set attempt = $1", attempt)
         assert await nack(session, await claim(session, queue, 1)) == ["requeued"]
         due = await session.fetchval("select available_at from laneway.parked")
-        assert timedelta(minutes=59) < due - await read_clock(session) <= HOUR
+        assert 0.89 * HOUR < due - await read_clock(session) <= 1.1 * HOUR
 
 
 @pytest.mark.invariant(7)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from laneway.domain.errors import InvalidId
+from laneway.domain.ids import MessageId
+
 if TYPE_CHECKING:
     from tests.postgres import Connect
 
 
 async def test_message_is_pushed_popped_extended_and_acked(connect: Connect) -> None:
     sql = await connect()
-    await sql.execute("select laneway.create_queue('mail')")
+    await sql.execute("""select laneway.create_queue('mail', '{"backoff": "0"}')""")
     low = await sql.fetchval("""select laneway.push('mail', '{"n": 1}')""")
     high = await sql.fetchval(
         "select laneway.push('mail', '2', 'p', 5, p_headers => '{\"h\": 1}', p_key => 'k')"
@@ -70,6 +73,39 @@ async def test_invalid_calls_are_refused(connect: Connect, statement: str, code:
     with pytest.raises(asyncpg.PostgresError) as caught:
         await sql.fetch(statement)
     assert caught.value.sqlstate == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2147483647-2147483647-9223372036854775807", "0-0-0", "2-1234567890-1", "1234567890-1-1"],
+)
+async def test_every_id_that_python_reads_is_read(connect: Connect, text: str) -> None:
+    row = await (await connect()).fetchrow("select * from laneway.parse_id($1)", text)
+    assert row is not None
+    assert MessageId(*row) == MessageId.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2147483648-1-1",
+        "1-9999999999-1",
+        "1-1-9223372036854775808",
+        "01-1-1",
+        "1-1",
+        "1-1-1-1",
+        "1-1-1\n",
+        "",
+        "1-1--1",
+        "99999999999-1-1",
+    ],
+)
+async def test_text_that_python_refuses_as_an_id_is_refused(connect: Connect, text: str) -> None:
+    with pytest.raises(InvalidId):
+        MessageId.parse(text)
+    with pytest.raises(asyncpg.PostgresError, match="is not a message id") as caught:
+        await (await connect()).fetch("select * from laneway.parse_id($1)", text)
+    assert caught.value.sqlstate == "LW422"
 
 
 @pytest.mark.parametrize(

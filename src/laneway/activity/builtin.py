@@ -112,10 +112,11 @@ def _detect_dlq_movement(context: Context) -> Finding | None:
     event = _event(context)
     if event.kind not in {Kind.DEAD, Kind.TIMED_OUT}:
         return None
+    summary = (event.reason or "").partition("\n")[0]
     return Finding(
         severity=Severity.WARNING,
-        description=f"Dead-lettered: {event.reason or 'no reason given'}",
-        threshold=event.max_attempts,
+        description=f"Dead-lettered: {summary or 'no reason given'}",
+        threshold=event.attempt,
         actual=event.attempt,
     )
 

@@ -9,7 +9,7 @@ import typer
 
 from laneway.cli.connections import with_connection
 from laneway.cli.output import Output, count
-from laneway.cli.queues import MESSAGE_COLUMNS, Limit, Name, Yes, show_message
+from laneway.cli.queues import Limit, Name, Traceback, Yes, show_messages
 from laneway.domain.dead_letters import DeadLetterFilter
 from laneway.domain.ids import MessageId
 from laneway.domain.queues import DEFAULT_GROUP
@@ -63,6 +63,7 @@ async def list_(
     since: Since = None,
     until: Until = None,
     group: GroupOption = DEFAULT_GROUP,
+    traceback: Traceback = False,
 ) -> None:
     """List dead letters with their failure reasons, newest first.
 
@@ -77,7 +78,7 @@ async def list_(
         until=until,
     )
     found = await connection.admin.dlq_list(name, where, limit=limit, group=group)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    show_messages(output, found, traceback=traceback)
 
 
 @dlq.command("groups")

@@ -22,6 +22,8 @@ _WIDE = 10_000
 # Numbers that are names, which are written without thousands separators.
 _NAMES = {"pid", "version"}
 
+_ERRORS = {"error", "reason"}
+
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -67,7 +69,7 @@ class Output:
             )
         for row in rows:
             # As Text, so that message contents are not read as markup.
-            table.add_row(*(Text(_write(column, row.get(column))) for column in columns))
+            table.add_row(*(Text(_write(column, _shorten(column, row))) for column in columns))
         _print(table)
 
     def one(self, row: Mapping[str, Any]) -> None:
@@ -80,7 +82,10 @@ class Output:
 
         table = Table(box=box.SIMPLE_HEAD, show_header=False)
         for name, value in row.items():
-            table.add_row(name.replace("_", " "), Text(_write(name, value)))
+            text = (
+                escape(str(value), lines=True) if value and name in _ERRORS else _write(name, value)
+            )
+            table.add_row(name.replace("_", " "), Text(text))
         _print(table)
 
     def done(self, *lines: str, **facts: Any) -> None:
@@ -110,6 +115,12 @@ def _print(table: Table) -> None:
     # Lines for a pipe are not wrapped.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
     sys.stdout.flush()
+
+
+def _shorten(column: str, row: Mapping[str, Any]) -> Any:
+    """Return a cell of a list: of an error, the line before its traceback."""
+    value = row.get(column)
+    return str(value).partition("\n")[0] if value and column in _ERRORS else value
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

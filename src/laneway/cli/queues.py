@@ -16,6 +16,8 @@ from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from laneway.domain.settings import QueueChanges
 
 queue = typer.Typer(
@@ -51,6 +53,16 @@ MESSAGE_COLUMNS = (
 )
 
 
+BACKOFF = (
+    "Delay after the first failed attempt in seconds; doubles with each one, up to 10 minutes."
+)
+
+Traceback = Annotated[
+    bool,
+    typer.Option("--traceback", help="Print the error of each message in full, below the table."),
+]
+
+
 @queue.command("create")
 @with_connection
 async def create(
@@ -70,10 +82,8 @@ async def create(
         typer.Option(
             min=0, max=32_767, help="Attempts before a message is dead-lettered (0: unlimited)."
         ),
-    ] = 3,
-    backoff: Annotated[
-        float, typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds.")
-    ] = 0,
+    ] = 5,
+    backoff: Annotated[float, typer.Option(min=0, max=LONGEST, help=BACKOFF)] = 1,
     durable_claims: Annotated[
         bool, typer.Option(help="Keep leases across a crash of PostgreSQL.")
     ] = True,
@@ -124,7 +134,7 @@ async def update(
     ] = None,
     backoff: Annotated[
         float | None,
-        typer.Option(min=0, max=LONGEST, help="Delay after a failed attempt in seconds."),
+        typer.Option(min=0, max=LONGEST, help=BACKOFF),
     ] = None,
     delay: Annotated[
         float | None,
@@ -221,10 +231,11 @@ async def messages(
     status: Annotated[Status, typer.Option(help="Status of the messages.")] = Status.QUEUED,
     limit: Limit = 20,
     offset: Annotated[int, typer.Option(min=0, help="Number of messages to skip.")] = 0,
+    traceback: Traceback = False,
 ) -> None:
     """List a queue's messages of one status, newest first."""
     found = await connection.admin.messages(name, status, limit=limit, offset=offset)
-    output.rows([show_message(message) for message in found], MESSAGE_COLUMNS)
+    show_messages(output, found, traceback=traceback)
 
 
 @queue.command("purge")
@@ -262,7 +273,16 @@ async def delete(
     output.done(f"queue {name} deleted", name=name)
 
 
-def show_message(message: StoredMessage) -> dict[str, object]:
+def show_messages(output: Output, found: Sequence[StoredMessage], *, traceback: bool) -> None:
+    """Print messages and, below the table, the errors in full if asked for."""
+    output.rows([_show_message(message) for message in found], MESSAGE_COLUMNS)
+    if traceback and not output.is_json:
+        for message in found:
+            if message.error:
+                output.lines(*f"{message.id}: {message.error}".split("\n"), "")
+
+
+def _show_message(message: StoredMessage) -> dict[str, object]:
     row = message._asdict()
     for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq", "headers_text"):
         del row[inner]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ from laneway.server.logs import choose_format, set_up_logs
 
 if TYPE_CHECKING:
     from laneway.worker.app import App
+
+logger = logging.getLogger(__name__)
 
 worker = typer.Typer(
     no_args_is_help=True, help="Run, inspect and stop workers.", rich_markup_mode=None
@@ -92,6 +95,7 @@ def run(
                 "contradicts the flag that names another server or database: use one of them",
             )
         found = find_app(app)
+        logger.info("app %s", app)
         place = address or (None if settings.has_place_flag else found.address)
         try:
             run_program(lambda: _work(found, settings, place, name))

@@ -257,7 +257,19 @@ class InvalidMessage(InvalidRequest):
 
 
 class MessageTooLarge(InvalidMessage):
-    pass
+    """queue: the queue whose max_bytes it exceeds; None if the limit is another.
+
+    problem: what is too large, without the advice.
+    """
+
+    queue: str | None = None
+    problem: str = ""
+
+    def __init__(self, problem: str, *, queue: str | None = None) -> None:
+        advice = "" if queue is None else ". Send less, or raise the queue's max_bytes"
+        super().__init__(f"{problem}{advice}")
+        self.problem = problem
+        self.queue = queue
 
 
 class InvalidPayload(InvalidMessage):

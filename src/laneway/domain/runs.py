@@ -69,6 +69,11 @@ class StepInfo(NamedTuple):
         """What the step returned; None if it failed, and for a timer."""
         return None if self.result_text is None else json.loads(self.result_text)
 
+    @property
+    def error(self) -> str | None:
+        """Why the step failed, with the traceback; None if it did not."""
+        return None if self.failure is None else json.loads(self.failure).get("reason")
+
 
 class Stored(NamedTuple):
     """What is stored of a step, and the state of its run."""

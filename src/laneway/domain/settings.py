@@ -25,7 +25,9 @@ Target: TypeAlias = Literal["earliest", "latest", "time", "seq"]
 class QueueSettings:
     """A queue's settings, by the names of the columns of laneway.queue.
 
-    max_attempts None: no limit on attempts. retention None: the policy's. retention_step: messages
+    max_attempts None: no limit on attempts. backoff: the delay after the first failed attempt; each
+    further one multiplies it by backoff_factor, up to backoff_limit. Unless the factor is 1, delays
+    vary at random by a tenth. retention None: the policy's. retention_step: messages
     past retention are deleted in steps of this length. max_bytes: of a message's body. message_ttl None: undelivered messages never
     expire. delay: every message is delayed by this. durable_claims: claims survive a crash of
     PostgreSQL; claims of ordered groups always do, claims of unlogged queues never. kind and
@@ -46,10 +48,10 @@ class QueueSettings:
     kind: QueueKind = "standard"
     ordered: bool = False
     lease: timedelta = timedelta(seconds=30)
-    max_attempts: int | None = 3
-    backoff: timedelta = timedelta(0)
+    max_attempts: int | None = 5
+    backoff: timedelta = timedelta(seconds=1)
     backoff_factor: float = 2.0
-    backoff_limit: timedelta = timedelta(hours=1)
+    backoff_limit: timedelta = timedelta(minutes=10)
     delay: timedelta | None = None
     dedup_window: timedelta = timedelta(minutes=5)
     dedup_scope: DedupScope = "queue"

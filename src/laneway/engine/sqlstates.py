@@ -33,13 +33,21 @@ if TYPE_CHECKING:
 Meaning: TypeAlias = "type[LanewayError] | Callable[[asyncpg.PostgresError], LanewayError]"
 Meanings: TypeAlias = "Mapping[str, Meaning]"
 
+
+def _too_large(error: asyncpg.PostgresError) -> MessageTooLarge:
+    queue = find_name(error)
+    if queue is None:
+        return MessageTooLarge(describe_own(error))
+    return MessageTooLarge(str(error.args[0]), queue=queue)
+
+
 # The codes that Laneway's SQL functions raise.
 OWN: Meanings = {
     "LW404": NotFound,
     "LW409": Conflict,
     "LW410": LeaseLost,
     "LW412": QueueChanged,
-    "LW413": MessageTooLarge,
+    "LW413": _too_large,
     "LW422": InvalidRequest,
     "LW428": Conflict,
     "LW503": TransientConflict,

@@ -82,12 +82,12 @@ def offload(
 def _drop(lake: Lake, dsn: str, segment: int) -> Offloaded:
     """Compare a segment lane by lane, and drop it from PostgreSQL if all its messages are settled."""
     with open_database(dsn) as database:
-        held = database.fetch(
+        stored = database.fetch(
             "select d.lane_id, d.first_seq, d.last_seq, d.messages, d.checksum::text as checksum"
             f" from laneway.segment_digest({segment}) d order by d.lane_id"
         )
     try:
-        verify(lake.messages.read(), segment, held)
+        verify(lake.messages.read(), segment, stored)
     except VerificationFailed as error:
         if all(file.form == FORM for file in lake.messages.load().files):
             raise
@@ -95,21 +95,21 @@ def _drop(lake: Lake, dsn: str, segment: int) -> Offloaded:
             f"{error}. The lake has messages that an earlier version landed, which did not keep headers"
             " as they were sent: land what PostgreSQL still has into a new directory, and offload there"
         ) from error
-    lanes = format_array([row["lane_id"] for row in held], "int")
-    last = format_array([row["last_seq"] for row in held], "bigint")
+    lanes = format_array([row["lane_id"] for row in stored], "int")
+    last = format_array([row["last_seq"] for row in stored], "bigint")
     with open_database(dsn) as database:
         answer = database.fetch(
             f"select laneway.drop_offloaded({segment}, {lanes}, {last}) as dropped"
         )
         database.commit()
-    return Offloaded(segment, sum(row["messages"] for row in held), bool(answer[0]["dropped"]))
+    return Offloaded(segment, sum(row["messages"] for row in stored), bool(answer[0]["dropped"]))
 
 
-def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> None:
+def verify(messages: DataFrame, segment: int, stored: list[dict[str, Any]]) -> None:
     """Raise unless the lake has exactly the segment's messages, lane by lane."""
     kept = messages.where(F.col("segment") == segment)
     ranges = kept.sparkSession.createDataFrame(
-        [(row["lane_id"], row["first_seq"], row["last_seq"]) for row in held],
+        [(row["lane_id"], row["first_seq"], row["last_seq"]) for row in stored],
         "lane int, first_seq bigint, last_seq bigint",
     )
     # The lake may still have messages that the log has trimmed.
@@ -120,7 +120,7 @@ def verify(messages: DataFrame, segment: int, held: list[dict[str, Any]]) -> Non
         .agg(F.count("*").alias("messages"), F.sum(digest()).cast("string").alias("checksum"))
         .collect()
     }
-    for row in held:
+    for row in stored:
         lane, other = row["lane_id"], found.get(row["lane_id"])
         count = 0 if other is None else other.messages
         if count != row["messages"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import (
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of a workflow's queue: the run's own message limits its attempts.
-WORKFLOWS = QueueSettings(max_attempts=None)
+# Of a workflow's queue: the run's own message limits its attempts. A run of a dead worker continues at once.
+WORKFLOWS = QueueSettings(max_attempts=None, backoff=timedelta(0))
 
 
 async def ensure_queue(backend: Backend, name: str, settings: QueueSettings) -> Queue:

@@ -83,7 +83,11 @@ class Run:
 def _read_end(run: RunInfo) -> Any:
     match run.status:
         case RunStatus.FAILED:
-            raise RunFailed(f"workflow run {run.run_id} failed: {run.error}")
+            summary, _, trace = str(run.error).partition("\n")
+            failed = RunFailed(f"workflow run {run.run_id} failed: {summary}")
+            if trace:
+                failed.add_note(trace)
+            raise failed
         case RunStatus.CANCELLED:
             raise RunCancelled(f"workflow run {run.run_id} was cancelled")
         case _:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Each route caches the decoded form of queries up to this size, and this many of them.
 _SHORT = 200
 _MOST_KNOWN = 100
+# How operations name the parameter that names a queue. Each that ignores unknown parameters takes all.
+_QUEUE_NAMES = ("queue", "queueName", "queue_name")
 # msgspec ends its messages with the place: "… - at `$.acks[3].id`".
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -80,6 +82,7 @@ class ParametersDecoder(Generic[P]):
         self._strict = isinstance(info, inspect.StructType) and info.forbid_unknown_fields
         known = [name for name in list_names(kind) if name not in in_path]
         self._advise = Advice("query parameter", known, "in the body", elsewhere)
+        self._queue_name = next((name for name in known if name in _QUEUE_NAMES), None)
         self._known: dict[bytes, P] = {}
 
     def decode(self, query: bytes, path: Mapping[str, str]) -> P:
@@ -105,6 +108,10 @@ class ParametersDecoder(Generic[P]):
             known = self._advise.known
             named = parse_qsl(text, keep_blank_values=True)
             values |= {name: value for name, value in named if name not in known}
+        elif self._queue_name is not None and self._queue_name not in values:
+            named_queue = next((values[name] for name in _QUEUE_NAMES if name in values), None)
+            if named_queue is not None:
+                values[self._queue_name] = named_queue
         values.update(path)
         try:
             return msgspec.convert(values, self._kind, strict=False)

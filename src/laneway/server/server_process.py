@@ -166,6 +166,7 @@ def make_default_queue(settings: ServerSettings) -> DefaultQueue:
     queue = QueueSettings(
         lease=settings.ack_timeout,
         max_attempts=settings.max_attempts,
+        backoff=timedelta(0),
         record_events=settings.activity.enabled,
     )
     return DefaultQueue(settings.queue, queue)

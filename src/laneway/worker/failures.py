@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import traceback
 from typing import Any, NamedTuple
 
 from laneway.worker.policies import describe, read_text
+from laneway.worker.tracebacks import format_traceback
 
 
 class Failure(NamedTuple):
@@ -34,7 +34,7 @@ class Sketch(NamedTuple):
 def pack(error: BaseException) -> Failure:
     """Pack an error as completely as possible, and so that the copy has the same description."""
     kind, text = type(error), read_text(error)
-    trace = "".join(traceback.format_exception(error))
+    trace = format_traceback(error)
     forms = (error, Sketch(kind, error.args, vars(error)), Sketch(kind, (text,), {}))
     for form in forms:
         try:
@@ -53,7 +53,8 @@ def unpack(failure: Failure) -> BaseException:
         error = _read(failure.packed)
     except Exception:  # noqa: BLE001 - as above
         error = type(failure.name, (Exception,), {})(failure.text)
-    error.add_note(failure.trace)
+    if failure.trace:
+        error.add_note(failure.trace)
     return error
 
 

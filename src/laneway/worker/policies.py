@@ -90,16 +90,19 @@ class PartialFailure(Exception):
 class Retry:
     """Retry policy: how often to retry, after delays of backoff, backoff * factor, … up to limit.
 
+    A limit shorter than backoff counts as backoff.
+
     max_attempts: attempts until the message is dead-lettered, whatever the queue's setting; None:
-    the queue's setting. Attempts that end with the worker's death count by the queue's setting.
+    the queue's setting, and no limit for a step. Attempts that end with the worker's death count by
+    the queue's setting.
     jitter: each delay varies at random by up to this share, so that messages that failed together
     are not all retried together. on: errors to retry; other errors dead-letter the message at once.
     """
 
-    max_attempts: int | None = None
+    max_attempts: int | None = 5
     backoff: timedelta = timedelta(seconds=1)
     factor: float = 2.0
-    limit: timedelta = timedelta(hours=1)
+    limit: timedelta = timedelta(minutes=10)
     jitter: float = 0.1
     on: tuple[type[BaseException], ...] = (BaseException,)
 
@@ -127,7 +130,8 @@ class Retry:
     def wait(self, attempt: int) -> timedelta:
         """Return the delay after this many attempts."""
         # As a number: the product may exceed the range of timedelta.
-        wait, limit = self.backoff.total_seconds(), min(self.limit, LONGEST_TIME).total_seconds()
+        wait = self.backoff.total_seconds()
+        limit = min(max(self.limit, self.backoff), LONGEST_TIME).total_seconds()
         for _ in range(attempt - 1):
             wait *= self.factor
             if wait >= limit:
@@ -186,6 +190,10 @@ def read_text(source: object) -> str:
 
 
 def trim(text: str) -> str:
-    """Shorten a reason and replace the characters that the database cannot store."""
-    short = text[:MOST_CHARACTERS].replace("\x00", "\ufffd")
-    return short.encode(errors="replace").decode()
+    """Shorten a reason, and make it storable."""
+    return replace_unstorable(text[:MOST_CHARACTERS])
+
+
+def replace_unstorable(text: str) -> str:
+    """Replace the characters that the database cannot store."""
+    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()

@@ -19,6 +19,7 @@ from laneway.worker.backoff import wait_after
 from laneway.worker.branches import Branch, find_place, retrieve_errors, within_step
 from laneway.worker.policies import Reject, Snooze, describe, find_delay
 from laneway.worker.step_failures import read_failure, write_failure
+from laneway.worker.tracebacks import make_exc_info
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -70,7 +71,7 @@ class Progress:
         self.halt: DriveStatus | timedelta | None = None
         self.tasks: WeakKeyDictionary[asyncio.Task[Any], Branch] = WeakKeyDictionary()
         self._backend = backend
-        self._run_id = run_id
+        self.run_id = run_id
         self._driver = driver
         self._finished = {item.step: item for item in finished}
         # When a step or timer was last called or finished. Calls that return a stored result count
@@ -97,7 +98,7 @@ class Progress:
             logger.warning(
                 "stored error of step %s of run %s cannot be restored here, running the step again",
                 key,
-                self._run_id,
+                self.run_id,
             )
             done = None
         if done is None:
@@ -152,7 +153,14 @@ class Progress:
     async def _finish(self, key: str, call: Callable[[], Awaitable[Any]], retry: Retry) -> Stored:
         """Run a step and store its result or error."""
         try:
-            result = encode_result(await attempt(call, retry, wait=self._wait_for_attempt))
+            result = encode_result(
+                await attempt(
+                    call,
+                    retry,
+                    wait=self._wait_for_attempt,
+                    on_failure=lambda *failure: self._log_failure(key, retry, *failure),
+                )
+            )
         except Snooze:
             raise
         except Exception as error:
@@ -162,13 +170,27 @@ class Progress:
                 logger.warning(
                     "error of step %s of run %s cannot be stored, the step will run again: %s",
                     key,
-                    self._run_id,
+                    self.run_id,
                     describe(error),
                 )
             else:
                 await self._keep(key, failure=failure)
             raise
         return await self._keep(key, result=result)
+
+    def _log_failure(
+        self, key: str, retry: Retry, attempts: int, pause: timedelta | None, error: BaseException
+    ) -> None:
+        logger.error(
+            "step %s of run %s failed, attempt %d%s, %s: %s",
+            key,
+            self.run_id,
+            attempts,
+            "" if retry.max_attempts is None else f" of {retry.max_attempts}",
+            "no further try" if pause is None else f"next try in {pause.total_seconds():.1f} s",
+            describe(error),
+            exc_info=make_exc_info(error),
+        )
 
     async def _wait_for_attempt(self, wait: timedelta) -> None:
         """Wait before a step's next attempt; halt if the run is stopped meanwhile."""
@@ -185,7 +207,7 @@ class Progress:
         if self._stopped.done():
             raise Halt
         try:
-            status = (await self._backend.workflows.load_run(self._run_id)).status
+            status = (await self._backend.workflows.load_run(self.run_id)).status
         except RunNotFound:
             status = RunStatus.CANCELLED
         except LanewayError:
@@ -245,7 +267,7 @@ class Progress:
                     "run %s suspended: no step for %g seconds, and a branch waits for something other"
                     " than a timer. If it waits for branches, wait for them with laneway.join: the"
                     " run is then suspended at once",
-                    self._run_id,
+                    self.run_id,
                     PATIENCE,
                 )
                 self._halt_until_timer()
@@ -274,7 +296,7 @@ class Progress:
         while True:
             try:
                 stored = await self._backend.workflows.store_step(
-                    self._run_id, self._driver, key, **done
+                    self.run_id, self._driver, key, **done
                 )
                 break
             except (Retryable, BrokerClosed) as error:
@@ -285,7 +307,7 @@ class Progress:
                 logger.warning(
                     "result of step %s of run %s not stored, the run continues later: %s",
                     key,
-                    self._run_id,
+                    self.run_id,
                     error,
                 )
                 self._halt(PAUSE)
@@ -326,10 +348,12 @@ async def attempt(
     retry: Retry,
     *,
     wait: Callable[[timedelta], Awaitable[None]] = _sleep,
+    on_failure: Callable[[int, timedelta | None, BaseException], None] | None = None,
 ) -> Any:
     """Run a step's function until it succeeds or its retry policy gives up.
 
-    wait: waits for the given time before the next attempt.
+    wait: waits for the given time before the next attempt. on_failure: called after each failed
+    attempt with its number, the time until the next one (None: there is none) and the error.
     """
     task, attempts = asyncio.current_task(), 0
     while True:
@@ -337,13 +361,18 @@ async def attempt(
         try:
             with within_step():
                 return await call()
-        except (Reject, Snooze, Halt):
+        except (Snooze, Halt):
             raise
         except BaseException as error:
-            if is_ended(error, task) or retry.is_over(attempts, error):
+            if is_ended(error, task):
                 raise
+            over = isinstance(error, Reject) or retry.is_over(attempts, error)
             asked = find_delay(error)
             pause = retry.wait(attempts) if asked is None else asked
+            if on_failure is not None:
+                on_failure(attempts, None if over else pause, error)
+            if over:
+                raise
         await wait(pause)
 
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.errors import InvalidId, Retryable
 from laneway.domain.messages import Nack
 from laneway.library.validation import encode_result
 from laneway.worker.backoff import wait_after
-from laneway.worker.policies import PartialFailure, Reject, Snooze, describe, explain, find_delay
+from laneway.worker.failure_log import Failed, log_failures
+from laneway.worker.policies import PartialFailure, Reject, Snooze, explain, find_delay
+from laneway.worker.tracebacks import describe_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import timedelta
 
     from laneway.domain.backend import Backend
+    from laneway.domain.messages import Outcome
     from laneway.library.messages import Message
     from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler
     from laneway.worker.in_flight import InFlight
     from laneway.worker.policies import Failures
+    from laneway.worker.queue_policy import QueuePolicy
     from laneway.worker.runner import Counters
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +45,10 @@ class Returns:
         in_flight: InFlight,
         counters: Counters,
         lease: timedelta,
+        policy: QueuePolicy,
         ordered: bool,
     ) -> None:
+        self._policy = policy
         self._handler = handler
         self._backend = backend
         self._settler = settler
@@ -71,13 +79,6 @@ class Returns:
             case PartialFailure(failures=failures):
                 await self._split(messages, failures)
             case _:
-                logger.warning(
-                    "handler of %r failed for %s: %s",
-                    self._handler.queue,
-                    ", ".join(str(message.id) for message in messages[:3]),
-                    describe(error),
-                    exc_info=error if logger.isEnabledFor(logging.DEBUG) else None,
-                )
                 await self._nack(messages, error)
 
     async def _split(
@@ -90,7 +91,10 @@ class Returns:
         In an ordered group, the messages behind the first failed one are released. If the error names
         messages that are not in the batch, all are nacked.
         """
-        reasons = {str(key): explain(reason) for key, reason in failures.items()}
+        reasons = {
+            str(key): reason if isinstance(reason, BaseException) else explain(reason)
+            for key, reason in failures.items()
+        }
         strange = reasons.keys() - {str(message.id) for message in messages}
         if strange:
             names = ", ".join(sorted(strange)[:3])
@@ -109,33 +113,61 @@ class Returns:
         for message in good:
             self._settler.ack(message)
         if bad:
-            await self._nack(bad, None, reasons=[reasons[str(message.id)] for message in bad])
+            await self._nack_each(bad, [reasons[str(message.id)] for message in bad])
         await self.release(behind)
 
     async def _nack(
+        self, messages: Sequence[Message], error: BaseException, *, dead: bool = False
+    ) -> None:
+        await self._nack_each(messages, [error] * len(messages), cause=error, dead=dead)
+
+    async def _nack_each(
         self,
         messages: Sequence[Message],
-        error: BaseException | None,
+        errors: Sequence[BaseException | str],
         *,
-        reasons: Sequence[str] | None = None,
+        cause: BaseException | None = None,
         dead: bool = False,
     ) -> None:
+        """Nack messages, each with its error, and log what becomes of them.
+
+        cause: the error by which the retry policy judges; None: a part of a batch failed.
+        """
         self._counters.failed += len(messages)
-        if reasons is None:
-            reasons = ["" if error is None else describe(error)] * len(messages)
+        await self._policy.refresh()
+        fates = [self._judge(message, cause, dead=dead) for message in messages]
+        texts = {id(error): _write_reason(error) for error in errors}
         nacks = [
-            Nack(*message.receipt, reason, *self._judge(message, error, dead=dead))
-            for message, reason in zip(messages, reasons, strict=True)
+            Nack(*message.receipt, texts[id(error)], *fate)
+            for message, error, fate in zip(messages, errors, fates, strict=True)
         ]
-        await self._persist(messages, lambda: self._backend.nack(nacks))
+        done = await self._persist(messages, lambda: self._backend.nack(nacks))
+        outcomes: Sequence[Outcome | None] = done or [None] * len(messages)
+        log_failures(
+            self._handler.queue,
+            [
+                Failed(message, self._find_limit(message), fate[0], outcome, error)
+                for message, error, fate, outcome in zip(
+                    messages, errors, fates, outcomes, strict=True
+                )
+            ],
+        )
+
+    def _find_limit(self, message: Message) -> int | None:
+        """Return how many attempts the message has; None: any number."""
+        retry = self._handler.retry
+        if retry is not None and retry.max_attempts is not None:
+            return retry.max_attempts
+        return message.max_attempts or self._policy.max_attempts
 
     def _judge(
         self, message: Message, error: BaseException | None, *, dead: bool
     ) -> tuple[timedelta | None, bool | None]:
         """Return the retry delay, and whether to dead-letter; None: by the queue's settings."""
-        retry, asked = self._handler.retry, find_delay(error)
-        if dead or retry is None:
-            return asked, dead or None
+        asked = find_delay(error)
+        if dead:
+            return asked, True
+        retry = self._handler.retry or self._policy.retry
         try:
             wait, over = retry.wait(message.attempt), retry.judge(message.attempt, error)
         except BaseException:
@@ -162,14 +194,18 @@ class Returns:
     async def _persist(
         self,
         messages: Sequence[Message],
-        send: Callable[[], Awaitable[Any]],
+        send: Callable[[], Awaitable[T]],
         patience: float | None = None,
-    ) -> None:
-        """Send, and retry while the database is unreachable, until the leases may have expired."""
+    ) -> T | None:
+        """Send, and retry while the database is unreachable, until the leases may have expired.
+
+        Return the result; None if it failed.
+        """
         end = monotonic() + (self._lease if patience is None else patience)
+        result = None
         while True:
             try:
-                await send()
+                result = await send()
             except Retryable as error:
                 if monotonic() <= end:
                     await wait_after(error)
@@ -181,4 +217,8 @@ class Returns:
                     len(messages),
                 )
             self._in_flight.drop(messages)
-            return
+            return result
+
+
+def _write_reason(error: BaseException | str) -> str:
+    return describe_failure(error) if isinstance(error, BaseException) else error

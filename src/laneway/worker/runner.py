@@ -17,6 +17,7 @@ from laneway.worker.backoff import wait_after
 from laneway.worker.handlers import finish, wrap
 from laneway.worker.in_flight import LeaseGroup
 from laneway.worker.pools import make_pool
+from laneway.worker.queue_policy import QueuePolicy
 from laneway.worker.returns import Returns
 from laneway.worker.slots import Slot
 from laneway.worker.start_limit import StartLimit
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.backend import Backend
     from laneway.domain.messages import Delivery
+    from laneway.domain.settings import QueueSettings
     from laneway.worker.ack_batches import Settler
     from laneway.worker.handlers import Handler, Middleware, Proceed
     from laneway.worker.in_flight import InFlight
@@ -77,6 +79,7 @@ class Runner:
         counters: Counters,
         consumer: str,
         lease: timedelta,
+        settings: QueueSettings,
         middlewares: list[Middleware],
         overseer: Overseer,
         on_short_lease: Callable[[float], None],
@@ -94,6 +97,7 @@ class Runner:
             in_flight=in_flight,
             counters=counters,
             lease=lease,
+            policy=QueuePolicy(handler.queue, settings, backend),
             ordered=self._ordered,
         )
         self._counters = counters
@@ -185,16 +189,19 @@ class Runner:
 
         async def call_in_time(work: Any) -> Any:
             limit = asyncio.timeout(seconds)
+            cancelled = None
             try:
                 async with limit:
                     result = await plain(work)
                     # A function that swallows its cancellation may be incomplete: it timed out.
                     if not limit.expired():
                         return result
-            except TimeoutError:
+            except TimeoutError as error:
                 if not limit.expired():
                     raise
-            raise TimeoutError(f"the handler took longer than {seconds:g} s")
+                # Its traceback shows where the handler was.
+                cancelled = error.__cause__
+            raise TimeoutError(f"the handler took longer than {seconds:g} s") from cancelled
 
         return call_in_time
 

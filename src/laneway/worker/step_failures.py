@@ -7,6 +7,7 @@ from typing import Any
 
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
+from laneway.worker.tracebacks import describe_failure
 
 
 def write_failure(error: Exception) -> str | None:
@@ -21,6 +22,7 @@ def write_failure(error: Exception) -> str | None:
                     "name": kind.__qualname__,
                     "args": arguments,
                     "state": state,
+                    "reason": describe_failure(error),
                 }
             )
             made = read_failure(text)

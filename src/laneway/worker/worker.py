@@ -270,6 +270,7 @@ class Worker:
                 counters=self._counters,
                 consumer=self.worker_id,
                 lease=handler.lock_time or queues[handler.queue].settings.lease,
+                settings=queues[handler.queue].settings,
                 middlewares=duties.middlewares,
                 overseer=overseer,
                 on_short_lease=self._on_short_lease,

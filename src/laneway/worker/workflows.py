@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
@@ -24,6 +25,7 @@ from laneway.worker.branches import Branch, find_place, mark_step, within_run
 from laneway.worker.handlers import name_of
 from laneway.worker.policies import Reject, Retry, Snooze, describe
 from laneway.worker.progress import PAUSE, Progress, attempt, is_ended
+from laneway.worker.tracebacks import describe_failure, make_exc_info
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -34,8 +36,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 TIMER = "sleep"
 
+DEFAULT_RETRY = Retry()
+
+# Of a step inside another step, which is tried again as a whole.
 NO_RETRY = Retry(max_attempts=1)
 
 # When a run's message is tried again after the run could not be driven. Errors of its function do not count.
@@ -58,7 +65,7 @@ def step(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, o
 
 @overload
 def step(
-    *, name: str | None = None, retry: Retry = NO_RETRY
+    *, name: str | None = None, retry: Retry | None = None
 ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[object, object, T]]]: ...
 
 
@@ -66,13 +73,13 @@ def step(
     function: Callable[P, Awaitable[T]] | None = None,
     *,
     name: str | None = None,
-    retry: Retry = NO_RETRY,
+    retry: Retry | None = None,
 ) -> Any:
     """Make an async function a step of workflows: once finished, it does not run again.
 
-    Its result is stored as JSON. retry: attempts within the step; without it, the step is tried
-    once. Outside of a workflow, the step is the plain function; inside another step, it is part of
-    that step.
+    Its result is stored as JSON. retry: attempts within the step; without it, `Retry()`: 5 attempts
+    with exponential backoff. Outside of a workflow, the step is the plain function; inside another
+    step, it is part of that step, and is tried once unless it has a `retry`.
     """
 
     def decorate(inner: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[object, object, T]]:
@@ -91,10 +98,10 @@ def step(
             if isinstance(place, Branch):
                 key = place.next_key(label)
                 result = await place.progress.run_step(
-                    key, lambda: inner(*arguments, **options), retry=retry
+                    key, lambda: inner(*arguments, **options), retry=retry or DEFAULT_RETRY
                 )
             else:
-                result = await attempt(lambda: inner(*arguments, **options), retry)
+                result = await attempt(lambda: inner(*arguments, **options), retry or NO_RETRY)
             return result
 
         mark_step(call, label)
@@ -195,6 +202,7 @@ async def _end(backend: Backend, run_id: str, driver: str, ended: _End) -> None:
         except LanewayError as error:
             # A result that cannot be stored cannot be stored next time either.
             ended = _End(error=describe(error))
+            logger.error("run %s failed: %s", run_id, ended.error)  # noqa: TRY400 - the text is enough
         else:
             return
     await backend.workflows.end_run(run_id, driver, RunStatus.FAILED, error=ended.error)
@@ -216,12 +224,24 @@ async def _run(workflow: Workflow, progress: Progress, arguments: str) -> _End:
                         progress.halt = min(delays)
                 else:
                     # Any other error fails the run.
-                    ended = _End(error=describe(error))
+                    ended = _End(error=describe_failure(error))
+                    if progress.halt is None:
+                        _log_failure(workflow, progress.run_id, error)
             await progress.finish()
         except BaseException:
             await progress.cancel()
             raise
     return ended
+
+
+def _log_failure(workflow: Workflow, run_id: str, error: BaseException) -> None:
+    logger.error(
+        "run %s of workflow %s failed: %s",
+        run_id,
+        workflow.name,
+        describe(error),
+        exc_info=make_exc_info(error),
+    )
 
 
 def _find_delays(error: BaseException) -> list[timedelta]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.library.test_snippets import find_snippet
 from tests.protocol.queen.calls import ack, data_of, pop, push
 from tests.protocol.queen.conftest import open_client
 
@@ -109,9 +108,10 @@ async def test_callbacks_acknowledge_explicitly(queen: Queen, name: str) -> None
     assert (await queen.queue(name).dlq().get())["total"] == 1
 
 
+@pytest.mark.document("docs/streams.md", "on_error(failed)")
 @pytest.mark.parametrize("way", ["as documented", "one by one"])
 async def test_shared_group_handles_every_message_though_one_fails(
-    queen: Queen, http: httpx.AsyncClient, name: str, way: str
+    queen: Queen, http: httpx.AsyncClient, name: str, way: str, texts: list[str]
 ) -> None:
     await queen.queue(name).config({"retryLimit": 0}).create()
     await http.post(f"/consumer-groups/mailers/queues/{name}", json={"ordered": False})
@@ -125,9 +125,7 @@ async def test_shared_group_handles_every_message_though_one_fails(
 
     async with asyncio.timeout(20):
         if way == "as documented":
-            text = find_snippet("docs/streams.md", "on_error(failed)").replace(
-                '"mails"', repr(name)
-            )
+            text = texts[0].replace('"mails"', repr(name))
             code = compile(
                 text.replace(".each()", ".each().limit(6)"),
                 "snippet",

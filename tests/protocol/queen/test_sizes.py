@@ -42,7 +42,9 @@ async def test_larger_payload_is_refused_by_the_name_of_the_option(
 
     refused = await send(16 * MIB + 1)
     assert refused.status_code == 413
-    assert "maxBytes" in refused.json()["error"]
+    assert refused.json()["error"].endswith(
+        f'queue "{name}" allows at most {16 * MIB}. Send less, or raise the queue\'s option maxBytes'
+    )
     assert "max_bytes" not in refused.json()["error"]
     assert (await http.get(f"/pop/queue/{name}")).status_code == 204
     answer = await http.post("/configure", json={"queue": name, "options": {"maxBytes": 100}})

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 NOBODY = "2-2000000000-1"
 # A token of the right form that nobody was given.
 STRANGER = "00000000-0000-4000-8000-000000000000"
+# A payload whose JSON has one byte more than a queue allows unless told otherwise.
+TOO_LARGE = "x" * (16 * 1024 * 1024 - 1)
 
 
 async def add(api: httpx.AsyncClient, queue: str, payload: Any = None, **fields: Any) -> str:

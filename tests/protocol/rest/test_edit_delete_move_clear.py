@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import NOBODY, add, dequeue, issues
+from tests.protocol.rest.calls import NOBODY, TOO_LARGE, add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -156,8 +156,9 @@ async def test_edit_to_a_payload_that_is_too_large_is_refused(
 ) -> None:
     message_id = await add(api, queue)
     url = f"/queue/message/{message_id}"
-    answer = await api.put(url, params={"queueType": "main"}, json={"payload": "x" * 1_100_000})
+    answer = await api.put(url, params={"queueType": "main"}, json={"payload": TOO_LARGE})
     assert answer.status_code == 413
+    assert "max_bytes" in answer.json()["message"]
     answer = await api.put(url, params={"queueType": "main"}, content=b"{")
     assert answer.status_code == 400
     assert answer.json() == {"message": "Malformed JSON in request body"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.protocol.rest.calls import add, dequeue, issues
+from tests.protocol.rest.calls import TOO_LARGE, add, dequeue, issues
 
 if TYPE_CHECKING:
     import httpx
@@ -183,10 +183,10 @@ async def test_batch_is_all_or_nothing(api: httpx.AsyncClient, queue: str) -> No
 
 
 async def test_too_large_message_is_413(api: httpx.AsyncClient, queue: str) -> None:
-    body = {"type": "a", "payload": "x" * 2_000_000, "queue": queue}
+    body = {"type": "a", "payload": TOO_LARGE, "queue": queue}
     answer = await api.post("/queue/message", json=body)
     assert answer.status_code == 413
-    assert "message" in answer.json()
+    assert "max_bytes" in answer.json()["message"]
 
 
 async def test_concurrent_enqueues_all_arrive(api: httpx.AsyncClient, queue: str) -> None:

@@ -222,3 +222,25 @@ async def talk(shared: Shared, *pieces: bytes) -> bytes:
             return await reader.read()
     finally:
         writer.close()
+
+
+@pytest.mark.parametrize("name", ["queue", "queueName", "queue_name"])
+@pytest.mark.parametrize(
+    "path", ["/queue/main/messages", "/queue/main/export", "/queue/metrics", "/queue/message"]
+)
+async def test_parameter_for_the_queue_has_three_names(
+    api: httpx.AsyncClient, queue: str, path: str, name: str
+) -> None:
+    await add(api, queue)
+    answer = await api.get(path, params={name: queue})
+    assert answer.status_code == 200
+    found = answer.json()
+    if path == "/queue/message":
+        assert found["queue_name"] == queue
+    elif path == "/queue/metrics":
+        assert found["queued"] == 1
+    else:
+        rows = found if isinstance(found, list) else found["messages"]
+        assert [row["queue_name"] for row in rows] == [queue]
+    missing = await api.get(path, params={name: "no-such-queue"})
+    assert missing.status_code == 404

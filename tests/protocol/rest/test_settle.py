@@ -339,3 +339,42 @@ async def test_invalid_input_is_named(
     api: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[str, list[Any]]
 ) -> None:
     assert issues(await api.request(method, path, json=body)) == [expected]
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["one", "batch"])
+async def test_nack_may_delay_the_next_delivery(
+    api: httpx.AsyncClient, queue: str, *, batch: bool
+) -> None:
+    await add(api, queue)
+    message = await dequeue(api, queue)
+    nack: dict[str, Any] = {"lock_token": message["lock_token"], "delay": 3600}
+    if batch:
+        body = {"nacks": [{"id": message["id"], **nack}]}
+        answer = await api.post("/queue/nack/batch", json=body)
+        assert answer.json()["requeued"] == [message["id"]]
+    else:
+        answer = await api.post(f"/queue/message/{message['id']}/nack", json=nack)
+    assert answer.status_code == 200
+    assert (await api.get("/queue/message", params={"queue": queue})).status_code == 404
+    shown = await api.get("/queue/main/messages", params={"queueName": queue})
+    assert [each["id"] for each in shown.json()["messages"]] == [message["id"]]
+
+
+async def test_nack_without_a_delay_returns_the_message_at_once(
+    api: httpx.AsyncClient, queue: str
+) -> None:
+    await add(api, queue)
+    message = await dequeue(api, queue)
+    assert (await api.post(f"/queue/message/{message['id']}/nack")).status_code == 200
+    assert (await dequeue(api, queue))["id"] == message["id"]
+
+
+@pytest.mark.parametrize("delay", [-1, 1e300, "soon"])
+async def test_nack_with_an_invalid_delay_changes_nothing(
+    api: httpx.AsyncClient, queue: str, delay: object
+) -> None:
+    await add(api, queue)
+    message = await dequeue(api, queue)
+    answer = await api.post(f"/queue/message/{message['id']}/nack", json={"delay": delay})
+    assert [path for _, path in issues(answer)] == [["delay"]]
+    assert (await ack(api, message["id"], message["lock_token"])).status_code == 200

@@ -145,12 +145,12 @@ def _large_payload(limits: Thresholds) -> Column:
 
 
 def _long_processing(limits: Thresholds) -> Column:
-    held = _seconds(F.col("at"), F.col("since"))
+    duration = _seconds(F.col("at"), F.col("since"))
     return _find(
-        (F.col("kind") == "acked") & (held > limits.long_processing),
+        (F.col("kind") == "acked") & (duration > limits.long_processing),
         "long_processing",
         "warning",
-        actual=held,
+        actual=duration,
         threshold=F.lit(limits.long_processing),
         digits=1,
         words="acknowledged {} s after it was dequeued",

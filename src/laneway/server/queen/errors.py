@@ -99,8 +99,8 @@ def find_status(kind: type[LanewayError]) -> tuple[int, str]:
 
 
 def _word(error: LanewayError) -> str:
-    if isinstance(error, domain.MessageTooLarge):
-        return str(error).replace("queue's max_bytes", "queue's option maxBytes")
+    if isinstance(error, domain.MessageTooLarge) and error.queue is not None:
+        return f"{error.problem}. Send less, or raise the queue's option maxBytes"
     if isinstance(error, server.InvalidInput):
         return "; ".join(
             f"{'.'.join(map(str, issue.path))}: {issue.message}" if issue.path else issue.message

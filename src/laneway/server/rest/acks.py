@@ -16,7 +16,7 @@ from laneway.server.rest.access import find_usable
 from laneway.server.rest.leases import Problem, diagnose, find_receipts, locate
 from laneway.server.rest.settlements import ack, nack, settle_usable
 from laneway.server.rest.times import to_unix
-from laneway.server.rest.wire import Reply, Seconds
+from laneway.server.rest.wire import LONGEST, Reply, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,13 @@ Reason = Annotated[
     Meta(
         description="Why processing failed, at most 2000 characters. Shown as the message's "
         "`last_error`."
+    ),
+]
+Delay = Annotated[
+    Annotated[float, Meta(ge=0, le=LONGEST)] | None,
+    Meta(
+        description="Seconds until the message is delivered again, at most ten years. Default: the "
+        "queue's backoff. Ignored if the message becomes a dead letter."
     ),
 ]
 
@@ -63,6 +70,7 @@ class NackItem(msgspec.Struct):
     id: DequeuedId
     lock_token: LockToken = None
     error: Reason = None
+    delay: Delay = None
 
 
 class Nacks(msgspec.Struct):
@@ -74,10 +82,11 @@ class Nacks(msgspec.Struct):
 
 
 class NackOne(msgspec.Struct):
-    """Why a message is nacked."""
+    """Why a message is nacked, and when it is delivered again."""
 
     error_reason: Reason = msgspec.field(name="errorReason", default=None)
     lock_token: LockToken = None
+    delay: Delay = None
 
 
 class Touch(msgspec.Struct):
@@ -132,7 +141,8 @@ class Nacked(msgspec.Struct):
     requeued: Annotated[
         list[str],
         Meta(
-            description="Ids of the messages that will be delivered again, after the queue's backoff."
+            description="Ids of the messages that will be delivered again, after their `delay` or the "
+            "queue's backoff."
         ),
     ]
     moved_to_dlq: Annotated[
@@ -175,7 +185,8 @@ async def ack_messages(call: Call[None, Acks]) -> Answer:
 
 
 async def nack_message(call: Call[ById, NackOne]) -> Answer:
-    item = NackItem(call.parameters.id, call.body.lock_token, call.body.error_reason)
+    body = call.body
+    item = NackItem(call.parameters.id, body.lock_token, body.error_reason, body.delay)
     result = (await settle_usable(call, [item], nack))[0]
     if not isinstance(result, Problem):
         return NACKED
@@ -308,9 +319,9 @@ OPERATIONS = (
         summary="Nack many messages, each on its own",
         description=(
             "Reports that processing failed for up to 100 messages. Each attempt counts: a "
-            "message with attempts left is delivered again after the queue's backoff, any "
-            "other becomes a dead letter. Each message succeeds or fails by itself, so the "
-            "status is 200 even if some failed: check `failed`."
+            "message with attempts left is delivered again after its `delay` or the queue's "
+            "backoff, any other becomes a dead letter. Each message succeeds or fails by itself, "
+            "so the status is 200 even if some failed: check `failed`."
         ),
         body=Nacks,
         example={"nacks": [{"id": "2-1-1", "lock_token": _TOKEN, "error": "no such address"}]},
@@ -329,8 +340,8 @@ OPERATIONS = (
         summary="Nack a message",
         description=(
             "Reports that processing failed. The attempt counts: the message is delivered "
-            "again after the queue's backoff, or becomes a dead letter if its attempts are "
-            "used up. After a 409 the lease had already expired, and that counted as the "
+            "again after `delay` or the queue's backoff, or becomes a dead letter if its attempts "
+            "are used up. After a 409 the lease had already expired, and that counted as the "
             "failed attempt."
         ),
         parameters=ById,

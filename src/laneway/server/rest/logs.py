@@ -223,6 +223,9 @@ def read_actions(text: str | None) -> list[str] | None:
 def show_entry(entry: Entry, settings: ServerSettings, tokens: LeaseTokens) -> Log:
     facts = entry.facts
     limit = facts.max_attempts if facts is not None else None
+    if entry.kind == Kind.DEAD and entry.attempt and limit is not None:
+        # The consumer may have had a limit of its own.
+        limit = entry.attempt
     age = None if facts is None else max((entry.at - facts.created_at) / _MILLISECOND, 0)
     processing = None
     if entry.since is not None and entry.kind in _SETTLED:

@@ -201,6 +201,7 @@ def read_settings(body: NewQueue, defaults: ServerSettings) -> QueueSettings:
         if body.ack_timeout_seconds is None
         else timedelta(seconds=body.ack_timeout_seconds),
         max_attempts=body.max_attempts or defaults.max_attempts,
+        backoff=timedelta(0),
         retention=retention,
         retention_step=step,
         record_events=defaults.activity.enabled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneway.domain.messages import Nack, Outcome
@@ -89,7 +90,9 @@ async def nack(call: Call[Any, Any], nacks: Sequence[NackItem]) -> list[Problem 
     good: dict[Receipt, tuple[int, Nack]] = {}
     for item, receipt in zip(nacks, receipts, strict=True):
         if not isinstance(receipt, Problem):
-            good.setdefault(receipt, (len(good), Nack(*receipt, reason=item.error)))
+            delay = None if item.delay is None else timedelta(seconds=item.delay)
+            nack = Nack(*receipt, reason=item.error, delay=delay)
+            good.setdefault(receipt, (len(good), nack))
     outcomes = await broker.nack([nack for _, nack in good.values()])
     results = [
         receipt if isinstance(receipt, Problem) else outcomes[good[receipt][0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from time import time
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,7 @@ def _read_settings(
     base = QueueSettings(
         ordered=fifo,
         max_attempts=None,
+        backoff=timedelta(0),
         message_ttl=DEFAULT_RETENTION,
         max_bytes=size_limit(LARGEST_MESSAGE),
         record_events=exchange.call.settings.activity.enabled,

@@ -90,8 +90,8 @@ create or replace view laneway.messages as
   union all
   -- Dead letters.
   select laneway.message_id(d.segment, d.lane_id, d.seq), q.name, g.name, d.partition, d.body, d.headers, d.priority,
-         'dead', d.attempt, coalesce(d.max_attempts, q.max_attempts), coalesce(d.lease, q.lease), null, null,
-         d.consumer, d.created_at, null, null, d.reason, octet_length(d.body::text), null, d.key,
+         'dead', d.attempt, coalesce(d.attempt_limit, d.max_attempts, q.max_attempts), coalesce(d.lease, q.lease), null,
+         null, d.consumer, d.created_at, null, null, d.reason, octet_length(d.body::text), null, d.key,
          q.queue_id, g.group_id, d.segment, d.lane_id, d.seq
     from laneway.dead_letter d
     join laneway.consumer_group g on g.group_id = d.group_id

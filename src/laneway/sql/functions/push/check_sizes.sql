@@ -16,6 +16,7 @@ begin
     raise exception 'message % is % bytes, queue "%" allows at most %',
       v_message.idx, v_message.bytes, p_queue, p_max_bytes
       using errcode = 'LW413',
+            detail = p_queue,
             hint = 'Send less, or raise the queue''s max_bytes.';
   end if;
 end $$;

@@ -2,11 +2,17 @@
 create or replace function laneway.parse_id(p_id text) returns table (segment int, lane_id int, seq bigint)
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_id !~ '^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,18}$' then
+  if p_id !~ '^(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,18})$' then
     raise exception '"%" is not a message id', p_id
       using errcode = 'LW422',
             hint = 'An id looks like 2-17-4711.';
   end if;
-  return query
-    select split_part(p_id, '-', 1)::int, split_part(p_id, '-', 2)::int, split_part(p_id, '-', 3)::bigint;
+  begin
+    return query
+      select split_part(p_id, '-', 1)::int, split_part(p_id, '-', 2)::int, split_part(p_id, '-', 3)::bigint;
+  exception when numeric_value_out_of_range then
+    raise exception '"%" is not a message id: its numbers are out of range', p_id
+      using errcode = 'LW422',
+            hint = 'An id looks like 2-17-4711.';
+  end;
 end $$;

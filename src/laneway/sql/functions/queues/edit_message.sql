@@ -100,7 +100,8 @@ begin
   if p_from = 'dead' then
     update laneway.dead_letter
        set partition = v_new.partition, priority = v_new.priority, lease = v_new.lease,
-           max_attempts = v_new.max_attempts, headers = v_new.headers, body = v_new.body
+           max_attempts = v_new.max_attempts, headers = v_new.headers, body = v_new.body,
+           attempt_limit = case when v_new.max_attempts is not distinct from v_old.max_attempts then attempt_limit end
      where reader_id = v_reader
        and seq = p_seq;
     if not found then

@@ -33,7 +33,8 @@ begin
 
     -- The message itself, from where its state stores it.
     if v_state = 'dead' then
-      select d.partition, d.priority, d.created_at, d.lease, d.max_attempts, d.key, d.headers, d.body, d.attempt,
+      select d.partition, d.priority, d.created_at, d.lease,
+             coalesce(d.attempt_limit, d.max_attempts) as max_attempts, d.key, d.headers, d.body, d.attempt,
              d.reason as error, d.consumer
         into v_message
         from laneway.dead_letter d

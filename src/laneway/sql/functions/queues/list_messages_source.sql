@@ -46,7 +46,7 @@ begin
     v_source := format($q$
       select laneway.message_id(x.segment, x.lane_id, x.seq) as id, q.name as queue_name, g.name as group_name,
              x.partition as type, x.body as payload, x.headers, x.priority, '%1$s'::text as status,
-             x.attempt as attempt_count, coalesce(x.max_attempts, q.max_attempts) as max_attempts,
+             x.attempt as attempt_count, coalesce(%3$sx.max_attempts, q.max_attempts) as max_attempts,
              coalesce(x.lease, q.lease) as ack_timeout, null::uuid as lock_token, null::timestamptz as locked_until,
              x.consumer as consumer_id, x.created_at, null::timestamptz as dequeued_at,
              null::timestamptz as acknowledged_at, x.reason as last_error,
@@ -58,14 +58,15 @@ begin
           select x.*
             from laneway.%2$I x
            where x.group_id = g.group_id
-             and %3$s
-             and ($3 is null or x.attempt >= $3)
              and %4$s
+             and ($3 is null or x.attempt >= $3)
              and %5$s
-           order by x.created_at %6$s, x.lane_id, x.seq %6$s
+             and %6$s
+           order by x.created_at %7$s, x.lane_id, x.seq %7$s
            limit $9) x
        where g.group_id = any ($8)$q$,
       p_status, case p_status when 'dead' then 'dead_letter' else 'archive' end,
+      case p_status when 'dead' then 'x.attempt_limit, ' else '' end,
       v_matches_lane, v_matches_time, v_matches_search, v_order);
 
   -- Messages in flight: from the claims.

@@ -8,7 +8,7 @@ create or replace function laneway.return_delay(
   p_limit interval,
   p_attempt int)
 returns interval
-language sql immutable as $$
+language sql volatile as $$
   select coalesce(
     p_delay,
     case when p_fate = 'release' then interval '0' else laneway.backoff_delay(p_base, p_factor, p_limit, p_attempt) end)

@@ -133,6 +133,12 @@ begin
       perform laneway.insert_dead_letter(
         v_claim.group_id, v_claim.reader_id, v_claim.segment, v_claim.lane_id, v_seq, v_attempt,
         coalesce(v_dead_reason, v_no_reason), v_claim.consumer);
+      if v_attempt is distinct from v_max_attempts then
+        update laneway.dead_letter
+           set attempt_limit = v_attempt
+         where reader_id = v_claim.reader_id
+           and seq = v_seq;
+      end if;
       delete from laneway.retry
        where reader_id = v_claim.reader_id
          and seq = v_seq;

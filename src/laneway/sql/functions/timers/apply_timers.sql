@@ -39,7 +39,7 @@ begin
     elsif octet_length(p_bodies[v_item.n]::text) > v_item.max_bytes then
       raise exception 'timer "%" is % bytes, queue "%" allows at most %',
         p_keys[v_item.n], octet_length(p_bodies[v_item.n]::text), v_item.name, v_item.max_bytes
-        using errcode = 'LW413', hint = 'Send less, or raise the queue''s max_bytes.';
+        using errcode = 'LW413', detail = v_item.name, hint = 'Send less, or raise the queue''s max_bytes.';
     elsif octet_length(p_partitions[v_item.n]) + octet_length(p_dedup_keys[v_item.n]) > 2000
           or octet_length(p_keys[v_item.n]) > 2000 then
       -- Pushing it would fail.

@@ -15,6 +15,7 @@ from laneway.gateway.calls import AddressRefused
 from laneway.gateway.http_client import Guard, HttpClient
 from laneway.gateway.http_target import HttpKind
 from laneway.gateway.intake import Intake
+from laneway.gateway.openzeppelin import OpenZeppelinKind
 from laneway.gateway.pool import UpstreamPool
 from laneway.gateway.signatures import read_secret
 from laneway.gateway.statuses import Statuses
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from laneway.gateway.targets import Kind, Target, Upstream
 
 logger = logging.getLogger(__name__)
+
+KINDS: tuple[Kind, ...] = (HttpKind(), OpenZeppelinKind())
 
 # Attempts that the queue of transactions gives a message that names no number.
 QUEUE_ATTEMPTS = 3
@@ -144,6 +147,8 @@ async def open_gateway(settings: GatewaySettings, broker: Broker) -> AsyncIterat
 
 
 def _find_kind(target: Target) -> Kind:
-    if target.kind == HttpKind.name:
-        return HttpKind()
-    raise InvalidSetting(f'target {target.name} is of an unknown kind "{target.kind}": use http')
+    for kind in KINDS:
+        if kind.name == target.kind:
+            return kind
+    names = " or ".join(kind.name for kind in KINDS)
+    raise InvalidSetting(f'target {target.name} is of an unknown kind "{target.kind}": use {names}')

@@ -13,8 +13,8 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parents[1] / "src" / "laneway"
 _FOLDER = _PACKAGE / "library"
 RESULT = _PACKAGE / "sync.py"
-_SOURCES = ("producer", "consumer", "admin", "runs", "connection")
-_ROLES = ("Producer", "Consumer", "Admin", "Run", "Connection")
+_SOURCES = ("producer", "consumer", "admin", "runs", "jobs", "connection")
+_ROLES = ("Producer", "Consumer", "Admin", "Run", "Job", "Connection")
 
 _HEAD = '''"""The library for code without an event loop. A background thread runs the asynchronous calls.
 

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from laneway import errors as errors
     from laneway import middlewares as middlewares
     from laneway import sync as sync
+    from laneway import testing as testing
     from laneway.domain.dead_letters import DeadLetterFilter as DeadLetterFilter
     from laneway.domain.dead_letters import FailureGroup as FailureGroup
     from laneway.domain.ids import MessageId as MessageId
+    from laneway.domain.jobs import JobInfo as JobInfo
     from laneway.domain.keys import KeyInfo as KeyInfo
     from laneway.domain.keys import NewKey as NewKey
+    from laneway.domain.messages import Progress as Progress
     from laneway.domain.messages import Status as Status
     from laneway.domain.messages import StoredMessage as StoredMessage
     from laneway.domain.queues import Group as Group
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from laneway.library.connection import Connection as Connection
     from laneway.library.connection import connect as connect
     from laneway.library.consumer import Consumer as Consumer
+    from laneway.library.jobs import Job as Job
     from laneway.library.messages import Message as Message
     from laneway.library.producer import Producer as Producer
     from laneway.library.rate_limit import RateLimit as RateLimit
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
     from laneway.library.runs import Run as Run
     from laneway.library.validation import PayloadRules as PayloadRules
     from laneway.worker.app import App as App
+    from laneway.worker.composition import chain as chain
+    from laneway.worker.composition import group as group
     from laneway.worker.handlers import Executor as Executor
     from laneway.worker.handlers import Middleware as Middleware
     from laneway.worker.handlers import Proceed as Proceed
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from laneway.worker.worker import Worker as Worker
     from laneway.worker.worker import WorkerSettings as WorkerSettings
     from laneway.worker.workflows import join as join
+    from laneway.worker.workflows import manual_step as manual_step
     from laneway.worker.workflows import sleep as sleep
     from laneway.worker.workflows import step as step
 
@@ -67,8 +74,10 @@ _PLACES = {
     "DeadLetterFilter": "laneway.domain.dead_letters",
     "FailureGroup": "laneway.domain.dead_letters",
     "MessageId": "laneway.domain.ids",
+    "JobInfo": "laneway.domain.jobs",
     "KeyInfo": "laneway.domain.keys",
     "NewKey": "laneway.domain.keys",
+    "Progress": "laneway.domain.messages",
     "Status": "laneway.domain.messages",
     "StoredMessage": "laneway.domain.messages",
     "Group": "laneway.domain.queues",
@@ -93,6 +102,7 @@ _PLACES = {
     "connect": "laneway.library.connection",
     "Connection": "laneway.library.connection",
     "Consumer": "laneway.library.consumer",
+    "Job": "laneway.library.jobs",
     "Message": "laneway.library.messages",
     "Producer": "laneway.library.producer",
     "RateLimit": "laneway.library.rate_limit",
@@ -100,6 +110,8 @@ _PLACES = {
     "Run": "laneway.library.runs",
     "PayloadRules": "laneway.library.validation",
     "App": "laneway.worker.app",
+    "chain": "laneway.worker.composition",
+    "group": "laneway.worker.composition",
     "Executor": "laneway.worker.handlers",
     "Middleware": "laneway.worker.handlers",
     "Proceed": "laneway.worker.handlers",
@@ -112,11 +124,12 @@ _PLACES = {
     "Worker": "laneway.worker.worker",
     "WorkerSettings": "laneway.worker.worker",
     "join": "laneway.worker.workflows",
+    "manual_step": "laneway.worker.workflows",
     "sleep": "laneway.worker.workflows",
     "step": "laneway.worker.workflows",
 }
 
-_MODULES = ("errors", "middlewares", "sync")
+_MODULES = ("errors", "middlewares", "sync", "testing")
 
 __all__ = sorted([*_PLACES, *_MODULES])  # noqa: PLE0605 - the table above is the list
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from laneway.domain.activity import Snapshot
     from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
     from laneway.domain.ids import MessageId
+    from laneway.domain.jobs import JobInfo
     from laneway.domain.keys import KeyInfo, NewKey
-    from laneway.domain.messages import Outcome, StoredMessage
+    from laneway.domain.messages import Outcome, Progress, StoredMessage
     from laneway.domain.queues import Group, Queue
     from laneway.domain.runs import RunInfo, RunStatus, StepInfo
     from laneway.domain.schedules import ScheduleInfo
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from laneway.library.connection import Connection as _Connection
     from laneway.library.consumer import Consumer as _Consumer
     from laneway.library.consumer import Leased
+    from laneway.library.jobs import Job as _Job
     from laneway.library.messages import Message
     from laneway.library.producer import Producer as _Producer
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
@@ -595,9 +597,12 @@ class Run:
         """
         return self._portal.call(self._inner.result(timeout))
 
-    def pause(self) -> RunStatus:
-        """Pause the run at its next step; running steps are finished."""
-        return self._portal.call(self._inner.pause())
+    def pause(self, *, resume_after: timedelta | None = None) -> RunStatus:
+        """Pause the run at its next step; running steps are finished.
+
+        resume_after: when the run resumes by itself, unless `resume` is called before; None: never.
+        """
+        return self._portal.call(self._inner.pause(resume_after=resume_after))
 
     def resume(self) -> RunStatus:
         """Continue a paused or failed run from its last finished step."""
@@ -605,6 +610,50 @@ class Run:
 
     def cancel(self) -> RunStatus:
         """End the run at its next step."""
+        return self._portal.call(self._inner.cancel())
+
+    def complete_step(self, name: str, result: Any = None) -> bool:
+        """Complete a manual step of the run: `laneway.manual_step` returns this result in it.
+
+        Returns False, and changes nothing, if the step was completed before.
+        """
+        return self._portal.call(self._inner.complete_step(name, result))
+
+
+class Job:
+    """A handle of one message of a queue's default group."""
+
+    def __init__(self, inner: _Job, portal: Portal) -> None:
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def id(self) -> MessageId:
+        return self._inner.id
+
+    def info(self) -> JobInfo:
+        """Return the message's status, its handler's progress and its result."""
+        return self._portal.call(self._inner.info())
+
+    def progress(self) -> Progress | None:
+        """Return what the handler has reported; None if it is not running or reports nothing."""
+        return self._portal.call(self._inner.progress())
+
+    def result(self, timeout: timedelta | None = None) -> Any:
+        """Wait for the handler's result; the handler needs `keep_results`.
+
+        Raises JobFailed if the message was dead-lettered, JobCancelled if it was cancelled,
+        ResultNotFound if it was acked without a result, TimeoutError if none of that happened in
+        time. A timeout of zero checks once. It keeps waiting while the database or server is
+        unreachable.
+        """
+        return self._portal.call(self._inner.result(timeout))
+
+    def cancel(self) -> bool:
+        """Dead-letter the message with the reason "cancelled"; False if it is not queued or in flight.
+
+        A handler that is running with it is cancelled within a heartbeat of its worker.
+        """
         return self._portal.call(self._inner.cancel())
 
 
@@ -675,19 +724,41 @@ class Connection:
         """Return the schema's problems; [] if there are none."""
         return self._portal.call(self._inner.verify())
 
+    def job(self, message: MessageId | Message | str) -> Job:
+        """Return a handle of the job with this message id. Whether it exists is not checked."""
+        return Job(self._inner.job(message), self._portal)
+
     def job_result(self, message: MessageId | Message | str) -> Any:
         """Return the stored result of a message's handler; raise ResultNotFound if there is none."""
         return self._portal.call(self._inner.job_result(message))
 
     def start(
-        self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
+        self,
+        workflow: str,
+        *arguments: Any,
+        queue: str = "workflows",
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
     ) -> Run:
         """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
 
-        The workflow's queue is created if it is missing.
+        The workflow's queue is created if it is missing. priority: of the run among those of its
+        workflow. delay, at: how long, or until when, the run does not begin.
         """
         return Run(
-            self._portal.call(self._inner.start(workflow, *arguments, queue=queue, run_id=run_id)),
+            self._portal.call(
+                self._inner.start(
+                    workflow,
+                    *arguments,
+                    queue=queue,
+                    run_id=run_id,
+                    priority=priority,
+                    delay=delay,
+                    at=at,
+                )
+            ),
             self._portal,
         )
 
@@ -703,14 +774,22 @@ def connect(
     pooled: bool = False,
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
+    register: bool = True,
 ) -> Connection:
     """Return a connection. Open it with `with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
-    past it. The first call connects, so an unreachable database raises no error before.
+    past it. register: whether producers and consumers that are used for longer than half a minute
+    are listed among the workers. The first call connects, so an unreachable database raises no error
+    before.
     """
     inner = _connection.connect(
-        address, api_key=api_key, pooled=pooled, direct_dsn=direct_dsn, settings=settings
+        address,
+        api_key=api_key,
+        pooled=pooled,
+        direct_dsn=direct_dsn,
+        settings=settings,
+        register=register,
     )
     return Connection(inner, Portal())

@@ -172,7 +172,7 @@ async def test_connection_through_a_pooler_has_a_direct_one_too(
         assert [queue.name for queue in await lane.admin.list_queues()] == ["mail"]
 
 
-@pytest.mark.document("docs/workflows.md", "@app.workflow()")
+@pytest.mark.document("docs/workflows.md", "def checkout(")
 @pytest.mark.document("docs/workflows.md", "broker.start(")
 async def test_workflow(texts: list[str], place: Place) -> None:
     async def charge(card: str, total: int, *, key: int) -> str:
@@ -186,6 +186,77 @@ async def test_workflow(texts: list[str], place: Place) -> None:
     async with running(names["app"]):
         await run_awaiting(start, names | {"print": printed.append})
     assert printed == [{"receipt": "… 20 17", "parcel": None}]
+
+
+@pytest.mark.document("docs/workflows.md", "def publish(")
+@pytest.mark.document("docs/workflows.md", ".complete_step(")
+@pytest.mark.document("docs/workflows.md", "verdict = review.result()")
+async def test_manual_step(texts: list[str], database: str) -> None:
+    program, completion, limited = texts
+    app = laneway.App(database, settings=QUIET)
+    names: dict[str, Any] = {"app": app, "laneway": laneway}
+    run(program, names)
+    names |= {"asyncio": asyncio, "timedelta": timedelta}
+
+    @app.workflow()
+    async def review() -> str:
+        verdict: str = (await run_awaiting(limited, names))["verdict"]
+        return verdict
+
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        published = await lane.start("publish", "an article", run_id="article-7")
+        await run_awaiting(completion, {"broker": lane})
+        assert await published.result(timedelta(seconds=30)) == "an article accepted"
+        reviewed = await lane.start("review")
+        await reviewed.complete_step("review", "accepted")
+        assert await reviewed.result(timedelta(seconds=30)) == "accepted"
+
+
+@pytest.mark.document("docs/workflows.md", "laneway.chain(")
+async def test_chain(texts: list[str], database: str) -> None:
+    app = laneway.App(database, settings=QUIET)
+
+    @laneway.step
+    async def work(given: Any) -> Any:
+        return given
+
+    names: dict[str, Any] = {"app": app, "laneway": laneway}
+    run(texts[0], names | dict.fromkeys(("fetch", "resize", "scan", "publish"), work))
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        started = await lane.start("import", 7)
+        assert await started.result(timedelta(seconds=30)) == [7, 7]
+
+
+@pytest.mark.document("docs/library.md", "message.progress(")
+@pytest.mark.document("docs/library.md", "job = broker.job(")
+async def test_job(texts: list[str], database: str) -> None:
+    program, waiting = texts
+    app = laneway.App(database, settings=QUIET)
+    run(program, {"app": app, "laneway": laneway, "timedelta": timedelta})
+    printed: list[object] = []
+    names: dict[str, Any] = {"timedelta": timedelta, "print": printed.append}
+    async with laneway.connect(database, settings=QUIET) as lane, running(app):
+        await run_awaiting(waiting, names | {"broker": lane})
+    assert printed == ["report.pdf"]
+
+
+@pytest.mark.document("docs/library.md", "testing.inline(")
+@pytest.mark.document("docs/library.md", "testing.drain(")
+async def test_tests_of_an_app(texts: list[str], database: str) -> None:
+    inline, draining = texts
+    app = laneway.App(database, settings=QUIET)
+
+    @app.handler("orders")
+    async def accept(message: laneway.Message) -> None:
+        await app.connection.producer("receipts").enqueue({"order": message.payload["id"]})
+
+    names = run(inline, {"app": app, "laneway": laneway})
+    await names["test_order_gets_a_receipt"]()
+    async with laneway.connect(database, settings=QUIET) as lane:
+        await lane.admin.create_queue("orders")
+        await lane.admin.create_queue("receipts")
+        await run_awaiting(draining, names | {"broker": lane})
+        assert (await lane.admin.queue_metrics("receipts")).pending == 1
 
 
 @pytest.mark.document("docs/streams.md", "from queen import Queen")

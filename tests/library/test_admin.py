@@ -310,7 +310,7 @@ async def test_unknown_group_is_named(lane: Connection, queue: str) -> None:
 async def test_registered_worker_is_seen(lane: Connection, queue: str) -> None:
     worker_id = await register(lane, queue, state=WorkerState.POLLING)
     order = await lane.backend.workers.record_heartbeat(worker_id, handled=5, failed=2)
-    assert order == (WorkerState.POLLING, None)
+    assert order == (WorkerState.POLLING, None, False)
     (worker,) = await lane.admin.list_workers(queue)
     assert (worker.worker_id, worker.name, worker.host, worker.pid) == (
         worker_id,
@@ -370,7 +370,7 @@ async def test_states_follow_one_another(lane: Connection, queue: str) -> None:
     await backend.workers.step(worker_id, WorkerState.POLLING)
     assert await admin.suspend_worker(worker_id) is WorkerState.INTERRUPTED
     order = await backend.workers.record_heartbeat(worker_id, handled=0, failed=0)
-    assert order == (WorkerState.INTERRUPTED, WorkerState.SUSPENDED)
+    assert order == (WorkerState.INTERRUPTED, WorkerState.SUSPENDED, False)
     await backend.workers.step(worker_id, WorkerState.SUSPENDED)
     assert await admin.shutdown_worker(worker_id) is WorkerState.STOPPED
 

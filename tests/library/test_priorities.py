@@ -38,7 +38,8 @@ async def push(api: httpx.AsyncClient, priority: int) -> int:
 async def test_priorities_go_to_nine(lane: laneway.Connection, queue: str) -> None:
     producer = lane.producer(queue)
     await producer.enqueue(1, priority=9)
-    for wrong in (10, -1, 99, 40_000):
+    limits = {-1: "use 0 or more", 10: "use 0 to 9", 99: "use 0 to 9", 40_000: "use 0 to"}
+    for wrong, words in limits.items():
         for call in (
             producer.enqueue(1, priority=wrong),
             producer.batch_enqueue([1], priority=wrong),
@@ -46,6 +47,7 @@ async def test_priorities_go_to_nine(lane: laneway.Connection, queue: str) -> No
             with pytest.raises(InvalidRequest) as raised:
                 await call
             assert "priority" in str(raised.value)
+            assert words in str(raised.value)
     assert (await lane.admin.queue_metrics(queue)).total == 1
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 ON_DATABASE_ONLY = {"demo", "lake offload", "lake replay", "lake run", "url"}
-ALONE = {"config", "lake report", "lake sql"}
+ALONE = {"config", "gateway target add", "gateway target list", "lake report", "lake sql"}
 
 
 def walk(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -39,7 +39,7 @@ def test_help_says_whether_the_command_works_over_a_server(path: str) -> None:
         assert "Works directly on a database" in said
     elif path in ALONE:
         assert ON_NEITHER in said
-    elif path in ON_DATABASE_ONLY:
+    elif path in ON_DATABASE_ONLY or path.startswith("gateway "):
         assert ON_DATABASE in said
         assert "--database-url" in options
         assert "--url" not in options

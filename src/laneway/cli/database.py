@@ -78,7 +78,7 @@ async def open_connection(
         raise
     try:
         yield connection
-    except asyncpg.PostgresError as error:
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError) as error:
         raise translate(error) from error
     finally:
         await connection.close()

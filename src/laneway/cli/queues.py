@@ -10,7 +10,7 @@ import typer
 from laneway.cli.connections import with_connection
 from laneway.cli.known_settings import LONGEST
 from laneway.cli.output import Output, count
-from laneway.domain.errors import QueueExists
+from laneway.domain.errors import Conflict, QueueExists
 from laneway.domain.messages import Status, StoredMessage
 from laneway.domain.settings import QueueKind, QueueSettings
 from laneway.library.connection import Connection
@@ -235,7 +235,25 @@ async def messages(
 ) -> None:
     """List a queue's messages of one status, newest first."""
     found = await connection.admin.messages(name, status, limit=limit, offset=offset)
-    show_messages(output, found, traceback=traceback)
+    shown = (*MESSAGE_COLUMNS[:-1], "progress", "note", MESSAGE_COLUMNS[-1])
+    columns = shown if status is Status.PROCESSING else MESSAGE_COLUMNS
+    show_messages(output, found, columns, traceback=traceback)
+
+
+@queue.command("cancel")
+@with_connection
+async def cancel(
+    connection: Connection,
+    output: Output,
+    message: Annotated[str, typer.Argument(help="Message id, such as 2-1-1.")],
+) -> None:
+    """Cancel a queued or running job: its message becomes a dead letter, its handler is cancelled.
+
+    Exits 4 if the message is neither queued nor in flight.
+    """
+    if not await connection.job(message).cancel():
+        raise Conflict(f"message {message} is neither queued nor in flight")
+    output.done(f"message {message} cancelled", id=message)
 
 
 @queue.command("purge")
@@ -273,9 +291,15 @@ async def delete(
     output.done(f"queue {name} deleted", name=name)
 
 
-def show_messages(output: Output, found: Sequence[StoredMessage], *, traceback: bool) -> None:
+def show_messages(
+    output: Output,
+    found: Sequence[StoredMessage],
+    columns: Sequence[str] = MESSAGE_COLUMNS,
+    *,
+    traceback: bool,
+) -> None:
     """Print messages and, below the table, the errors in full if asked for."""
-    output.rows([_show_message(message) for message in found], MESSAGE_COLUMNS)
+    output.rows([_show_message(message) for message in found], columns)
     if traceback and not output.is_json:
         for message in found:
             if message.error:
@@ -284,6 +308,22 @@ def show_messages(output: Output, found: Sequence[StoredMessage], *, traceback: 
 
 def _show_message(message: StoredMessage) -> dict[str, object]:
     row = message._asdict()
-    for inner in ("text_id", "queue_id", "group_id", "segment", "lane", "seq", "headers_text"):
+    for inner in (
+        "text_id",
+        "queue_id",
+        "group_id",
+        "segment",
+        "lane",
+        "seq",
+        "headers_text",
+        "progress_text",
+    ):
         del row[inner]
-    return {"id": message.text_id, **row, "headers": message.headers}
+    share, note = message.progress or (None, None)
+    return {
+        "id": message.text_id,
+        **row,
+        "headers": message.headers,
+        "progress": share,
+        "note": note,
+    }

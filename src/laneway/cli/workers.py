@@ -51,6 +51,7 @@ class LogLevel(StrEnum):
 
 _COLUMNS = (
     "worker_id",
+    "kind",
     "host",
     "pid",
     "queues",
@@ -111,7 +112,7 @@ async def list_(
     *,
     queue: Annotated[str | None, typer.Option(help="Show only workers of this queue.")] = None,
 ) -> None:
-    """List workers."""
+    """List workers, and consumers and producers of long-lived programs."""
     found = await connection.admin.list_workers(queue)
     output.rows([show_worker(item) for item in found], _COLUMNS)
 

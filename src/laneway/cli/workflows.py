@@ -23,7 +23,17 @@ workflow = typer.Typer(
 
 Id = Annotated[str, typer.Argument(help="Run id.")]
 
-_COLUMNS = ("run_id", "name", "queue", "status", "steps", "created_at", "finished_at", "error")
+_COLUMNS = (
+    "run_id",
+    "name",
+    "queue",
+    "status",
+    "steps",
+    "created_at",
+    "finished_at",
+    "resume_at",
+    "error",
+)
 
 
 @workflow.command("start")
@@ -38,6 +48,12 @@ async def start(
     run_id: Annotated[
         str | None, typer.Option(help="Run id, to start a run only once (default: a new id).")
     ] = None,
+    priority: Annotated[
+        int, typer.Option(min=0, help="Priority among the runs of the workflow.")
+    ] = 0,
+    delay: Annotated[
+        float | None, typer.Option(min=0, max=LONGEST, help="Seconds until the run begins.")
+    ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, max=LONGEST, help="Seconds to wait for the result.")
     ] = None,
@@ -49,7 +65,10 @@ async def start(
     given = read_json(arguments, "the list of arguments")
     if not isinstance(given, list):
         raise typer.BadParameter("the arguments are not a JSON list: use, for example, '[17]'")
-    run = await connection.start(name, *given, queue=queue, run_id=run_id)
+    later = None if delay is None else timedelta(seconds=delay)
+    run = await connection.start(
+        name, *given, queue=queue, run_id=run_id, priority=priority, delay=later
+    )
     if wait is None:
         output.done(run.run_id, run_id=run.run_id)
         return
@@ -86,9 +105,19 @@ async def get(connection: Connection, output: Output, run_id: Id) -> None:
 
 @workflow.command("pause")
 @with_connection
-async def pause(connection: Connection, output: Output, run_id: Id) -> None:
+async def pause(
+    connection: Connection,
+    output: Output,
+    run_id: Id,
+    *,
+    resume_after: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=LONGEST, help="Seconds until the run resumes by itself."),
+    ] = None,
+) -> None:
     """Pause a run at its next step."""
-    status = await connection.run(run_id).pause()
+    later = None if resume_after is None else timedelta(seconds=resume_after)
+    status = await connection.run(run_id).pause(resume_after=later)
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
 
 
@@ -98,6 +127,21 @@ async def resume(connection: Connection, output: Output, run_id: Id) -> None:
     """Resume a paused or failed run."""
     status = await connection.run(run_id).resume()
     output.done(f"run {run_id} is {status}", run_id=run_id, status=status)
+
+
+@workflow.command("complete")
+@with_connection
+async def complete(
+    connection: Connection,
+    output: Output,
+    run_id: Id,
+    step: Annotated[str, typer.Argument(help="Name of the manual step.")],
+    result: Annotated[str, typer.Argument(help="Result of the step, as JSON.")] = "null",
+) -> None:
+    """Complete a manual step of a run."""
+    done = await connection.run(run_id).complete_step(step, read_json(result, "the result"))
+    text = "is completed" if done else "was completed before"
+    output.done(f'step "{step}" of run {run_id} {text}', run_id=run_id, step=step, completed=done)
 
 
 @workflow.command("cancel")

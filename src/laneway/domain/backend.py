@@ -13,12 +13,14 @@ from typing import Literal, NamedTuple, Protocol
 from laneway.domain.activity import Snapshot
 from laneway.domain.dead_letters import DeadLetterFilter, FailureGroup
 from laneway.domain.ids import MessageId
+from laneway.domain.jobs import JobInfo
 from laneway.domain.keys import KeyInfo, Role
 from laneway.domain.messages import (
     Delivery,
     Nack,
     Outcome,
     OutgoingMessage,
+    Progress,
     Pushed,
     Receipt,
     Status,
@@ -26,7 +28,16 @@ from laneway.domain.messages import (
     Token,
 )
 from laneway.domain.queues import DEFAULT_GROUP, Group, Queue
-from laneway.domain.runs import Drive, JobResult, RunAsk, RunInfo, RunStatus, StepInfo, Stored
+from laneway.domain.runs import (
+    Drive,
+    DriveStatus,
+    JobResult,
+    RunAsk,
+    RunInfo,
+    RunStatus,
+    StepInfo,
+    Stored,
+)
 from laneway.domain.schedules import ScheduleInfo
 from laneway.domain.settings import QueueChanges, QueueSettings, Target
 from laneway.domain.statistics import QueueEvents, QueueMetrics, SystemStats
@@ -180,8 +191,17 @@ class WorkerCalls(Protocol):
 
     async def register(self, identity: WorkerIdentity) -> None: ...
 
+    async def find_job(self, message: MessageId) -> JobInfo | None: ...
+
+    async def cancel_job(self, message: MessageId) -> bool: ...
+
     async def record_heartbeat(
-        self, worker_id: str, *, handled: int, failed: int
+        self,
+        worker_id: str,
+        *,
+        handled: int,
+        failed: int,
+        progress: dict[str, Progress] | None = None,
     ) -> WorkerOrder: ...
 
     async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None: ...
@@ -222,7 +242,16 @@ class ScheduleCalls(Protocol):
 
 
 class WorkflowCalls(Protocol):
-    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool: ...
+    async def start_run(
+        self,
+        run_id: str,
+        *,
+        name: str,
+        queue: str,
+        arguments: str,
+        priority: int = 0,
+        delay: timedelta | None = None,
+    ) -> bool: ...
 
     async def load_run(self, run_id: str) -> RunInfo: ...
 
@@ -251,7 +280,13 @@ class WorkflowCalls(Protocol):
         error: str | None = None,
     ) -> RunStatus: ...
 
-    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus: ...
+    async def await_steps(self, run_id: str, driver: str, steps: Sequence[str]) -> DriveStatus: ...
+
+    async def complete_step(self, run_id: str, step: str, result: str) -> bool: ...
+
+    async def ask_run(
+        self, run_id: str, ask: RunAsk, *, resume_after: timedelta | None = None
+    ) -> RunStatus: ...
 
     async def list_runs(
         self, *, status: RunStatus | None = None, limit: int = 100

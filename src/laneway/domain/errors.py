@@ -32,9 +32,11 @@ LanewayError
 ├── Misconfigured            give up: an operator must check the database or its schema
 │   └── AccessDenied         the server requires another API key
 ├── InternalError            give up: a bug in Laneway
-└── RunEnded                 a workflow's run has no result
+└── RunEnded                 a workflow's run, or a job, has no result
     ├── RunFailed
-    └── RunCancelled
+    ├── RunCancelled
+    ├── JobFailed
+    └── JobCancelled
 
 The embedded database and the schema's installation have errors of their own, beside their code.
 """
@@ -312,4 +314,12 @@ class RunFailed(RunEnded):
 
 
 class RunCancelled(RunEnded):
+    pass
+
+
+class JobFailed(RunEnded):
+    pass
+
+
+class JobCancelled(RunEnded):
     pass

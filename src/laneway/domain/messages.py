@@ -41,6 +41,13 @@ class Status(StrEnum):
     ARCHIVED = "archived"
 
 
+class Progress(NamedTuple):
+    """How far a handler is. share: 0 to 1."""
+
+    share: float
+    note: str
+
+
 class Outcome(StrEnum):
     """The result of a nack; lost: the lease was lost, and nothing changed."""
 
@@ -204,10 +211,16 @@ class StoredMessage(NamedTuple):
     segment: int
     lane: int
     seq: int
+    progress_text: str | None = None
 
     @property
     def id(self) -> MessageId:
         return MessageId(self.segment, self.lane, self.seq)
+
+    @property
+    def progress(self) -> Progress | None:
+        """What its handler has reported, in lists of messages that are processing."""
+        return None if self.progress_text is None else Progress(*json.loads(self.progress_text))
 
     @property
     def payload(self) -> Any:
@@ -233,7 +246,9 @@ class StoredMessage(NamedTuple):
 
 def require_level(priority: int, levels: int) -> None:
     """Refuse the priority of a new message that is not below the number of levels."""
-    if not 0 <= priority < levels:
+    if priority < 0:
+        raise InvalidRequest(f"priority is {priority}: use 0 or more")
+    if priority >= levels:
         raise InvalidRequest(
             f"priority is {priority}: use 0 to {levels - 1}, or raise max_priority_levels"
         )

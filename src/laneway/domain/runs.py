@@ -19,8 +19,9 @@ class RunStatus(StrEnum):
 ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 # The state of a run for its driver; superseded: another message drives it, or the lease has ended.
+# waiting: for a manual step, without a driver.
 DriveStatus: TypeAlias = Literal[
-    "running", "paused", "completed", "failed", "cancelled", "superseded"
+    "running", "paused", "completed", "failed", "cancelled", "superseded", "waiting"
 ]
 
 RunAsk: TypeAlias = Literal["pause", "resume", "cancel"]
@@ -33,7 +34,10 @@ RUN_ASKS: dict[RunAsk, tuple[frozenset[RunStatus], RunStatus]] = {
 
 
 class RunInfo(NamedTuple):
-    """A run: a row of the view laneway.workflows. input: its arguments, as a list."""
+    """A run: a row of the view laneway.workflows. input: its arguments, as a list.
+
+    resume_at: when a paused run resumes by itself; None if it does not.
+    """
 
     run_id: str
     name: str
@@ -45,6 +49,8 @@ class RunInfo(NamedTuple):
     created_at: datetime
     finished_at: datetime | None
     steps: int
+    priority: int = 0
+    resume_at: datetime | None = None
 
     @property
     def input(self) -> Any:

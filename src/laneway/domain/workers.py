@@ -22,6 +22,9 @@ class WorkerState(StrEnum):
     STOPPED = "stopped"
 
 
+# Consumers and producers of long-lived programs are registered too, and take no orders.
+WorkerKind: TypeAlias = Literal["worker", "consumer", "producer"]
+
 # What a worker can be asked to do from outside.
 Ask: TypeAlias = Literal["suspend", "resume", "shutdown"]
 
@@ -83,21 +86,26 @@ class WorkerIdentity(NamedTuple):
     pid: int
     queues: list[str]
     timeout: timedelta
+    kind: WorkerKind = "worker"
 
 
 class WorkerOrder(NamedTuple):
     """The answer to a heartbeat.
 
     A worker that is stopped without having been asked to was reclaimed: its heartbeats came too
-    late.
+    late. leases_ended: messages were taken from it by hand since the heartbeat before.
     """
 
     state: WorkerState
     asked: WorkerState | None
+    leases_ended: bool = False
 
 
 class WorkerInfo(NamedTuple):
-    """A worker as stored: a row of the view laneway.workers. held: messages in flight."""
+    """A worker as stored: a row of the view laneway.workers. held: messages in flight.
+
+    handled: messages handled; of a consumer, dequeued, and of a producer, enqueued.
+    """
 
     worker_id: str
     name: str
@@ -114,6 +122,7 @@ class WorkerInfo(NamedTuple):
     stopped_at: datetime | None
     held: int
     silence: timedelta
+    kind: WorkerKind = "worker"
 
     @property
     def healthy(self) -> bool:

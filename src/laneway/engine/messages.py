@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import starmap
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from laneway.domain.errors import NotFound
@@ -38,7 +39,7 @@ class Messages:
         _, found = await self._core.catalog.find_group(queue, group)
         async with self._core.pool.lend() as connection:
             rows = await procedures.find_messages(connection, group_id=found.group_id, ids=ids)
-        kept = {message.id: message for message in map(StoredMessage._make, rows)}
+        kept = {message.id: message for message in starmap(StoredMessage, rows)}
         return [kept.get(message_id) for message_id in ids]
 
     async def locate(self, ids: Sequence[MessageId]) -> list[str | None]:

@@ -263,7 +263,7 @@ class Streams:
                 group_id=seen_by.group_id,
                 ids=[MessageId(found["segment"], lane, found["seq"])],
             )
-        return StoredMessage._make(rows[0]) if rows else None
+        return StoredMessage(*rows[0]) if rows else None
 
     async def list_messages(
         self,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidStateTransition, WorkerBusy
+from laneway.domain.errors import InvalidRequest, InvalidStateTransition, WorkerBusy
+from laneway.domain.jobs import CANCELLED
+from laneway.domain.messages import Status
 from laneway.domain.workers import ASKS, STEPS, TARGETS, WorkerState
+from laneway.engine.messages import Messages
 from laneway.engine.procedures import workers as procedures
 
 if TYPE_CHECKING:
@@ -13,7 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from laneway.domain.ids import MessageId
-    from laneway.domain.messages import OutgoingMessage, Receipt
+    from laneway.domain.jobs import JobInfo
+    from laneway.domain.messages import OutgoingMessage, Progress, Receipt
     from laneway.domain.runs import JobResult
     from laneway.domain.workers import Ask, WorkerIdentity, WorkerInfo, WorkerOrder
     from laneway.engine.core import Core
@@ -33,11 +38,25 @@ class Workers:
         async with self._core.pool.lend() as connection:
             return await procedures.find_worker_queues(connection, worker_id)
 
-    async def record_heartbeat(self, worker_id: str, *, handled: int, failed: int) -> WorkerOrder:
-        """Record a heartbeat; return the worker's state and the state it is asked to enter."""
+    async def record_heartbeat(
+        self,
+        worker_id: str,
+        *,
+        handled: int,
+        failed: int,
+        progress: dict[str, Progress] | None = None,
+    ) -> WorkerOrder:
+        """Record a heartbeat; return the worker's state and the state it is asked to enter.
+
+        progress: of the messages that it handles, by id.
+        """
         async with self._core.pool.lend() as connection:
             return await procedures.record_heartbeat(
-                connection, worker_id, handled=handled, failed=failed
+                connection,
+                worker_id,
+                handled=handled,
+                failed=failed,
+                progress=json.dumps(progress) if progress else None,
             )
 
     async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None:
@@ -63,6 +82,11 @@ class Workers:
         """
         target, was = TARGETS[ask], WorkerState.STOPPED
         async with self._core.pool.lend() as connection:
+            kind = await procedures.find_worker_kind(connection, worker_id)
+            if kind != "worker":
+                raise InvalidRequest(
+                    f'"{worker_id}" is a {kind}, which takes no orders: end its program instead'
+                )
             if ask == "shutdown" and release:
                 queues = await procedures.reclaim_worker(connection, worker_id, release=True)
                 self._wake(queues)
@@ -104,6 +128,7 @@ class Workers:
         timeout: how long; None: the worker's own timeout. A worker that is alive registers again.
         """
         async with self._core.pool.lend() as connection:
+            await procedures.stop_silent_clients(connection)
             dead = await procedures.find_dead_workers(connection, timeout)
         return {worker_id: await self._reclaim(worker_id) for worker_id in dead}
 
@@ -126,6 +151,28 @@ class Workers:
     async def find_result(self, message: MessageId) -> JobResult | None:
         async with self._core.pool.lend() as connection:
             return await procedures.find_result(connection, message)
+
+    async def find_job(self, message: MessageId) -> JobInfo | None:
+        """Return a message with its handler's progress and result; None if neither is kept."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.find_job(connection, message)
+
+    async def cancel_job(self, message: MessageId) -> bool:
+        """Dead-letter a message that is queued or in flight; return whether it was.
+
+        A worker that is handling it is told with its next heartbeat.
+        """
+        messages = Messages(self._core)
+        (queue,) = await messages.locate([message])
+        if queue is None:
+            return False
+        # It may be claimed after the first look.
+        for source in (Status.PROCESSING, Status.QUEUED, Status.PROCESSING):
+            if await messages.move(
+                queue, [message], source=source, target=Status.DEAD, reason=CANCELLED
+            ):
+                return True
+        return False
 
     async def fire_schedule(
         self, name: str, expression: str, due: datetime, *, queue: str, message: OutgoingMessage

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneway.domain.errors import InvalidStateTransition, QueueNotFound
-from laneway.domain.runs import RUN_ASKS, RunStatus
+from laneway.domain.errors import InvalidRequest, InvalidStateTransition, QueueNotFound
+from laneway.domain.runs import ENDED, RUN_ASKS, RunStatus
 from laneway.engine.procedures import workflows as procedures
 from laneway.engine.steps import take_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
-    from laneway.domain.runs import Drive, RunAsk, RunInfo, StepInfo, Stored
+    from laneway.domain.runs import Drive, DriveStatus, RunAsk, RunInfo, StepInfo, Stored
     from laneway.engine.core import Core
     from laneway.engine.procedures.call import Connection, Step
 
@@ -23,7 +24,16 @@ class Workflows:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def start_run(self, run_id: str, *, name: str, queue: str, arguments: str) -> bool:
+    async def start_run(
+        self,
+        run_id: str,
+        *,
+        name: str,
+        queue: str,
+        arguments: str,
+        priority: int = 0,
+        delay: timedelta | None = None,
+    ) -> bool:
         """Start a run, unless one with this id exists; return whether it was started.
 
         Raises Conflict if that run is of another workflow.
@@ -35,7 +45,13 @@ class Workflows:
             raise QueueNotFound(queue=queue, advice=advice) from error
         async with self._core.pool.lend() as connection:
             began = await procedures.start_workflow(
-                connection, run_id, name=name, queue=queue, given=arguments
+                connection,
+                run_id,
+                name=name,
+                queue=queue,
+                given=arguments,
+                priority=priority,
+                delay=delay,
             )
         self._core.wakeups.wake(found.queue_id)
         return began
@@ -98,18 +114,44 @@ class Workflows:
                 driver=driver,
             )
 
-    async def ask_run(self, run_id: str, ask: RunAsk) -> RunStatus:
-        """Pause, resume or cancel a run; return its state afterwards."""
+    async def await_steps(self, run_id: str, driver: str, steps: Sequence[str]) -> DriveStatus:
+        """Give up driving a run that waits for one of these steps, unless one is completed."""
+        async with self._core.pool.lend() as connection:
+            return await procedures.await_steps(connection, run_id, driver, steps)
+
+    async def complete_step(self, run_id: str, step: str, result: str) -> bool:
+        """Store a manual step's result; return False if the step was completed before."""
+        async with self._core.pool.lend() as connection:
+            status, stored = await procedures.complete_step(connection, run_id, step, result)
+            if status in ENDED:
+                raise InvalidStateTransition(
+                    status, RunStatus.RUNNING, f'workflow run "{run_id}" is {status}'
+                )
+            queue = (await procedures.load_run(connection, run_id)).queue
+        if stored and queue is not None:
+            self._core.wakeups.wake((await self._core.catalog.find(queue)).queue_id)
+        return stored
+
+    async def ask_run(
+        self, run_id: str, ask: RunAsk, *, resume_after: timedelta | None = None
+    ) -> RunStatus:
+        """Pause, resume or cancel a run; return its state afterwards.
+
+        resume_after: the pause ends by itself after this time.
+        """
         source, target = RUN_ASKS[ask]
+        if resume_after is not None and ask != "pause":
+            raise InvalidRequest(f'resume_after is given with "{ask}": give it with "pause" only')
         async with self._core.pool.lend() as connection:
             was = await procedures.change_workflow_status(
-                connection, run_id, source=source, to=target
+                connection, run_id, source=source, to=target, resume_after=resume_after
             )
             if was not in source:
                 raise InvalidStateTransition(was, target, f'workflow run "{run_id}" is {was}')
             queue = (await procedures.load_run(connection, run_id)).queue
-        if target is RunStatus.RUNNING and queue is not None:
-            self._core.wakeups.wake((await self._core.catalog.find(queue)).queue_id)
+        if (target is RunStatus.RUNNING or resume_after is not None) and queue is not None:
+            found = await self._core.catalog.find(queue)
+            self._core.wakeups.wake(found.queue_id, delayed=resume_after is not None)
         return target
 
     async def list_runs(

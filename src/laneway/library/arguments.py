@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -48,6 +48,14 @@ def check_text(value: object, what: str) -> str:
             f"{what} is {_show(value)}: remove NUL characters and unpaired surrogates"
         )
     return value
+
+
+def check_step(value: object) -> str:
+    """Return the name of a manual step. Other steps have a "#" in their keys."""
+    name = check_text(value, "step name")
+    if not name or "#" in name:
+        raise InvalidRequest(f'step name is {name!r}: use a text without "#"')
+    return name
 
 
 def check_optional_text(value: object, what: str) -> str | None:
@@ -240,3 +248,13 @@ def check_place(value: object) -> tuple[Target, datetime | None, int | None]:
                 f'place to seek to is {_show(value)}: use "earliest", "latest", a datetime or a'
                 " sequence number"
             )
+
+
+def find_delay(delay: timedelta | None, at: datetime | None) -> timedelta | None:
+    """Return how long a message is delayed, by this program's clock if until a moment."""
+    if at is None:
+        return delay
+    if delay is not None:
+        raise InvalidRequest("delay and at are both given: use one of them")
+    check_optional_moment(at, "at")
+    return max(at - datetime.now(UTC), timedelta(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
@@ -11,9 +12,17 @@ from laneway.domain.messages import LARGEST_PRIORITY
 from laneway.domain.queues import DEFAULT_GROUP
 from laneway.domain.settings import EngineSettings
 from laneway.library.admin import Admin
-from laneway.library.arguments import check_text, read_id
+from laneway.library.arguments import (
+    check_optional_time,
+    check_priority_level,
+    check_text,
+    find_delay,
+    read_id,
+)
 from laneway.library.consumer import Consumer
+from laneway.library.jobs import Job
 from laneway.library.messages import decode_payload
+from laneway.library.presence import Presence
 from laneway.library.producer import Producer
 from laneway.library.queues import WORKFLOWS, ensure_queue
 from laneway.library.runs import Run
@@ -21,6 +30,7 @@ from laneway.library.validation import encode_result
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from laneway.domain.backend import Backend
@@ -39,7 +49,8 @@ class Target:
     """Where to connect. address: a PostgreSQL DSN, or a server's http:// or https:// URL.
 
     pooled: the DSN connects through PgBouncer in transaction mode. direct_dsn: connects past it, for
-    LISTEN and maintenance; without it, new messages are found by polling once a second.
+    LISTEN and maintenance; without it, new messages are found by polling once a second. register:
+    whether long-lived producers and consumers are registered as workers.
     """
 
     address: str = field(repr=False)
@@ -47,6 +58,7 @@ class Target:
     pooled: bool = False
     direct_dsn: str | None = field(default=None, repr=False)
     settings: EngineSettings = _DEFAULTS
+    register: bool = True
 
     def __post_init__(self) -> None:
         _require_address(self.address, (*_DATABASES, *_SERVERS))
@@ -126,6 +138,7 @@ class Connection:
         # A backend passed in is already open, and its opener closes it.
         self._context = target.open() if backend is None else None
         self._backend = backend
+        self._presence: Presence | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -145,6 +158,8 @@ class Connection:
             raise BrokerClosed("the connection is closed: create another with connect")
         if self._context is not None and self._backend is None:
             self._backend = await self._context.__aenter__()
+            if self.target.register:
+                self._presence = Presence(self._backend)
         return self
 
     async def close(self) -> None:
@@ -152,6 +167,8 @@ class Connection:
         if self._context is None or self._closed:
             return
         self._closed = True
+        if self._presence is not None:
+            await self._presence.close()
         if self._backend is not None:
             await self._context.__aexit__(None, None, None)
 
@@ -181,6 +198,7 @@ class Connection:
             rules=rules,
             rate_limit=rate_limit,
             priority_levels=self.target.priority_levels,
+            presence=self._presence,
         )
 
     def consumer(
@@ -194,7 +212,13 @@ class Connection:
     ) -> Consumer:
         """Return a consumer. partition, priority: claim only messages of these."""
         return Consumer(
-            self.backend, queue, group=group, name=name, partition=partition, priority=priority
+            self.backend,
+            queue,
+            group=group,
+            name=name,
+            partition=partition,
+            priority=priority,
+            presence=self._presence,
         )
 
     async def install(self) -> int:
@@ -205,6 +229,10 @@ class Connection:
         """Return the schema's problems; [] if there are none."""
         return await self.backend.schema.verify()
 
+    def job(self, message: MessageId | Message | str) -> Job:
+        """Return a handle of the job with this message id. Whether it exists is not checked."""
+        return Job(self.backend, read_id(message))
+
     async def job_result(self, message: MessageId | Message | str) -> Any:
         """Return the stored result of a message's handler; raise ResultNotFound if there is none."""
         message_id = read_id(message)
@@ -214,25 +242,41 @@ class Connection:
         return None if found.result is None else decode_payload(found.result)
 
     async def start(
-        self, workflow: str, *arguments: Any, queue: str = "workflows", run_id: str | None = None
+        self,
+        workflow: str,
+        *arguments: Any,
+        queue: str = "workflows",
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
     ) -> Run:
         """Start a run of the workflow of this name; a run that exists under `run_id` is unchanged.
 
-        The workflow's queue is created if it is missing.
+        The workflow's queue is created if it is missing. priority: of the run among those of its
+        workflow. delay, at: how long, or until when, the run does not begin.
         """
         run = self.run(run_id or uuid4().hex)
         name, place = check_text(workflow, "workflow name"), check_text(queue, "queue name")
         given = encode_result(list(arguments))
-        start = self.backend.workflows.start_run
+        start = partial(
+            self.backend.workflows.start_run,
+            run.run_id,
+            name=name,
+            queue=place,
+            arguments=given,
+            priority=check_priority_level(priority, self.target.priority_levels),
+            delay=check_optional_time(find_delay(delay, at), "delay"),
+        )
         try:
-            await start(run.run_id, name=name, queue=place, arguments=given)
+            await start()
         except QueueNotFound as missing:
             # No worker of the workflow ever ran here.
             try:
                 await ensure_queue(self.backend, place, WORKFLOWS)
             except QueueNotFound:
                 raise missing from None
-            await start(run.run_id, name=name, queue=place, arguments=given)
+            await start()
         return run
 
     def run(self, run_id: str) -> Run:
@@ -247,12 +291,15 @@ def connect(
     pooled: bool = False,
     direct_dsn: str | None = None,
     settings: EngineSettings | None = None,
+    register: bool = True,
 ) -> Connection:
     """Return a connection. Open it with `async with`, or with `open()`, and then `close()` it.
 
     address: a PostgreSQL DSN or the URL of a Laneway server; the API is the same on both. api_key:
     the server's API key. pooled: the DSN connects through PgBouncer in transaction mode, direct_dsn
-    past it. The first call connects, so an unreachable database raises no error before.
+    past it. register: whether producers and consumers that are used for longer than half a minute
+    are listed among the workers. The first call connects, so an unreachable database raises no error
+    before.
     """
     return Connection(
         Target(
@@ -261,5 +308,6 @@ def connect(
             pooled=pooled,
             direct_dsn=direct_dsn,
             settings=settings or _DEFAULTS,
+            register=bool(register),
         )
     )

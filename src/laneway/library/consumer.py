@@ -22,6 +22,7 @@ from laneway.library.arguments import (
     read_id,
 )
 from laneway.library.messages import Message
+from laneway.library.presence import Client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import Delivery, Receipt
+    from laneway.library.presence import Presence
 
 # A leased message, its id, or the id's text.
 Leased: TypeAlias = "Message | MessageId | str"
@@ -59,6 +61,7 @@ class Consumer:
         name: str | None = None,
         partition: str | None = None,
         priority: int | None = None,
+        presence: Presence | None = None,
     ) -> None:
         self.queue = check_text(queue, "queue name")
         self.group = check_text(group, "group name")
@@ -68,6 +71,8 @@ class Consumer:
         self._priority = None if priority is None else check_priority(priority)
         self._leased: dict[MessageId, Delivery] = {}
         self._most = _MANY
+        self._presence = presence
+        self._client = Client("consumer", self.name, self.queue)
 
     @property
     def in_flight(self) -> list[MessageId]:
@@ -93,6 +98,8 @@ class Consumer:
         self, n: int, lock_time: timedelta | None = None, *, wait: timedelta = NO_WAIT
     ) -> list[Message]:
         """Return up to n messages, in order of priority, then age."""
+        if self._presence is not None:
+            self._presence.use(self._client, 0)
         deliveries = await self._backend.claim(
             self.queue,
             check_count(n, "n"),
@@ -103,6 +110,7 @@ class Consumer:
             partition=self._partition,
             priority=self._priority,
         )
+        self._client.handled += len(deliveries)
         self._remember(deliveries)
         return [Message(self.queue, delivery, self.group) for delivery in deliveries]
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.domain.errors import InvalidPayload
+from laneway.domain.errors import InvalidPayload, InvalidRequest
+from laneway.domain.messages import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _UNREAD = object()
+
+# Of a progress report, in characters.
+LONGEST_NOTE = 200
 
 
 def encode_payload(payload: object, *, index: int | None = None) -> str:
@@ -39,13 +43,25 @@ class Message:
     consumer group that it was delivered to; None if unknown.
     """
 
-    __slots__ = ("_headers", "_payload", "delivery", "group", "lost", "queue")
+    __slots__ = (
+        "_headers",
+        "_payload",
+        "delivery",
+        "group",
+        "is_tracked",
+        "lost",
+        "queue",
+        "reported",
+    )
 
     def __init__(self, queue: str, delivery: Delivery, group: str | None = None) -> None:
         self.queue = queue
         self.delivery = delivery
         self.group = group
         self.lost = False
+        # A worker sends what its handler reports with its heartbeats.
+        self.is_tracked = False
+        self.reported: Progress | None = None
         self._payload: Any = _UNREAD
         self._headers: Any = _UNREAD
 
@@ -77,6 +93,25 @@ class Message:
             self._headers = {} if text is None else _decode(text)
         headers: Mapping[str, Any] = self._headers
         return headers
+
+    def progress(self, share: float, note: str = "") -> None:
+        """Report how far the handler is, from 0 to 1, and what it does; sent with the next heartbeat.
+
+        For handlers on the event loop or in a thread.
+        """
+        given: tuple[Any, Any] = share, note
+        if not isinstance(given[0], int | float) or not 0 <= share <= 1:
+            raise InvalidRequest(f"share is {share!r}: use a number from 0 to 1")
+        if not isinstance(given[1], str) or len(note) > LONGEST_NOTE:
+            raise InvalidRequest(
+                f"note is not a text of at most {LONGEST_NOTE} characters: {note!r:.100}"
+            )
+        if not self.is_tracked:
+            raise InvalidRequest(
+                f"message {self.id} has no worker that sends its progress: report it in a handler that"
+                ' runs on the event loop or in a thread, not with executor="process"'
+            )
+        self.reported = Progress(float(share), note)
 
     @property
     def partition(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from laneway.domain.errors import InvalidRequest, LanewayError
 from laneway.domain.messages import PRIORITY_LEVELS, OutgoingMessage
@@ -11,24 +12,27 @@ from laneway.domain.queues import DEFAULT_GROUP
 from laneway.library.arguments import (
     check_lock,
     check_many,
-    check_optional_moment,
     check_optional_text,
     check_optional_time,
     check_priority_level,
     check_text,
     check_time,
+    find_delay,
     read_id,
 )
 from laneway.library.messages import Message
+from laneway.library.presence import Client
 from laneway.library.rate_limit import TokenBucket
 from laneway.library.transactions import Push, push_in
 from laneway.library.validation import PayloadRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from laneway.domain.backend import Backend
     from laneway.domain.ids import MessageId
+    from laneway.library.presence import Presence
     from laneway.library.rate_limit import RateLimit, RateLimitStatus
 
 
@@ -46,12 +50,15 @@ class Producer:
         rules: PayloadRules | None = None,
         rate_limit: RateLimit | None = None,
         priority_levels: int = PRIORITY_LEVELS,
+        presence: Presence | None = None,
     ) -> None:
         self.queue = check_text(queue, "queue name")
         self._backend = backend
         self._rules = rules or PayloadRules()
         self._levels = priority_levels
         self._bucket = None if rate_limit is None else TokenBucket(rate_limit)
+        self._presence = presence
+        self._client = Client("producer", f"producer-{uuid4().hex[:8]}", self.queue)
 
     async def enqueue(
         self,
@@ -74,7 +81,7 @@ class Producer:
         message = self._make(
             payload,
             priority=priority,
-            delay=_find_delay(delay, at),
+            delay=find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
@@ -94,7 +101,7 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[MessageId]:
         """Enqueue all payloads or none; InvalidPayload names the index of the first invalid one."""
-        later = _find_delay(delay, at)
+        later = find_delay(delay, at)
         messages = self._make_all(
             payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
@@ -126,7 +133,7 @@ class Producer:
         message = self._make(
             payload,
             priority=priority,
-            delay=_find_delay(delay, at),
+            delay=find_delay(delay, at),
             dedup_key=dedup_key,
             partition=partition,
             headers=headers,
@@ -145,7 +152,7 @@ class Producer:
         headers: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Enqueue many messages in the caller's own transaction, as `enqueue_in` does."""
-        later = _find_delay(delay, at)
+        later = find_delay(delay, at)
         messages = self._make_all(
             payloads, priority=priority, delay=later, partition=partition, headers=headers
         )
@@ -226,10 +233,13 @@ class Producer:
     async def _push(self, messages: Sequence[OutgoingMessage]) -> list[MessageId]:
         self._take_tokens(len(messages))
         try:
-            return [pushed.id for pushed in await self._backend.push(self.queue, messages)]
+            pushed = await self._backend.push(self.queue, messages)
         except LanewayError:
             self._refund(len(messages))
             raise
+        if self._presence is not None:
+            self._presence.use(self._client, len(messages))
+        return [each.id for each in pushed]
 
     async def _push_in(self, connection: Any, messages: Sequence[OutgoingMessage]) -> list[int]:
         self._take_tokens(len(messages))
@@ -246,16 +256,6 @@ class Producer:
     def _refund(self, n: int) -> None:
         if self._bucket is not None:
             self._bucket.refund(n)
-
-
-def _find_delay(delay: timedelta | None, at: datetime | None) -> timedelta | None:
-    """Return how long a message is delayed, by this program's clock if until a moment."""
-    if at is None:
-        return delay
-    if delay is not None:
-        raise InvalidRequest("delay and at are both given: use one of them")
-    check_optional_moment(at, "at")
-    return max(at - datetime.now(UTC), timedelta(0))
 
 
 def _check_window(window: object, key: str | None) -> timedelta:

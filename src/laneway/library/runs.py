@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from laneway.domain.errors import Retryable, RunCancelled, RunFailed
-from laneway.domain.runs import ENDED, RunInfo, RunStatus
-from laneway.library.arguments import check_optional_duration
+from laneway.domain.errors import InvalidRequest, RunCancelled, RunFailed
+from laneway.domain.runs import ENDED, RunStatus
+from laneway.library.arguments import check_optional_time, check_step
+from laneway.library.validation import encode_result
+from laneway.library.waiting import Seen, wait_for_end
 
 if TYPE_CHECKING:
     from laneway.domain.backend import Backend
-    from laneway.domain.runs import StepInfo
+    from laneway.domain.runs import RunInfo, StepInfo
 
 _NO_TIME = timedelta(0)
-_FIRST_PAUSE = timedelta(milliseconds=10)
-_LAST_PAUSE = timedelta(milliseconds=500)
 
 
 class Run:
@@ -43,26 +42,17 @@ class Run:
         in time. A timeout of zero checks once. It keeps waiting while the database or server is
         unreachable.
         """
-        limit = check_optional_duration(timeout, "timeout")
-        seen: RunInfo | Retryable | None = None
-        pause = _FIRST_PAUSE
-        try:
-            async with asyncio.timeout(limit.total_seconds() if limit else None):
-                while True:
-                    seen = await self._look()
-                    if isinstance(seen, RunInfo) and seen.status in ENDED:
-                        return _read_end(seen)
-                    if limit == _NO_TIME:
-                        break
-                    await asyncio.sleep(_choose_pause(seen, pause).total_seconds())
-                    pause = min(pause * 2, _LAST_PAUSE)
-        except TimeoutError:
-            pass
-        raise _explain_timeout(self.run_id, seen)
+        return _read_end(await wait_for_end(self._look, f"workflow run {self.run_id}", timeout))
 
-    async def pause(self) -> RunStatus:
-        """Pause the run at its next step; running steps are finished."""
-        return await self._backend.workflows.ask_run(self.run_id, "pause")
+    async def pause(self, *, resume_after: timedelta | None = None) -> RunStatus:
+        """Pause the run at its next step; running steps are finished.
+
+        resume_after: when the run resumes by itself, unless `resume` is called before; None: never.
+        """
+        later = check_optional_time(resume_after, "resume_after")
+        if later is not None and later <= _NO_TIME:
+            raise InvalidRequest(f"resume_after is {later}: set more than zero")
+        return await self._backend.workflows.ask_run(self.run_id, "pause", resume_after=later)
 
     async def resume(self) -> RunStatus:
         """Continue a paused or failed run from its last finished step."""
@@ -72,12 +62,17 @@ class Run:
         """End the run at its next step."""
         return await self._backend.workflows.ask_run(self.run_id, "cancel")
 
-    async def _look(self) -> RunInfo | Retryable:
-        """Return the run, or the error why it cannot be read now."""
-        try:
-            return await self._backend.workflows.load_run(self.run_id)
-        except Retryable as error:
-            return error
+    async def complete_step(self, name: str, result: Any = None) -> bool:
+        """Complete a manual step of the run: `laneway.manual_step` returns this result in it.
+
+        Returns False, and changes nothing, if the step was completed before.
+        """
+        text = encode_result(result)
+        return await self._backend.workflows.complete_step(self.run_id, check_step(name), text)
+
+    async def _look(self) -> Seen[RunInfo]:
+        found = await self._backend.workflows.load_run(self.run_id)
+        return Seen(found, found.status, found.status in ENDED)
 
 
 def _read_end(run: RunInfo) -> Any:
@@ -92,18 +87,3 @@ def _read_end(run: RunInfo) -> Any:
             raise RunCancelled(f"workflow run {run.run_id} was cancelled")
         case _:
             return run.result
-
-
-def _choose_pause(seen: RunInfo | Retryable, pause: timedelta) -> timedelta:
-    wanted = seen.retry_after if isinstance(seen, Retryable) else None
-    return wanted or pause
-
-
-def _explain_timeout(run_id: str, seen: RunInfo | Retryable | None) -> TimeoutError:
-    match seen:
-        case RunInfo():
-            return TimeoutError(f"workflow run {run_id} is still {seen.status}: try again later")
-        case Retryable():
-            return TimeoutError(f"workflow run {run_id} could not be read: {seen}")
-        case None:
-            return TimeoutError(f"workflow run {run_id} could not be read in time: try again later")

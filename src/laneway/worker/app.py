@@ -222,6 +222,28 @@ class App:
         return function
 
     @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """The registered handlers, those of workflows included."""
+        return tuple(self._handlers)
+
+    @property
+    def middlewares(self) -> list[Middleware]:
+        """The registered middlewares, the outermost first."""
+        return list(self._middlewares)
+
+    @contextmanager
+    def bind(self, target: Target, backend: Backend) -> Iterator[None]:
+        """Make a connection on this backend the app's `connection`, in the enclosed code."""
+        connection = Connection(target, backend)
+        self._connections.append(connection)
+        before = _own_connection.set(connection)
+        try:
+            yield
+        finally:
+            _own_connection.reset(before)
+            self._connections.remove(connection)
+
+    @property
     def connection(self) -> Connection:
         """The running worker's connection, for use in handlers. Do not close it.
 
@@ -255,11 +277,11 @@ class App:
         return Worker(
             target,
             Duties(
-                handlers=tuple(self._handlers),
+                handlers=self.handlers,
                 schedules=tuple(self._schedules.values()),
-                middlewares=list(self._middlewares),
+                middlewares=self.middlewares,
                 durable_queues=list(dict.fromkeys(item.queue for item in self._workflows.values())),
-                bind=partial(self._bind, target),
+                bind=partial(self.bind, target),
             ),
             name=name or self.name,
             settings=self._worker_settings,
@@ -296,17 +318,6 @@ class App:
             "settings": settings,
         }
         self._options |= {name: value for name, value in given.items() if not self._options[name]}
-
-    @contextmanager
-    def _bind(self, target: Target, backend: Backend) -> Iterator[None]:
-        connection = Connection(target, backend)
-        self._connections.append(connection)
-        before = _own_connection.set(connection)
-        try:
-            yield
-        finally:
-            _own_connection.reset(before)
-            self._connections.remove(connection)
 
     def _find_target(self, address: str | None) -> Target:
         chosen = address or self.address

@@ -114,6 +114,11 @@ def mark_step(function: Any, label: str) -> None:
     function.__code__ = function.__code__.replace(co_name=label, co_qualname=_STEP_CALL)
 
 
+def is_step(function: Any) -> bool:
+    """Return whether a function is a step."""
+    return getattr(getattr(function, "__code__", None), "co_qualname", None) == _STEP_CALL
+
+
 def _label_of(coroutine: Any) -> str | None:
     """Return the name of the step that the coroutine is a call of, if it is one."""
     code = getattr(coroutine, "cr_code", None)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from laneway.domain.backend import Backend
+    from laneway.domain.messages import Progress
     from laneway.domain.workers import WorkerIdentity
     from laneway.library.connection import Target
     from laneway.library.messages import Message
@@ -143,7 +144,10 @@ class Guard:
         counters = self._counters
         try:
             order = await backend.workers.record_heartbeat(
-                self._identity.worker_id, handled=counters.handled, failed=counters.failed
+                self._identity.worker_id,
+                handled=counters.handled,
+                failed=counters.failed,
+                progress=self._collect_progress(),
             )
         except WorkerNotFound:
             order = WorkerOrder(WorkerState.STOPPED, None)
@@ -151,6 +155,17 @@ class Guard:
             await self._return(backend)
         else:
             self._call_worker(self._on_order, order)
+        if order.leases_ended:
+            await self._extend(backend, due_only=False)
+
+    def _collect_progress(self) -> dict[str, Progress]:
+        """Return what the running handlers have reported, by message id."""
+        return {
+            str(message.id): message.reported
+            for slot in self._slots
+            for message in slot.messages
+            if message.reported is not None
+        }
 
     async def _return(self, backend: Backend) -> None:
         """Register the worker again, and find the messages that it lost."""

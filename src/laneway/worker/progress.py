@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import contextmanager
 from contextvars import Context
 from datetime import timedelta
@@ -81,8 +82,10 @@ class Progress:
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # The running steps, and the tasks that run them.
         self._work: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
-        # The tasks that wait for long timers, and when these end.
+        # The tasks that wait for long timers or manual steps, and when these end.
         self._asleep: dict[asyncio.Task[Any] | None, float] = {}
+        # The manual steps that branches wait for.
+        self._manual: set[str] = set()
         # The tasks that wait for other branches; see `join`.
         self._joining: set[asyncio.Task[Any]] = set()
         self._suspender: asyncio.Task[None] | None = None
@@ -120,6 +123,17 @@ class Progress:
         if end - monotonic() > SHORT:
             await self._wait_until_short(end)
         await self._work_on(lambda: asyncio.sleep(max(end - monotonic(), 0)))
+
+    async def await_manual(self, key: str) -> Any:
+        """Return the result of a step that is completed from outside; the run waits without a worker."""
+        self._last_step = monotonic()
+        done = self._finished.get(key)
+        if done is None:
+            if not self._stopped.done():
+                self._manual.add(key)
+                await self._wait_until_short(math.inf)
+            raise await self._leave()
+        return done.result
 
     @contextmanager
     def joining(self) -> Iterator[None]:
@@ -242,7 +256,8 @@ class Progress:
             # In an empty context, so that this task is no branch of the run.
             self._suspender = asyncio.create_task(self._suspend(), context=Context())
         try:
-            await asyncio.wait({self._stopped}, timeout=end - monotonic() - SHORT)
+            left = None if end == math.inf else end - monotonic() - SHORT
+            await asyncio.wait({self._stopped}, timeout=left)
         finally:
             del self._asleep[task]
 
@@ -260,7 +275,7 @@ class Progress:
             idle = self._find_idle()
             # Twice the same: a branch whose join has just ended may not have been woken yet.
             if idle is not None and idle == idle_before:
-                self._halt_until_timer()
+                await self._halt_until_timer()
                 return
             if monotonic() - self._last_step > PATIENCE:
                 logger.info(
@@ -270,7 +285,7 @@ class Progress:
                     self.run_id,
                     PATIENCE,
                 )
-                self._halt_until_timer()
+                await self._halt_until_timer()
                 return
             pause, idle_before = min(pause * 2, LONGEST_CHECK), idle
 
@@ -279,9 +294,23 @@ class Progress:
         tasks = {task for task in list(self.tasks) if not task.done()}
         return tasks if tasks <= self._asleep.keys() | self._joining else None
 
-    def _halt_until_timer(self) -> None:
-        left = min(self._asleep.values()) - monotonic()
-        self._halt(timedelta(seconds=max(left, 0)))
+    async def _halt_until_timer(self) -> None:
+        """Halt until the next timer is due or a manual step is completed."""
+        end = min(self._asleep.values())
+        if self._manual:
+            try:
+                status = await self._backend.workflows.await_steps(
+                    self.run_id, self._driver, sorted(self._manual)
+                )
+            except RunNotFound:
+                status = "superseded"
+            except (Retryable, BrokerClosed):
+                self._halt(PAUSE)
+                return
+            if status != "waiting" or end == math.inf:
+                self._halt(status)
+                return
+        self._halt(timedelta(seconds=max(end - monotonic(), 0)))
 
     async def _keep(self, key: str, **done: Any) -> Stored:
         try:

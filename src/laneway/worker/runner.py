@@ -294,7 +294,9 @@ class Runner:
                 lease = self._lease if own is None else own.total_seconds()
                 since = min(now, self._find_start(item.until, lease))
                 lease_group = lease_groups[own] = LeaseGroup(since, lease)
-            claimed.append((Message(queue, item), lease_group))
+            message = Message(queue, item)
+            message.is_tracked = True
+            claimed.append((message, lease_group))
         self._in_flight.add(claimed)
         for lease_group in lease_groups.values():
             if lease_group.lease < self._lease:
@@ -430,7 +432,7 @@ class Runner:
             if slot.lost:
                 # The message is or will be delivered to another consumer: there is nothing to settle.
                 logger.warning(
-                    "handler of queue %r cancelled: the lease of %s was lost",
+                    "handler of queue %r cancelled: %s was cancelled, or its lease was lost",
                     self.handler.queue,
                     messages[0],
                 )

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
 
 from laneway.domain.errors import (
     BrokerClosed,
+    InvalidRequest,
     InvalidSetting,
     LanewayError,
     Retryable,
     RunNotFound,
 )
 from laneway.domain.runs import RunStatus
-from laneway.library.arguments import check_time
+from laneway.library.arguments import check_step, check_time
 from laneway.library.messages import decode_payload
 from laneway.library.validation import encode_result
 from laneway.worker.branches import Branch, find_place, mark_step, within_run
@@ -128,6 +129,20 @@ async def sleep(duration: timedelta) -> None:
 mark_step(sleep, TIMER)
 
 
+async def manual_step(name: str) -> Any:
+    """Wait in a workflow until `Run.complete_step` completes this step, and return its result.
+
+    No worker waits. name: unique in the run; the step may be completed before it is waited for.
+    """
+    key = check_step(name)
+    place = find_place()
+    if not isinstance(place, Branch):
+        raise InvalidRequest(
+            f'manual step "{name}" is awaited outside of a workflow: await it in the workflow function'
+        )
+    return await place.progress.await_manual(key)
+
+
 async def join(branches: Awaitable[T]) -> T:
     """Wait for other branches of a workflow, and let the run be suspended meanwhile.
 
@@ -177,7 +192,7 @@ async def _drive(workflow: Workflow, backend: Backend, message: Message) -> None
                 return
             case timedelta() as wait:
                 raise Snooze(wait)
-            case "superseded":
+            case "superseded" | "waiting":
                 return
             case _:
                 # The run may have been resumed since: drive it again, and let it go if it was not.

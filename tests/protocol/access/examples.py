@@ -256,9 +256,14 @@ async def _(target: Target) -> Ask:
     return Ask(body={"queue": target.name, "holdings": [holding]})
 
 
-@example("library POST /find_result")
+@example("library POST /find_result", "library POST /find_job")
 async def _(target: Target) -> Ask:
     return Ask(body={"message": [int(part) for part in (await target.done()).split("-")]})
+
+
+@example("library POST /cancel_job")
+async def _(target: Target) -> Ask:
+    return Ask(body={"message": [int(part) for part in (await target.ready()).split("-")]})
 
 
 plain(
@@ -427,6 +432,17 @@ async def _(target: Target) -> Ask:
 async def _(target: Target) -> Ask:
     run_id, driver = await target.driven()
     return Ask(body={"run_id": run_id, "driver": driver, "status": "completed", "result": "1"})
+
+
+@example("library POST /await_steps")
+async def _(target: Target) -> Ask:
+    run_id, driver = await target.driven()
+    return Ask(body={"run_id": run_id, "driver": driver, "steps": ["approval"]})
+
+
+@example("library POST /complete_step")
+async def _(target: Target) -> Ask:
+    return Ask(body={"run_id": await target.run(), "step": "approval", "result": "1"})
 
 
 @example("library POST /ask_run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zlib import crc32
@@ -289,7 +290,7 @@ async def test_worker_holds_only_what_it_has_of_its_own_queues(world: World) -> 
     assert await target.look() == before
     assert await world.broker.ack([own.receipt]) == [0]
     # The worker is stopped now. Also where messages come again, its name still claims in the other queue.
-    await world.broker.nack([Nack(*held.receipt)])
+    await world.broker.nack([Nack(*held.receipt)._replace(delay=timedelta(0))])
     [again] = await world.broker.claim(target.name, consumer=consumer, priority=9)
     assert again.id == held.id
     assert await world.broker.claim(OWN, consumer=consumer, partition="held") == []

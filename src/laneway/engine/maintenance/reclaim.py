@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from laneway.engine.procedures.workers import find_dead_workers, purge_workers, reclaim_worker
+from laneway.engine.procedures.workers import (
+    find_dead_workers,
+    purge_workers,
+    reclaim_worker,
+    stop_silent_clients,
+)
 
 if TYPE_CHECKING:
     from laneway.domain.settings import MaintenanceSettings
@@ -33,5 +38,6 @@ class Reclaim:
             )
             for queue_id in queues:
                 self._wakeups.wake(queue_id, delayed=True)
+        await stop_silent_clients(connection)
         await purge_workers(connection, self._keep)
         return False

@@ -28,7 +28,9 @@ async def list_messages(
 ) -> list[StoredMessage]:
     rows = await fetch(
         connection,
-        "select * from laneway.list_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "select l.*, case when l.status = 'processing' then ("
+        "select w.progress -> l.id from laneway.worker w where w.worker_id = l.consumer_id) end"
+        " from laneway.list_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) l",
         group_ids,
         status,
         *wanted,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import QueueNotFound, WorkerNotFound
+from laneway.domain.jobs import JobInfo
+from laneway.domain.messages import Status
 from laneway.domain.runs import JobResult
 from laneway.domain.workers import WorkerInfo, WorkerOrder, WorkerState
 from laneway.engine.procedures.call import fetch, fetch_value
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from laneway.domain.ids import MessageId
     from laneway.domain.messages import OutgoingMessage, Receipt
-    from laneway.domain.workers import WorkerIdentity
+    from laneway.domain.workers import WorkerIdentity, WorkerKind
     from laneway.engine.procedures.call import Connection
     from laneway.engine.sqlstates import Meanings
 
@@ -26,10 +28,25 @@ if TYPE_CHECKING:
 async def register_worker(connection: Connection, identity: WorkerIdentity) -> None:
     await fetch_value(
         connection,
-        "select laneway.register_worker($1, $2, $3, $4, $5, $6)",
+        "select laneway.register_worker($1, $2, $3, $4, $5, $6, $7)",
         *identity,
         means={"LW404": lambda error: QueueNotFound(queue=find_name(error))},
     )
+
+
+async def find_worker_kind(connection: Connection, worker_id: str) -> WorkerKind:
+    rows = await fetch(
+        connection, "select w.kind from laneway.worker w where w.worker_id = $1", worker_id
+    )
+    if not rows:
+        raise WorkerNotFound(worker=worker_id)
+    kind: WorkerKind = rows[0][0]
+    return kind
+
+
+async def stop_silent_clients(connection: Connection) -> int:
+    stopped: int = await fetch_value(connection, "select laneway.stop_silent_clients()")
+    return stopped
 
 
 async def find_worker_queues(connection: Connection, worker_id: str) -> list[str]:
@@ -42,17 +59,23 @@ async def find_worker_queues(connection: Connection, worker_id: str) -> list[str
 
 
 async def record_heartbeat(
-    connection: Connection, worker_id: str, *, handled: int, failed: int
+    connection: Connection,
+    worker_id: str,
+    *,
+    handled: int,
+    failed: int,
+    progress: str | None,
 ) -> WorkerOrder:
     (row,) = await fetch(
         connection,
-        "select * from laneway.record_heartbeat($1, $2, $3)",
+        "select * from laneway.record_heartbeat($1, $2, $3, $4)",
         worker_id,
         handled,
         failed,
+        progress,
         means=_missing_worker(worker_id),
     )
-    return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]))
+    return WorkerOrder(WorkerState(row[0]), row[1] and WorkerState(row[1]), row[2])
 
 
 async def extend_leases_of_worker(connection: Connection, worker_id: str, lease: timedelta) -> None:
@@ -143,6 +166,14 @@ async def find_result(connection: Connection, message: MessageId) -> JobResult |
         connection, "select * from laneway.find_result($1, $2)", message.lane, message.seq
     )
     return JobResult(*rows[0]) if rows else None
+
+
+async def find_job(connection: Connection, message: MessageId) -> JobInfo | None:
+    rows = await fetch(connection, "select * from laneway.find_job($1, $2, $3)", *message)
+    if not rows:
+        return None
+    found = JobInfo(*rows[0])
+    return found._replace(status=found.status and Status(found.status))
 
 
 async def sweep_results(connection: Connection, *, limit: int) -> int:

@@ -9,11 +9,12 @@ from laneway.domain.runs import Drive, RunInfo, RunStatus, StepInfo, Stored
 from laneway.engine.procedures.call import START, Step, fetch, fetch_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
     import asyncpg
 
+    from laneway.domain.runs import DriveStatus
     from laneway.engine.procedures.call import Connection
     from laneway.engine.sqlstates import Meanings
 
@@ -22,15 +23,24 @@ _AT_ONCE = 1000
 
 
 async def start_workflow(
-    connection: Connection, run_id: str, *, name: str, queue: str, given: str
+    connection: Connection,
+    run_id: str,
+    *,
+    name: str,
+    queue: str,
+    given: str,
+    priority: int,
+    delay: timedelta | None,
 ) -> bool:
     began: bool = await fetch_value(
         connection,
-        "select laneway.start_workflow($1, $2, $3, $4)",
+        "select laneway.start_workflow($1, $2, $3, $4, $5, $6)",
         run_id,
         name,
         queue,
         given,
+        priority,
+        delay,
         means={"LW404": lambda _: QueueNotFound(queue=queue)},
     )
     return began
@@ -103,6 +113,35 @@ async def store_step(
     return Stored(*row)
 
 
+async def await_steps(
+    connection: Connection, run_id: str, driver: str, steps: Sequence[str]
+) -> DriveStatus:
+    status: DriveStatus = await fetch_value(
+        connection,
+        "select laneway.await_steps($1, $2, $3)",
+        run_id,
+        driver,
+        steps,
+        means=_missing_run(run_id),
+    )
+    return status
+
+
+async def complete_step(
+    connection: Connection, run_id: str, step: str, result: str
+) -> tuple[RunStatus, bool]:
+    """Return the run's status, and whether the result was stored."""
+    (row,) = await fetch(
+        connection,
+        "select * from laneway.complete_step($1, $2, $3)",
+        run_id,
+        step,
+        result,
+        means=_missing_run(run_id),
+    )
+    return RunStatus(row[0]), row[1]
+
+
 async def change_workflow_status(
     connection: Connection,
     run_id: str,
@@ -112,17 +151,19 @@ async def change_workflow_status(
     result: str | None = None,
     error: str | None = None,
     driver: str | None = None,
+    resume_after: timedelta | None = None,
 ) -> RunStatus:
     """Return the run's previous state."""
     was: str = await fetch_value(
         connection,
-        "select laneway.change_workflow_status($1, $2, $3, $4, $5, $6)",
+        "select laneway.change_workflow_status($1, $2, $3, $4, $5, $6, $7)",
         run_id,
         list(source),
         to,
         result,
         error,
         driver,
+        resume_after,
         means=_missing_run(run_id),
     )
     return RunStatus(was)

@@ -81,6 +81,13 @@ async def _push(call: Call[None, Any]) -> Answer:
     return answer_json(200, await call.broker.push(**arguments))
 
 
+async def _start_run(call: Call[None, Any]) -> Answer:
+    """Start a run of a priority that this server allows."""
+    arguments = _read(SHAPES["start_run"], call.body)
+    require_level(arguments["priority"], call.service.settings.priority_levels)
+    return answer_json(200, await call.broker.workflows.start_run(**arguments))
+
+
 async def _fire_schedule(call: Call[None, Any]) -> Answer:
     """Push a periodic job's message of a priority that this server allows."""
     arguments = _read(SHAPES["fire_schedule"], call.body)
@@ -105,12 +112,30 @@ def _read(shape: Shape, body: msgspec.Struct) -> dict[str, Any]:
 
 async def _find_result(call: Call[None, Any]) -> Answer:
     """Return a message's result, or null if the API key may not use its queue."""
-    arguments = _read(SHAPES["find_result"], call.body)
-    if call.identity.pattern is not None:
-        (queue,) = await call.broker.messages.locate([arguments["message"]])
-        if queue is None or not call.identity.may_use(queue):
-            return answer_json(200, None)
-    return answer_json(200, await call.broker.workers.find_result(**arguments))
+    if not await _may_use_message(call):
+        return answer_json(200, None)
+    return answer_json(200, await call.broker.workers.find_result(call.body.message))
+
+
+async def _find_job(call: Call[None, Any]) -> Answer:
+    """Return a message and its result, or null if the API key may not use its queue."""
+    if not await _may_use_message(call):
+        return answer_json(200, None)
+    return answer_json(200, await call.broker.workers.find_job(call.body.message))
+
+
+async def _cancel_job(call: Call[None, Any]) -> Answer:
+    """Cancel a message; false if there is none, or if the API key may not use its queue."""
+    if not await _may_use_message(call):
+        return answer_json(200, False)  # noqa: FBT003 - the answer's body
+    return answer_json(200, await call.broker.workers.cancel_job(call.body.message))
+
+
+async def _may_use_message(call: Call[None, Any]) -> bool:
+    if call.identity.pattern is None:
+        return True
+    (queue,) = await call.broker.messages.locate([call.body.message])
+    return queue is not None and call.identity.may_use(queue)
 
 
 async def _list_workers(call: Call[None, Any]) -> Answer:
@@ -227,6 +252,8 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "extend_any": (Role.WRITE, _queue),
     "archive_held": (Role.WRITE, _queue),
     "find_result": (Role.READ, looked_up),
+    "find_job": (Role.READ, looked_up),
+    "cancel_job": (Role.WRITE, looked_up),
     "create_queue": (Role.ADMIN, _new_queue),
     "update_queue": (Role.ADMIN, _changed_queue),
     "delete_queue": (Role.ADMIN, _name),
@@ -267,6 +294,8 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
     "drive_run": (Role.WRITE, _run),
     "store_step": (Role.WRITE, _run),
     "end_run": (Role.WRITE, _run),
+    "await_steps": (Role.WRITE, _run),
+    "complete_step": (Role.WRITE, _run),
     "ask_run": (Role.WRITE, _run),
     "list_runs": (Role.READ, every_queue),
     "purge_runs": (Role.ADMIN, every_queue),
@@ -274,10 +303,13 @@ DECLARED: dict[str, tuple[Role, Reach]] = {
 _HANDLERS = {
     "claim": _claim,
     "find_result": _find_result,
+    "find_job": _find_job,
+    "cancel_job": _cancel_job,
     "fire_schedule": _fire_schedule,
     "list_workers": _list_workers,
     "push": _push,
     "register_schedule": _register_schedule,
+    "start_run": _start_run,
 }
 
 SHAPES = list_shapes()

@@ -19,6 +19,7 @@ def show_message(message: StoredMessage, tokens: LeaseTokens) -> MessageObject:
     token = message.token
     dequeued = None if message.claimed_at is None else to_unix(message.claimed_at)
     settled = message.acknowledged_at
+    progress = message.progress
     return MessageObject(
         id=message.text_id,
         queue_name=message.queue,
@@ -40,4 +41,6 @@ def show_message(message: StoredMessage, tokens: LeaseTokens) -> MessageObject:
         stream_name=f"queue_{message.status}",
         stream_id=message.text_id,
         processing_started_at=UNSET if dequeued is None else dequeued,
+        progress=UNSET if progress is None else progress.share,
+        progress_note=UNSET if progress is None else progress.note,
     )

@@ -159,3 +159,13 @@ class MessageObject(msgspec.Struct):
         float | UnsetType,
         Meta(description="The same as `dequeued_at`; absent if the message was never dequeued."),
     ] = UNSET
+    progress: Annotated[
+        float | UnsetType,
+        Meta(
+            description="How far its handler is, 0 to 1. In lists of messages in flight whose handler "
+            "reports it."
+        ),
+    ] = UNSET
+    progress_note: Annotated[
+        str | UnsetType, Meta(description="What its handler is doing. Given with `progress`.")
+    ] = UNSET

@@ -12,7 +12,11 @@ declare
   v_queue text;
 begin
   if p_consumers is null
-     or not exists (select from laneway.worker w where w.worker_id = any (p_consumers) and w.state = 'stopped') then
+     or not exists (
+       select from laneway.worker w
+        where w.worker_id = any (p_consumers)
+          and w.state = 'stopped'
+          and w.kind = 'worker') then
     return p_wants;
   end if;
   select q.name
@@ -25,6 +29,7 @@ begin
              when exists (select from laneway.worker w
                            where w.worker_id = p_consumers[u.n]
                              and w.state = 'stopped'
+                             and w.kind = 'worker'
                              and v_queue = any (w.queues)) then 0
              else u.want
            end

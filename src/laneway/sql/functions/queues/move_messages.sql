@@ -6,8 +6,9 @@
 -- To processing: it is leased for p_lease (null: its own lease, else the queue's) to p_consumer with a new token.
 -- To dead without p_reason: with its last error as the reason. To archived: with its attempts and its last error.
 -- p_segments, p_lanes, p_seqs are parallel arrays. Return a row for each message that moved: its index in them, from 0,
--- and its new token, if any.
--- Locks: the readers' advisory locks, in order of lane; from processing, those of lock_claims before.
+-- and its new token, if any. Workers that handled messages from processing are told with their next heartbeat.
+-- Locks: the readers' advisory locks, in order of lane; from processing, those of lock_claims before, and the workers'
+-- rows after, in order of id.
 -- Errors: LW422 an unknown state, or a lease of over 1000 years.
 create or replace function laneway.move_messages(
   p_group_id int, p_segments int[], p_lanes int[], p_seqs bigint[], p_from text, p_to text,
@@ -28,6 +29,7 @@ declare
   v_attempt smallint;
   v_error text;
   v_seqs int8multirange; -- the message alone
+  v_consumers text[] := '{}'; -- whose leases ended
 begin
   if p_from is null or p_to is null
      or p_from not in ('queued', 'processing', 'acknowledged', 'dead', 'archived')
@@ -92,6 +94,7 @@ begin
          and c.pending @> v_item.seq
          for update;
       continue when not found;
+      v_consumers := v_consumers || v_claim.consumer;
       v_attempt := v_claim.attempt;
       if v_queue.ordered and not v_claim.aside then
         v_attempt := least(coalesce(
@@ -198,4 +201,7 @@ begin
     idx := v_item.n - 1;
     return next;
   end loop;
+  if p_from = 'processing' then
+    perform laneway.note_leases_ended(v_consumers);
+  end if;
 end $$;

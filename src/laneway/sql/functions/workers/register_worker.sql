@@ -1,7 +1,10 @@
--- Register a worker. A worker that registers again with its id starts from zero. Locks: the row.
+-- Register a worker, or as p_kind a consumer or producer of a program. One that registers again with its id starts from
+-- zero.
+-- Locks: the row.
 -- Errors: LW404 a queue does not exist, LW422 a timeout that is not positive.
 create or replace function laneway.register_worker(
-  p_worker_id text, p_name text, p_host text, p_pid int, p_queues text[], p_timeout interval)
+  p_worker_id text, p_name text, p_host text, p_pid int, p_queues text[], p_timeout interval,
+  p_kind text default 'worker')
 returns void
 language plpgsql
 set search_path = ''
@@ -21,10 +24,10 @@ begin
     raise exception 'worker timeout must be positive, not %', coalesce(p_timeout::text, 'null')
       using errcode = 'LW422', hint = 'Give an interval such as ''30 seconds''.';
   end if;
-  insert into laneway.worker (worker_id, name, host, pid, queues, timeout)
-  values (p_worker_id, p_name, p_host, p_pid, p_queues, p_timeout)
+  insert into laneway.worker (worker_id, name, host, pid, queues, timeout, kind)
+  values (p_worker_id, p_name, p_host, p_pid, p_queues, p_timeout, p_kind)
   on conflict (worker_id) do update
      set name = excluded.name, host = excluded.host, pid = excluded.pid, queues = excluded.queues,
-         timeout = excluded.timeout, state = 'ready', asked = null, handled = 0, failed = 0,
+         timeout = excluded.timeout, kind = excluded.kind, state = 'ready', asked = null, handled = 0, failed = 0,
          started_at = clock_timestamp(), heartbeat_at = clock_timestamp(), stopped_at = null;
 end $$;

@@ -3,11 +3,12 @@
 -- A run that becomes 'running' gets a new driving message, unless its message is still queued or in flight. A driver
 -- that ends the run drives it no longer. The failures of a failed run's steps are deleted, so that they are retried if
 -- it is resumed.
+-- p_resume_after: a run that becomes 'paused' resumes after this time, unless it is resumed before.
 -- Locks: the run's row, then those of push_many.
 -- Errors: LW404 no such run, LW409 it cannot resume because its queue was deleted.
 create or replace function laneway.change_workflow_status(
   p_run_id text, p_from text[], p_to text, p_result json default null, p_error text default null,
-  p_driver text default null)
+  p_driver text default null, p_resume_after interval default null)
 returns text
 language plpgsql
 set search_path = ''
@@ -28,16 +29,15 @@ begin
            result = p_result,
            error = p_error,
            finished_at = case when p_to in ('completed', 'failed', 'cancelled') then clock_timestamp() end,
+           resume_at = case when p_to = 'paused' then clock_timestamp() + p_resume_after end,
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
     delete from laneway.workflow_step s where s.run_id = p_run_id and s.failure is not null and p_to = 'failed';
-    if p_to = 'running' and (v_run.driver is null or not laneway.has_live_driver(v_run.driver)) then
-      begin
-        perform laneway.push_workflow_message(p_run_id);
-      exception when sqlstate 'LW404' then
-        raise exception 'the queue of workflow run "%" was deleted, so it cannot resume', p_run_id
-          using errcode = 'LW409', hint = 'Start another run.';
-      end;
+    if p_to = 'running' then
+      perform laneway.drive_again(p_run_id);
+    elsif p_to = 'paused' and p_resume_after is not null then
+      -- Not the run's driver: a worker that is running a step of it may still store the result.
+      perform laneway.push_workflow_message(p_run_id, p_resume_after);
     end if;
   end if;
   return v_run.status;

@@ -75,6 +75,7 @@ class Forwarder:
         message: dict[str, Any] = {
             **request,
             **{name: int(request[name]) for name in _NUMBERS},
+            **{name: read_bytes(request[name]) for name in ("from", "to")},
             "data": read_bytes(request["data"]),
         }
         signable = self._encode_typed_data(self._domain, _TYPES, message)
@@ -87,8 +88,8 @@ class Forwarder:
     def execute(self, request: Mapping[str, str], signature: str) -> str:
         """Return the data of the call that has the contract execute a request."""
         fields = (
-            request["from"],
-            request["to"],
+            read_bytes(request["from"]),
+            read_bytes(request["to"]),
             int(request["value"]),
             int(request["gas"]),
             int(request["deadline"]),

@@ -118,7 +118,14 @@ def open_upstreams(targets: Sequence[Target]) -> dict[str, Upstream]:
                 guard.check_url(url)
             except AddressRefused as error:
                 raise InvalidSetting(f"target {target.name}: {error}") from None
-        upstreams[target.name] = kind.open(target)
+        upstream = kind.open(target)
+        for other in upstreams.values():
+            if shared := set(upstream.types).intersection(other.types):
+                raise InvalidSetting(
+                    f"targets {other.target.name} and {target.name} accept the same requests:"
+                    f" {', '.join(sorted(shared))}"
+                )
+        upstreams[target.name] = upstream
     return upstreams
 
 

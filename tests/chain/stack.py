@@ -16,7 +16,7 @@ from tests.chain.chain import CHAIN_ID, FORWARDER_NAME, make_account
 from tests.protocol.servers import run_laneway
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from tests.chain.chain import Chain
     from tests.protocol.servers import RunningServer
@@ -130,8 +130,8 @@ async def run_gateway(
     relayers: list[RunningRelayer],
     folder: Path,
     *,
-    settings: dict[str, Any] | None = None,
-    options: dict[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RunningServer]:
     """Run a server whose target is these relayers, with more settings and options for it."""
     path = folder / f"{'-'.join(relayer.relayer_id for relayer in relayers)}.toml"

@@ -135,6 +135,14 @@ async def test_every_wrong_field_is_named(api: httpx.AsyncClient) -> None:
     assert paths == {*(f"request.{name}" for name in inner), "request.data", "signature"}
 
 
+@pytest.mark.parametrize("type_", ["direct", "gasless"])
+async def test_deeply_nested_request_is_400(api: httpx.AsyncClient, type_: str) -> None:
+    """Packages for Ethereum raise Python's recursion limit, until it ends the process."""
+    answer = await api.post(f"/v1/relay/{type_}", content="[" * 90_000 + "]" * 90_000)
+    assert answer.status_code == 400
+    assert (await api.get("/v1/relay/pool-status")).status_code == 200
+
+
 async def refuse(api: httpx.AsyncClient, request: Any, status: int) -> str:
     """Return why the gateway refuses a gasless request."""
     answer = await api.post("/v1/relay/gasless", json=request)

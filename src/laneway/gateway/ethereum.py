@@ -5,6 +5,7 @@ The contract is OpenZeppelin's ERC2771Forwarder.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidSetting
@@ -44,6 +45,7 @@ class Forwarder:
 
     def __init__(self, *, name: str, chain_id: int, address: str) -> None:
         """Raise InvalidSetting if the extra is not installed."""
+        depth = sys.getrecursionlimit()
         try:
             from eth_abi.abi import encode  # noqa: PLC0415 - an extra
             from eth_account import Account  # noqa: PLC0415
@@ -54,6 +56,9 @@ class Forwarder:
                 "gasless transactions need eth-account, which is not installed: run"
                 " pip install 'laneway[ethereum]'"
             ) from None
+        finally:
+            # One of the packages raises it so far that a deeply nested request would end the process.
+            sys.setrecursionlimit(depth)
         self.address = address
         self._domain = {
             "name": name,

@@ -11,11 +11,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from laneway.domain.transactions import Finding, Finish, NewTransaction, Settlement, Transaction
+from laneway.domain.transactions import Finding, Finish, NewTransaction, Settlement
 from laneway.engine.procedures import transactions as gateway
 from tests.sql.calls import (
     Counts,
-    Delivery,
     ack,
     claim,
     count,
@@ -33,10 +32,6 @@ from tests.sql.calls import (
 if TYPE_CHECKING:
     import asyncpg
 
-<<<<<<< ours
-    from tests.postgres import Connect
-    from tests.sql.calls import Queue, Session
-=======
     from laneway.domain.transactions import Transaction
     from tests.postgres import Connect
     from tests.sql.calls import (
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
         Queue,
         Session,
     )
->>>>>>> theirs
 
 HOUR = timedelta(hours=1)
 NONE = timedelta(0)

@@ -2,7 +2,8 @@
 -- somebody deleted or purged them. It examines p_limit transactions from a place on, oldest first.
 -- p_min_age: those that changed within it are left out. p_failed: the status that they get.
 -- Return how many were given up, and the place to continue from: null at the end.
--- Locks: the rows of those whose messages are gone, in order of their ids; those of push_many. Errors: those of record_reports.
+-- Locks: the rows of those whose messages are gone, in order of their ids; those of push_many. Errors: those of
+-- record_reports.
 create or replace function laneway.fail_lost_transactions(
   p_after timestamptz default null,
   p_after_id uuid default null,

@@ -11,11 +11,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from laneway.domain.transactions import Finding, Finish, NewTransaction, Settlement, Transaction
+from laneway.domain.transactions import Finding, Finish, NewTransaction, Settlement
 from laneway.engine.procedures import transactions as gateway
 from tests.sql.calls import (
     Counts,
-    Delivery,
     ack,
     claim,
     count,
@@ -31,6 +30,10 @@ from tests.sql.calls import (
 )
 
 if TYPE_CHECKING:
+    from laneway.domain.transactions import Transaction
+    from tests.sql.calls import (
+        Delivery,
+    )
     import asyncpg
 
     from tests.postgres import Connect

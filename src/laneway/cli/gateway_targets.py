@@ -61,9 +61,12 @@ def add(
             "callback_url": callback_url,
             "callback_secrets": callback_secret,
         }.items()
-        if value
+        if value is not None
     }
     with reporting():
+        pairs = [each.partition("=") for each in header or []]
+        if any(not equals for _, equals, _ in pairs):
+            raise SettingInvalid("--header", "is not of the form NAME=VALUE")
         if name in settings.file.get_table("gateway", "targets"):
             raise SettingInvalid(str(settings.file.path), f'already has a target "{name}": edit it')
         path = settings.file.path
@@ -71,8 +74,7 @@ def add(
         text = before and before.rstrip("\n") + "\n\n"
         text += f"[gateway.targets.{json.dumps(name)}]\n"
         text += "".join(f"{key} = {_write(value)}\n" for key, value in values.items())
-        if header:
-            pairs = [each.partition("=") for each in header]
+        if pairs:
             text += f"headers = {_write_table({key: value for key, _, value in pairs})}\n"
         if schema is not None:
             text += f"options = {_write_table({'schema': schema})}\n"

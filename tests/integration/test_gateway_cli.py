@@ -29,8 +29,8 @@ from laneway.engine import Broker
 from tests.protocol.gateway.world import Client, make_target, run_target, write_settings
 
 if TYPE_CHECKING:
-    from uuid import UUID
     from collections.abc import AsyncIterator
+    from uuid import UUID
 
 LANEWAY = Path(sys.executable).with_name("laneway")
 HOURS = timedelta(hours=1)

@@ -30,14 +30,15 @@ from tests.sql.calls import (
 )
 
 if TYPE_CHECKING:
-    from laneway.domain.transactions import Transaction
-    from tests.sql.calls import (
-        Delivery,
-    )
     import asyncpg
 
+    from laneway.domain.transactions import Transaction
     from tests.postgres import Connect
-    from tests.sql.calls import Queue, Session
+    from tests.sql.calls import (
+        Delivery,
+        Queue,
+        Session,
+    )
 
 HOUR = timedelta(hours=1)
 NONE = timedelta(0)

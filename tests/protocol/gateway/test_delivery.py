@@ -17,8 +17,7 @@ from laneway.engine import Broker
 from tests.protocol.gateway.world import answers, statuses
 
 if TYPE_CHECKING:
-    from tests.protocol.gateway.world import Client
-    from tests.protocol.gateway.world import World
+    from tests.protocol.gateway.world import Client, World
 
 
 async def count_calls(client: Client, path: str, done: dict[str, Any]) -> int:

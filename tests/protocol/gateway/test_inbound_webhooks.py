@@ -15,8 +15,9 @@ import pytest
 from tests.protocol.gateway.world import INBOUND, answers
 
 if TYPE_CHECKING:
-    from tests.protocol.gateway.world import Client
     import httpx
+
+    from tests.protocol.gateway.world import Client
 
 HEADERS = ("X-Signature", "X-Oz-Signature", "X-Webhook-Signature", "X-Hub-Signature-256")
 

@@ -18,8 +18,7 @@ from laneway.engine import Broker
 from tests.protocol.gateway.world import OUTBOUND, answers
 
 if TYPE_CHECKING:
-    from tests.protocol.gateway.world import Client
-    from tests.protocol.gateway.world import World
+    from tests.protocol.gateway.world import Client, World
 
 Call = dict[str, Any]
 

@@ -51,6 +51,7 @@ make() {
 
 python() {
     case "$1" in
+    target.py) until_output "listens on" command python -u "$@" ;;
     worker.py) until_output working command python -u "$@" ;;
     *) command python "$@" ;;
     esac

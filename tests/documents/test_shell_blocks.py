@@ -37,6 +37,9 @@ PRINTED = {
     "docs/sqs.md": ("working on",),
 }
 
+# These need another server than the one of `place`.
+APART = {"docs/embedded.md", "docs/gateway.md"}
+
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -52,7 +55,7 @@ def list_shell_blocks(document: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "document",
-    [each for each in DOCUMENTS if list_shell_blocks(each) and each != "docs/embedded.md"],
+    [each for each in DOCUMENTS if list_shell_blocks(each) and each not in APART],
 )
 def test_shell_blocks_run(document: str, place: Place) -> None:
     text = place.fill("\n".join([GIVEN.get(document, ""), *list_shell_blocks(document)]))

@@ -291,7 +291,8 @@ async def test_catalogue_matches_the_shipped_files(
             (
                 "create or replace view laneway.workers as select w.worker_id, w.name, w.host, w.pid, "
                 "w.queues, w.state, w.asked, w.timeout, w.handled, w.failed, w.started_at, w.heartbeat_at, "
-                "w.stopped_at, 0::bigint as held, interval '0' as silence, 1 as more from laneway.worker w"
+                "w.stopped_at, 0::bigint as held, interval '0' as silence, w.kind, 1 as more"
+                " from laneway.worker w"
             ),
             "column more of workers is not shipped: remove it",
         ),

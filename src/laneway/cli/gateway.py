@@ -16,7 +16,7 @@ from laneway.cli.connections import BRIEF
 from laneway.cli.database import open_database
 from laneway.cli.execution import execute, reporting
 from laneway.cli.flags import ON_DATABASE, with_database, with_settings
-from laneway.cli.gateway_settings import make_gateway_settings
+from laneway.cli.gateway_settings import make_gateway_settings, read_breaker, read_retry
 from laneway.cli.gateway_targets import target
 from laneway.cli.known_settings import DATABASE_SETTINGS, GATEWAY_SETTINGS
 from laneway.cli.output import Format, FormatOption, Output
@@ -191,8 +191,7 @@ def retry(
 
         found = await _find(broker, transaction)
         body = write_message(found.id, found.type, found.request)
-        targets = {each.name: each for each in make_gateway_settings(settings).targets}
-        attempts = targets[found.target].retry.attempts if found.target in targets else None
+        attempts = read_retry(settings.file, found.target).attempts
         done = await broker.transactions.retry(found.id, body=body, max_attempts=attempts)
         if done is None or not done[1]:
             state = found.status if done is None else done[0]
@@ -220,14 +219,14 @@ def breaker(
     output = Output(format_)
 
     async def work(broker: Broker) -> None:
-        targets = {each.name: each for each in make_gateway_settings(settings).targets}
+        targets = settings.file.get_table("gateway", "targets")
         if target not in targets:
             known = ", ".join(targets) or "none"
             raise NotFound(f'target "{target}" not found in {settings.file.path}: it has {known}')
         await broker.transactions.set_breaker(
             target,
             is_open=state is BreakerState.OPEN,
-            open_for=targets[target].breaker.open_for,
+            open_for=read_breaker(settings.file, target).open_for,
         )
         output.done(f"breaker of {target} is {state}", target=target, breaker=str(state))
 

@@ -71,7 +71,6 @@ def make_target(file: SettingsFile, name: str) -> Target:
             "redelivery",
             problem=f"is {given['redelivery']}: use {' or '.join(Redelivery)}",
         ) from None
-    retry, rule = RetrySchedule(), BreakerRule()
     callback = Callback(
         url=given.get("callback_url"),
         allowed=tuple(given.get("callback_allowed", [])),
@@ -98,23 +97,25 @@ def make_target(file: SettingsFile, name: str) -> Target:
         redelivery=redelivery,
         permanent_statuses=frozenset(given.get("permanent_statuses", [])),
         permanent_texts=tuple(given.get("permanent_texts", [])),
-        retry=RetrySchedule(
-            attempts=table.read_count("attempts", retry.attempts, most=_MOST_ATTEMPTS),
-            first=table.read_seconds("retry_first_seconds", retry.first),
-            factor=table.read_factor("retry_factor", retry.factor),
-            cap=table.read_seconds("retry_cap_seconds", retry.cap),
-        ),
+        retry=table.read_retry(),
         concurrency=table.read_count("concurrency", None),
         rate=table.read_rate("rate"),
-        breaker=BreakerRule(
-            failures=table.read_count("breaker_failures", rule.failures),
-            open_for=table.read_seconds("breaker_seconds", rule.open_for),
-        ),
+        breaker=table.read_breaker(),
         webhook_secrets=table.read_secrets("webhook_secrets"),
         private_networks=tuple(given.get("private_networks", [])),
         callback=callback if used else None,
         options=options,
     )
+
+
+def read_retry(file: SettingsFile, name: str) -> RetrySchedule:
+    """Return the retry schedule of a target, also of one that is not configured; no secret is read."""
+    return _TargetTable(file, name).read_retry()
+
+
+def read_breaker(file: SettingsFile, name: str) -> BreakerRule:
+    """Return the breaker's rule of a target, as `read_retry` does."""
+    return _TargetTable(file, name).read_breaker()
 
 
 class _TargetTable:
@@ -127,6 +128,22 @@ class _TargetTable:
 
     def refuse(self, *key: str, problem: str) -> SettingInvalid:
         return self._file.refuse("gateway", "targets", self._name, *key, problem=problem)
+
+    def read_retry(self) -> RetrySchedule:
+        default = RetrySchedule()
+        return RetrySchedule(
+            attempts=self.read_count("attempts", default.attempts, most=_MOST_ATTEMPTS),
+            first=self.read_seconds("retry_first_seconds", default.first),
+            factor=self.read_factor("retry_factor", default.factor),
+            cap=self.read_seconds("retry_cap_seconds", default.cap),
+        )
+
+    def read_breaker(self) -> BreakerRule:
+        default = BreakerRule()
+        return BreakerRule(
+            failures=self.read_count("breaker_failures", default.failures),
+            open_for=self.read_seconds("breaker_seconds", default.open_for),
+        )
 
     def read_seconds(self, key: str, default: timedelta) -> timedelta:
         seconds = self.values.get(key, default.total_seconds())

@@ -22,6 +22,11 @@ class Alert(NamedTuple):
     unit: str
 
     @property
+    def metric(self) -> str:
+        """The figure's name in the metrics for Prometheus."""
+        return f"laneway_gateway_{self.name}_{self.unit}"
+
+    @property
     def fires(self) -> bool:
         return self.value > self.limit
 

@@ -21,6 +21,7 @@ import msgspec
 from laneway.domain.errors import InternalError, LanewayError, Retryable
 from laneway.domain.transactions import TRANSACTIONS, Action, Finding, Finish, Settlement
 from laneway.gateway.calls import CallFailed
+from laneway.gateway.counts import CallOutcome
 from laneway.gateway.failures import CallRefused
 from laneway.gateway.findings import make_finding
 from laneway.gateway.steps import log_step
@@ -72,15 +73,20 @@ class Deliverer:
         batch: int,
         consumer: str,
         process: UUID,
+        counts: list[int],
         on_change: Callable[[Recorded], Awaitable[None]] | None = None,
     ) -> None:
-        """on_change: called with each transaction that a call has changed."""
+        """Deliver nothing until `run`.
+
+        counts: of calls, by CallOutcome. on_change: called with each transaction that a call changed.
+        """
         self._upstream = upstream
         self._target = upstream.target
         self._broker = broker
         self._transactions = broker.transactions
         self._calls = calls
         self._pool = pool
+        self._counts = counts
         self._on_change = on_change
         self._breaker = breaker
         self._slots = slots
@@ -238,10 +244,13 @@ class Deliverer:
         except _LeaseEnded:
             return
         except CallRefused as error:
+            self._count(job, CallOutcome.REJECTED if error.permanent else CallOutcome.RETRYABLE)
             await self._refuse(job, error)
         except CallFailed as error:
+            self._count(job, CallOutcome.UNANSWERED)
             await self._fail(job, error)
         else:
+            self._count(job, CallOutcome.SUCCEEDED)
             words = self._upstream.words
             finding = make_finding(job.known_id, report, words, url=url, called=True)
             await self._finish(job, Settlement.ACK, finding)
@@ -270,6 +279,10 @@ class Deliverer:
         answer = await self._calls.send(upstream.submit(submission, url))
         job.answer = answer
         return url, upstream.read_submitted(submission, answer)
+
+    def _count(self, job: Job, outcome: CallOutcome) -> None:
+        if job.sent:  # else it was only looked up
+            self._counts[outcome] += 1
 
     def _require_lease(self, job: Job) -> None:
         if monotonic() >= job.until:

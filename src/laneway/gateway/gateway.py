@@ -12,6 +12,7 @@ from laneway.domain.settings import QueueSettings
 from laneway.domain.transactions import DEAD_LETTERS, TRANSACTIONS, WEBHOOKS
 from laneway.gateway.cache import open_cache
 from laneway.gateway.calls import AddressRefused
+from laneway.gateway.counts import Counts
 from laneway.gateway.http_client import Guard, HttpClient
 from laneway.gateway.http_target import HttpKind
 from laneway.gateway.intake import Intake
@@ -82,6 +83,7 @@ class Gateway:
         self.broker = broker
         self.places = places
         self.webhook_calls = webhook_calls
+        self.counts = Counts(places)
         self.statuses = Statuses(
             broker.transactions,
             cache,

@@ -68,6 +68,7 @@ class DeliveryProcess:
                 consumer=consumer,
                 process=self._process,
                 on_change=gateway.statuses.note_change,
+                counts=gateway.counts.calls[name],
             )
             for name, place in places.items()
         ]
@@ -78,6 +79,7 @@ class DeliveryProcess:
             callbacks={name: each for name, each in callbacks.items() if each is not None},
             concurrency=settings.concurrency,
             consumer=consumer,
+            counts=gateway.counts.webhooks,
         )
 
     async def run(self, stop: asyncio.Event) -> None:

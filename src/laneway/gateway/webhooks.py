@@ -14,6 +14,7 @@ from laneway.domain.errors import LanewayError, Retryable
 from laneway.domain.messages import Nack
 from laneway.domain.transactions import WEBHOOKS
 from laneway.gateway.calls import AddressRefused, CallFailed, HttpRequest
+from laneway.gateway.counts import WebhookOutcome
 from laneway.gateway.failures import read_retry_after
 from laneway.gateway.signatures import read_secret, sign
 
@@ -43,7 +44,7 @@ ATTEMPTS = len(SCHEDULE) + 1
 
 
 class WebhookSender:
-    """Sends the messages of the webhook queue. callbacks: by target."""
+    """Sends the messages of the webhook queue. callbacks: by target. counts: by WebhookOutcome."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class WebhookSender:
         callbacks: Mapping[str, Callback],
         concurrency: int,
         consumer: str,
+        counts: list[int],
     ) -> None:
         self._broker = broker
         self._calls = calls
@@ -62,6 +64,7 @@ class WebhookSender:
         }
         self._concurrency = concurrency
         self._consumer = consumer
+        self._counts = counts
         self._running: dict[asyncio.Task[None], Delivery] = {}
         self._room = asyncio.Event()
 
@@ -128,9 +131,12 @@ class WebhookSender:
             for each in await self._broker.transactions.list_endpoints()
         )
         if disabled:
+            self._counts[WebhookOutcome.DISABLED] += 1
             await self._settle(delivery, f"webhook endpoint {url} is disabled", dead=True)
             return
         reason, gone, delay = await self._send(delivery, url, target)
+        delivered = reason is None
+        self._counts[WebhookOutcome.DELIVERED if delivered else WebhookOutcome.FAILED] += 1
         disabled, changed = await self._broker.transactions.note_webhook(
             url, reason=reason, disable=gone, patience=PATIENCE
         )

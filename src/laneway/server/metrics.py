@@ -141,9 +141,9 @@ class Metrics:
             seconds.append(f'{name}_bucket{{{labels},le="+Inf"}} {below:.0f}')
             seconds.append(f"{name}_sum{{{labels}}} {totals[start + _SECONDS]:.6f}")
             seconds.append(f"{name}_count{{{labels}}} {below:.0f}")
-        yield from _head("laneway_http_requests_total", "counter", "Requests answered.")
+        yield from make_head("laneway_http_requests_total", "counter", "Requests answered.")
         yield from requests
-        yield from _head(
+        yield from make_head(
             "laneway_http_request_duration_seconds",
             "histogram",
             "Duration of requests, with the wait of a long poll.",
@@ -169,14 +169,14 @@ def _render_queues(counts: Sequence[Counts]) -> Iterable[str]:
         ),
     )
     for name, meaning, read in shown:
-        yield from _head(name, "gauge", meaning)
+        yield from make_head(name, "gauge", meaning)
         for count in counts:
             labels = f'queue="{_escape(count.queue)}",group="{_escape(count.group)}"'
             yield f"{name}{{{labels}}} {read(count):g}"
 
 
 def _render_process(totals: Sequence[float]) -> Iterable[str]:
-    yield from _head(
+    yield from make_head(
         "laneway_messages_total",
         "counter",
         "Messages pushed, delivered, acked, refused (ack or nack after the lease ended), requeued or dead-lettered.",
@@ -185,12 +185,14 @@ def _render_process(totals: Sequence[float]) -> Iterable[str]:
         yield (
             f'laneway_messages_total{{event="{event.name.lower()}"}} {totals[_EVENTS + event]:.0f}'
         )
-    yield from _head("laneway_database_calls_total", "counter", "Calls of the database, by kind.")
+    yield from make_head(
+        "laneway_database_calls_total", "counter", "Calls of the database, by kind."
+    )
     for work in Work:
         kind = work.name.removesuffix("_CALLS").lower()
         yield f'laneway_database_calls_total{{kind="{kind}"}} {totals[_WORK + work]:.0f}'
     for gauge, name, meaning in _GAUGES:
-        yield from _head(name, "gauge", meaning)
+        yield from make_head(name, "gauge", meaning)
         yield f"{name} {totals[gauge]:.0f}"
 
 
@@ -210,7 +212,7 @@ _GAUGES = (
 )
 
 
-def _head(name: str, kind: str, meaning: str) -> tuple[str, str]:
+def make_head(name: str, kind: str, meaning: str) -> tuple[str, str]:
     return f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"
 
 

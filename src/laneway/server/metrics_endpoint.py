@@ -34,7 +34,10 @@ class Monitor:
         service = call.service
         await self._count(service.broker)
         service.take_stock()
-        return Answer(200, service.metrics.render(self._counts), content_type=CONTENT_TYPE)
+        shown = service.metrics.render(self._counts)
+        if service.gateway_metrics is not None:
+            shown += await service.gateway_metrics.render()
+        return Answer(200, shown, content_type=CONTENT_TYPE)
 
     async def _count(self, broker: Broker) -> None:
         """Refresh the counts; leave them empty while the database is unreachable."""
@@ -60,7 +63,7 @@ def make_surface(explain: Callable[[LanewayError], Answer]) -> Surface:
                 summary="Show metrics for Prometheus",
                 description=(
                     "Returns the metrics of all server processes in Prometheus's text format. While the "
-                    "database is unreachable, the counts of queues are left out."
+                    "database is unreachable, the counts of queues and the gateway's figures are left out."
                 ),
                 answers={200: Response(Media("text/plain"), "The metrics.")},
                 role=Role.READ,

@@ -21,6 +21,7 @@ from laneway.server.application import Application
 from laneway.server.authentication import Keyring
 from laneway.server.background_tasks import run_in_background
 from laneway.server.gateway import SURFACES as GATEWAY
+from laneway.server.gateway.metrics import GatewayMetrics
 from laneway.server.http import HttpServer
 from laneway.server.library import SURFACE as LIBRARY
 from laneway.server.metrics import Metrics
@@ -77,6 +78,7 @@ async def serve(
             ),
             metrics=Metrics(sheet, worker),
             gateway=gateway,
+            gateway_metrics=None if gateway is None else GatewayMetrics(gateway, sheet, worker),
         )
         # Load the keys before the first request: they decide whether a key is required.
         with suppress(Retryable):

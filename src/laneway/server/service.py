@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from laneway.engine import Broker
     from laneway.gateway.gateway import Gateway
     from laneway.server.authentication import Keyring
+    from laneway.server.gateway.metrics import GatewayMetrics
     from laneway.server.long_polls import Wait
     from laneway.server.metrics import Metrics
     from laneway.server.router import Route
@@ -27,7 +28,7 @@ T = TypeVar("T")
 class Service:
     """The shared state of one process.
 
-    waits: its requests' long waits. gateway: None if it has no targets.
+    waits: its requests' long waits. gateway, gateway_metrics: None if it has no targets.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Service:
         keyring: Keyring,
         metrics: Metrics,
         gateway: Gateway | None = None,
+        gateway_metrics: GatewayMetrics | None = None,
     ) -> None:
         self.broker = broker
         self.activity = activity
@@ -46,6 +48,7 @@ class Service:
         self.keyring = keyring
         self.metrics = metrics
         self.gateway = gateway
+        self.gateway_metrics = gateway_metrics
         self.stopping = asyncio.Event()
         self.waits: dict[Wait, None] = {}
         # Set by the application.
@@ -90,3 +93,5 @@ class Service:
 
     def take_stock(self) -> None:
         self.metrics.take_stock(self.busy, self.broker.measure())
+        if self.gateway_metrics is not None:
+            self.gateway_metrics.take_stock()

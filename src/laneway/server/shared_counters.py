@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from typing import IO
 
-# Numbers per worker, far more than there are.
+# Numbers per worker, far more than there are; the last ones are the gateway's.
 WIDTH = 16_384
+_GATEWAY = WIDTH - 4_096
 _BYTES = 8
 
 
@@ -40,7 +41,16 @@ class Sheet:
         self.file.close()
 
     def row(self, worker: int) -> memoryview[float]:
-        return self._cells[worker * WIDTH : (worker + 1) * WIDTH]
+        return self._find(worker)[:_GATEWAY]
 
     def rows(self) -> list[memoryview[float]]:
         return [self.row(worker) for worker in range(self.workers)]
+
+    def gateway_row(self, worker: int) -> memoryview[float]:
+        return self._find(worker)[_GATEWAY:]
+
+    def gateway_rows(self) -> list[memoryview[float]]:
+        return [self.gateway_row(worker) for worker in range(self.workers)]
+
+    def _find(self, worker: int) -> memoryview[float]:
+        return self._cells[worker * WIDTH : (worker + 1) * WIDTH]

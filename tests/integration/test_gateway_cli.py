@@ -161,8 +161,8 @@ async def test_transaction_is_sent_again(shell: Shell, broker: Broker) -> None:
 async def test_unknown_transaction_is_an_error(shell: Shell, broker: Broker, command: str) -> None:
     del broker
     missing = str(uuid4())
-    assert f"transaction {missing} not found" in await shell.run(command, missing, code=1)
-    assert '"x" is not a transaction id' in await shell.run(command, "x", code=1)
+    assert f"transaction {missing} not found" in await shell.run(command, missing, code=3)
+    assert '"x" is not a transaction id' in await shell.run(command, "x", code=2)
 
 
 async def test_breaker_is_set_by_hand(shell: Shell, broker: Broker) -> None:
@@ -172,7 +172,7 @@ async def test_breaker_is_set_by_hand(shell: Shell, broker: Broker) -> None:
     await shell.run("breaker", "bank", "closed")
     [known] = await broker.transactions.list_breakers()
     assert known.opened_at is None
-    error = await shell.run("breaker", "shop", "open", code=1)
+    error = await shell.run("breaker", "shop", "open", code=3)
     assert 'target "shop" not found in laneway.toml: it has bank' in error
 
 
@@ -181,7 +181,7 @@ async def test_disabled_webhook_is_enabled(shell: Shell, broker: Broker) -> None
     await broker.transactions.note_webhook(url, reason="410", disable=True, patience=HOURS)
     assert f"webhooks to {url} are sent again" in await shell.run("enable-webhook", url)
     assert await broker.transactions.list_endpoints() == []
-    assert "has failed" in await shell.run("enable-webhook", url, code=1)
+    assert "has failed" in await shell.run("enable-webhook", url, code=3)
 
 
 async def test_run_delivers_until_it_is_stopped(tmp_path: Path, database: str) -> None:
@@ -194,7 +194,7 @@ async def test_run_delivers_until_it_is_stopped(tmp_path: Path, database: str) -
         text = (await process.stderr.readline()).decode()
         assert "delivers to bank, 3 calls at once" in text
         async with asyncio.timeout(60):
-            while not await broker.queues.list_all():
+            while TRANSACTIONS not in {each.name for each in await broker.queues.list_all()}:
                 await asyncio.sleep(0.02)
         await broker.push(TRANSACTIONS, [OutgoingMessage("{}", "bank")])
         made = await accept(broker)

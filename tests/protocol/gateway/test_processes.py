@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -15,7 +15,6 @@ import pytest
 import pytest_asyncio
 
 from laneway.engine import Broker
-from tests.library.proxy import Proxy
 from tests.postgres import make_database
 from tests.protocol.gateway.world import (
     OUTBOUND,
@@ -33,29 +32,21 @@ if TYPE_CHECKING:
 LANEWAY = Path(sys.executable).with_name("laneway")
 
 
-class Tap(Proxy):
-    """Counts what passes."""
+class Place(NamedTuple):
+    """flags: of the processes that send."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self.seen = bytearray()
-
-    async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await source.read(65536):
-                self.seen += data
-                sink.write(data)
-                await sink.drain()
-        sink.close()
+    world: World
+    flags: tuple[str, ...]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def place(
     server: str, target: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[World, Tap, tuple[str, ...]]]:
-    """Yield a server that sends nothing itself, what its database sees, and flags of processes."""
+) -> AsyncIterator[Place]:
+    """Yield a server that sends nothing itself."""
     targets: dict[str, dict[str, Any]] = {
         "steady": make_target(target, "steady"),
+        "hundred": make_target(target, "hundred"),
         "narrow": make_target(target, "narrow", concurrency=3),
         "paced": make_target(target, "paced", rate=10),
         "fragile": make_target(
@@ -77,26 +68,25 @@ async def place(
     )
     async with (
         make_database(server, "laneway_gateway_processes") as dsn,
-        Tap(dsn) as tap,
-        run_laneway(tap.address, "--overdue-check-interval-ms", "100", *flags) as running,
+        run_laneway(dsn, "--overdue-check-interval-ms", "100", *flags) as running,
     ):
-        yield World(running, dsn, target, {}), tap, flags
+        yield Place(World(running, dsn, target, {}), flags)
         assert "Traceback" not in running.log
 
 
 @pytest.fixture
-async def client(place: tuple[World, Tap, tuple[str, ...]]) -> AsyncIterator[Client]:
-    world, _, _ = place
+async def client(place: Place) -> AsyncIterator[Client]:
+    world = place.world
     async with Client(world.server.url, world.target) as client:
         yield client
 
 
 @asynccontextmanager
 async def run_gateways(
-    place: tuple[World, Tap, tuple[str, ...]], count: int = 2
+    place: Place, count: int = 2
 ) -> AsyncIterator[list[asyncio.subprocess.Process]]:
     """Run gateway processes; kill those that the test does not stop."""
-    world, _, flags = place
+    world, flags = place
     processes = [
         await asyncio.create_subprocess_exec(
             LANEWAY,
@@ -121,21 +111,17 @@ async def run_gateways(
             await process.communicate()
 
 
-async def test_two_processes_send_each_transaction_once(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
-    made = [await client.accept("steady", {"n": n}) for n in range(100)]
+async def test_two_processes_send_each_transaction_once(client: Client, place: Place) -> None:
+    made = [await client.accept("hundred", {"n": n}) for n in range(100)]
     async with run_gateways(place):
-        calls = await client.calls("steady", 100)
+        calls = await client.calls("hundred", 100)
         for each in made:
             await client.until(each, "success")
     assert sorted(call["headers"]["idempotency-key"] for call in calls) == sorted(made)
-    assert len(await client.calls("steady")) == 100
+    assert len(await client.calls("hundred")) == 100
 
 
-async def test_concurrency_holds_across_processes(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
+async def test_concurrency_holds_across_processes(client: Client, place: Place) -> None:
     name = f"hold-{uuid4()}"
     for _ in range(20):
         await client.accept("narrow", answers({"hold": name}))
@@ -149,9 +135,7 @@ async def test_concurrency_holds_across_processes(
     assert await client.most_at_once("narrow") == 3
 
 
-async def test_rate_holds_across_processes(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
+async def test_rate_holds_across_processes(client: Client, place: Place) -> None:
     for _ in range(30):
         await client.accept("paced")
     async with run_gateways(place):
@@ -161,10 +145,8 @@ async def test_rate_holds_across_processes(
     assert times[19] - times[0] >= 0.8
 
 
-async def test_breaker_opens_keeps_attempts_and_closes(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
-    world, _, _ = place
+async def test_breaker_opens_keeps_attempts_and_closes(client: Client, place: Place) -> None:
+    world = place.world
     name = f"hold-{uuid4()}"
     # Three failures open it; the probes fail until the target is well.
     await client.script("fragile", *[{"status": 503}] * 5, {"hold": name})
@@ -188,10 +170,8 @@ async def test_breaker_opens_keeps_attempts_and_closes(
         assert (known.opened_at, known.failures) == (None, 0)
 
 
-async def test_processes_stop_with_calls_in_progress(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
-    world, _, _ = place
+async def test_processes_stop_with_calls_in_progress(client: Client, place: Place) -> None:
+    world = place.world
     name = f"hold-{uuid4()}"
     made = [await client.accept("stopping", answers({"hold": name}, {})) for _ in range(40)]
     async with run_gateways(place, 1) as [process]:
@@ -216,7 +196,7 @@ async def test_processes_stop_with_calls_in_progress(
 
 
 async def test_call_that_ends_in_time_is_recorded_while_the_process_stops(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
+    client: Client, place: Place
 ) -> None:
     name = f"hold-{uuid4()}"
     transaction_id = await client.accept("steady", answers({"hold": name}))
@@ -229,37 +209,9 @@ async def test_call_that_ends_in_time_is_recorded_while_the_process_stops(
     assert (await client.status(transaction_id))["status"] in {"success", "pending"}
 
 
-async def test_waiting_clients_cost_no_statements(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
-    """The database sees the id of a transaction as often for a long wait as for a short one."""
-    _, tap, _ = place
-    name = f"hold-{uuid4()}"
-    async with run_gateways(place, 1):
-        key = str(uuid4())
-        held = answers({"hold": name})
-        transaction_id = await client.accept("steady", held, idempotency_key=key)
-        waiting = [
-            asyncio.ensure_future(client.result("steady", idempotency_key=key, request=held))
-            for _ in range(50)
-        ]
-        await client.calls("steady", 1, key=transaction_id)
-        for _ in range(50):
-            await client.result("steady")
-        wanted = UUID(transaction_id).bytes
-        before = tap.seen.count(wanted)
-        for _ in range(100):
-            await client.result("steady")
-        assert tap.seen.count(wanted) == before
-        await client.release(name)
-        assert {each["status"] for each in await asyncio.gather(*waiting)} == {"success"}
-
-
-async def test_webhook_to_a_private_address_is_refused(
-    client: Client, place: tuple[World, Tap, tuple[str, ...]]
-) -> None:
+async def test_webhook_to_a_private_address_is_refused(client: Client, place: Place) -> None:
     """The target may be in a private network, but [gateway] allows none for webhooks."""
-    world, _, _ = place
+    world = place.world
     hook = f"{client.target}/hooks/{uuid4()}"
     async with run_gateways(place, 1):
         await client.result("hooked", webhook_url=hook)
@@ -277,17 +229,3 @@ async def test_webhook_to_a_private_address_is_refused(
     assert found["disabled_at"] is not None
     assert "is private" in found["reason"]
     assert await client.calls(f"hooks/{hook.rpartition('/')[2]}") == []
-
-
-async def test_keys_outlive_a_restart(server: str, target: str, tmp_path: Path) -> None:
-    flags = write_settings(tmp_path, {"plain": make_target(target, "plain")})
-    found = []
-    async with make_database(server, "laneway_gateway_restart") as dsn:
-        for _ in range(2):
-            async with run_laneway(dsn, *flags) as running, Client(running.url, target) as client:
-                answer = await client.send("plain", {"a": 1}, idempotency_key="k")
-                other = await client.send("plain", {"a": 2}, idempotency_key="k")
-                found.append((answer.status_code, answer.json()))
-                assert other.status_code == 422
-                assert await running.stop() == 0
-    assert found[0] == found[1]

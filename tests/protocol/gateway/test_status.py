@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
@@ -41,14 +42,16 @@ class Redis:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.kill()
+        self.kill()
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            REDIS,
-            *("--port", "0", "--unixsocket", f"{self._folder}/redis.sock"),
-            *("--save", "", "--daemonize", "no", "--dir", str(self._folder)),
-            stdout=asyncio.subprocess.DEVNULL,
+        self._process = subprocess.Popen(
+            [
+                REDIS,
+                *("--port", "0", "--unixsocket", f"{self._folder}/redis.sock"),
+                *("--save", "", "--daemonize", "no", "--dir", str(self._folder)),
+            ],
+            stdout=subprocess.DEVNULL,
         )
         async with asyncio.timeout(60), redis.asyncio.Redis.from_url(self.url) as client:
             while True:
@@ -59,10 +62,9 @@ class Redis:
                 else:
                     return
 
-    async def kill(self) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
     async def ttl(self, transaction_id: str) -> int:
         async with redis.asyncio.Redis.from_url(self.url) as client:
@@ -71,8 +73,8 @@ class Redis:
 
     async def get(self, transaction_id: str) -> bytes | None:
         async with redis.asyncio.Redis.from_url(self.url) as client:
-            found: bytes | None = await client.get(f"tx:{transaction_id}")
-            return found
+            found = await client.get(f"tx:{transaction_id}")
+            return found.encode() if isinstance(found, str) else found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -177,7 +179,7 @@ async def test_status_that_is_not_final_is_asked_at_the_target(
 async def test_redis_is_killed_and_comes_back(client: Client, cached: World, cache: Redis) -> None:
     before = await client.result("plain")
     await client.status(before["transactionId"])
-    await cache.kill()
+    cache.kill()
     try:
         assert await client.status(before["transactionId"]) == before
         during = await client.result("plain")

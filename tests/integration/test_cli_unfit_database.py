@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from laneway.embedded import EmbeddedPostgres
 from tests.integration.test_cli import folder, laneway
 from tests.pgbouncer import run_pgbouncer
 from tests.postgres import THROWAWAY, execute, find_binaries
-from tests.protocol.servers import LANEWAY, run_laneway
+from tests.protocol.servers import LANEWAY, run_laneway, wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -115,9 +116,13 @@ async def test_server_reports_a_read_only_database_and_recovers(
             assert (await api.post("/queue/message", json=message)).status_code == 201
         await execute(database, f"alter database {name} set default_transaction_read_only = on")
         await execute(database, end)
+        if not begun:
+            # Those that replace them start on a database that is read-only.
+            for worker in await wait_for_workers(server, 2):
+                os.kill(worker, signal.SIGKILL)
         async with asyncio.timeout(60):
             while "default_transaction_read_only is on" not in (
-                (await api.post("/queue/message", json=message)).text if begun else server.log
+                (await api.post("/queue/message", json=message)).text
             ):
                 await asyncio.sleep(0.05)
         await execute(

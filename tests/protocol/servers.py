@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import httpx
+import psutil
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -79,6 +80,28 @@ async def make_queue(dsn: str, name: str, settings: str = "{}") -> None:
         await connection.execute("select laneway.create_queue($1, $2)", name, settings)
     finally:
         await connection.close()
+
+
+async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
+    """Return the worker processes once there are `count`."""
+    async with asyncio.timeout(60):
+        while True:
+            assert server.process.returncode is None, server.log
+            children = [
+                child.pid
+                for child in psutil.Process(server.process.pid).children()
+                if _is_worker(child)
+            ]
+            if len(children) == count:
+                return children
+            await asyncio.sleep(0.02)
+
+
+def _is_worker(child: psutil.Process) -> bool:
+    try:
+        return "laneway.server.worker_process" in child.cmdline()
+    except psutil.NoSuchProcess:  # it was killed a moment ago
+        return False
 
 
 async def _wait_until_ready(process: asyncio.subprocess.Process, log: Path) -> str:

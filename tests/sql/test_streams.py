@@ -22,6 +22,7 @@ async def make_stream(session: Session, **more: Any) -> int:
         "ordered": True,
         "dedup_scope": "partition",
         "max_attempts": 2,
+        "backoff": "0",
         "default_group_optional": True,
         "options": {"queen": {}},
         **more,
@@ -211,7 +212,9 @@ async def test_released_messages_wait_with_the_failed_one_behind_them(connect: C
     group, held = await make_batch(session, 3, backoff="1 hour", backoff_limit="1 hour")
     assert await settle(session, (held["lane_id"], "2", held["token"], "retry")) == ["requeued"]
     assert await list_attempts(session, group) == []
-    await session.execute("update laneway.progress set not_before = not_before - interval '1 hour'")
+    await session.execute(
+        "update laneway.progress set not_before = not_before - interval '2 hours'"
+    )
     assert await list_attempts(session, group) == [("1", 1), ("2", 2), ("3", 1)]
 
 

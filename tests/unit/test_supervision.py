@@ -6,8 +6,11 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvloop
 
+from laneway.gateway.settings import GatewaySettings
+from laneway.gateway.targets import Callback, Target
 from laneway.server.settings import ServerSettings
 from laneway.server.supervision import Orders, _start
 
@@ -31,3 +34,18 @@ def test_worker_that_dies_before_its_input_is_written_is_no_error(
             dsn="", settings=ServerSettings(), listeners=(), sheet=sheet.fileno(), worker=0
         )
         uvloop.run(start_often(orders))
+
+
+def test_worker_reads_the_orders_that_its_parent_writes() -> None:
+    target = Target(
+        name="pay",
+        kind="http",
+        urls=("http://127.0.0.1/pay",),
+        headers=(("authorization", "secret"),),
+        permanent_statuses=frozenset({402}),
+        callback=Callback(url="http://127.0.0.1/done", secrets=("secret",)),
+        options={"statuses": {"paid": "confirmed"}},
+    )
+    settings = ServerSettings(gateway=GatewaySettings(targets=(target,)))
+    orders = Orders(dsn="", settings=settings, listeners=(3,), sheet=4, worker=1)
+    assert msgspec.json.decode(msgspec.json.encode(orders), type=Orders) == orders

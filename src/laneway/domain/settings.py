@@ -129,7 +129,7 @@ class ConnectionSettings:
     """
 
     size: int = 10
-    connect_timeout: timedelta = timedelta(seconds=1)
+    connect_timeout: timedelta = timedelta(seconds=5)
     call_timeout: timedelta = timedelta(seconds=30)
     reconnect_pause: timedelta = timedelta(milliseconds=50)
     reconnect_limit: timedelta = timedelta(milliseconds=500)

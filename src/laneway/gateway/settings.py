@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from laneway.gateway.targets import Target
+from laneway.gateway.targets import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
 import pytest_asyncio
 
 from laneway.embedded.postmaster import read_postmaster
@@ -15,7 +14,7 @@ from tests.postgres import execute, make_database, open_directory
 from tests.protocol.blocking import block, wait_for_blocked, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, dequeue
 from tests.protocol.rest.load import Load, check_account, drain
-from tests.protocol.servers import make_queue, run_laneway
+from tests.protocol.servers import make_queue, run_laneway, wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -110,7 +109,7 @@ async def test_killed_worker_process_loses_nothing_and_the_others_continue(datab
         load = Load(server, "load", lease=1)
         async with load.run():
             await load.reach(added=80, settled=20)
-            victim = list_workers(server)[0]
+            victim = (await wait_for_workers(server, 2))[0]
             os.kill(victim, signal.SIGKILL)
             # Clients that had a connection to it are gone; newcomers find the other one.
             survivors = Load(server, "load", lease=1)
@@ -200,14 +199,6 @@ BLIND = """
     create or replace function laneway.ready_groups(p_group_ids int[]) returns setof int
     language sql stable as 'select null::int where false'
 """
-
-
-def list_workers(server: RunningServer) -> list[int]:
-    return [
-        child.pid
-        for child in psutil.Process(server.process.pid).children()
-        if "laneway.server.worker_process" in child.cmdline()
-    ]
 
 
 def kill_database(data: Path) -> int:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,10 +17,7 @@ import pytest
 from tests.postgres import open_directory, run_server
 from tests.protocol.blocking import block, wait_for_gauge, wait_until_refused
 from tests.protocol.rest.calls import add, dequeue
-from tests.protocol.servers import LANEWAY, run_laneway
-
-if TYPE_CHECKING:
-    from tests.protocol.servers import RunningServer
+from tests.protocol.servers import LANEWAY, run_laneway, wait_for_workers
 
 SECRET = "s"  # noqa: S105 - what is tested
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is what is tested
@@ -248,28 +244,6 @@ async def test_without_a_database_the_embedded_one_is_used() -> None:
                 await add(api, "default")
             assert await server.stop() == 0
         assert not list((folder / "data").glob("postgres/postmaster.pid"))
-
-
-async def wait_for_workers(server: RunningServer, count: int) -> list[int]:
-    """Return the worker processes once there are `count`."""
-    async with asyncio.timeout(60):
-        while True:
-            assert server.process.returncode is None, server.log
-            children = [
-                child.pid
-                for child in psutil.Process(server.process.pid).children()
-                if is_worker(child)
-            ]
-            if len(children) == count:
-                return children
-            await asyncio.sleep(0.02)
-
-
-def is_worker(child: psutil.Process) -> bool:
-    try:
-        return "laneway.server.worker_process" in child.cmdline()
-    except psutil.NoSuchProcess:  # it was killed a moment ago
-        return False
 
 
 async def test_banner_names_the_database_and_urls_that_work(database: str) -> None:

@@ -37,7 +37,13 @@ class Lock:
 LOCKS = (
     Lock("runtime.txt", project=True),
     Lock("run.txt", project=True, groups=("build",), constraint="runtime.txt"),
-    Lock("dev.txt", project=True, extras=("spark",), groups=("dev",), constraint="runtime.txt"),
+    Lock(
+        "dev.txt",
+        project=True,
+        extras=("ethereum", "spark"),
+        groups=("dev",),
+        constraint="runtime.txt",
+    ),
     Lock("clients.txt", project=False, groups=("clients",)),
     Lock("tools.txt", project=False, groups=("tools",)),
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Whose tests run single blocks, named by their marks.
 MODULES = (
+    "tests.chain.test_document",
     "tests.documents.test_gateway_blocks",
     "tests.documents.test_python_blocks",
     "tests.documents.test_shell_blocks",

@@ -112,6 +112,28 @@ async def test_progress_is_seen_while_the_handler_runs(
     assert await job.progress() is None
 
 
+async def test_note_of_any_characters_is_reported(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, go = make_app(address), asyncio.Event()
+
+    @app.handler(queue)
+    async def work(message: laneway.Message) -> None:
+        message.progress(0.5, "file a\0b\udc80")
+        await go.wait()
+
+    job = lane.job(await lane.producer(queue).enqueue(1))
+
+    async def reported() -> Progress | None:
+        return await job.progress()
+
+    async with running(app):
+        try:
+            assert await until(reported) == Progress(0.5, "file a\ufffdb?")
+        finally:
+            go.set()
+
+
 async def test_progress_of_a_handler_in_a_thread(
     lane: Connection, address: str, queue: str
 ) -> None:

@@ -33,6 +33,10 @@ def add(
         list[str] | None,
         typer.Option(help="NAME=VALUE. A value env:VARIABLE or file:PATH is read there."),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, an option of the kind. The value is read as a header's."),
+    ] = None,
     schema: Annotated[str | None, typer.Option(help="File with the JSON schema.")] = None,
     redelivery: Annotated[
         str, typer.Option(help="If a call's result is unknown: at-most-once or at-least-once.")
@@ -71,11 +75,10 @@ def add(
         text = before and before.rstrip("\n") + "\n\n"
         text += f"[gateway.targets.{json.dumps(name)}]\n"
         text += "".join(f"{key} = {_write(value)}\n" for key, value in values.items())
-        if header:
-            pairs = [each.partition("=") for each in header]
-            text += f"headers = {_write_table({key: value for key, _, value in pairs})}\n"
-        if schema is not None:
-            text += f"options = {_write_table({'schema': schema})}\n"
+        options = [*(option or []), *([f"schema={schema}"] if schema is not None else [])]
+        for key, given in (("headers", header), ("options", options)):
+            if given:
+                text += f"{key} = {_write_table(_split(given))}\n"
         path.write_text(text, encoding="utf-8")
         try:
             make_gateway_settings(Settings(settings.chosen, read_file(path)))
@@ -111,6 +114,10 @@ def list_(settings: Settings, *, format_: FormatOption = Format.TABLE) -> None:
 def _write(value: Any) -> str:
     """Return a value as TOML: its strings, numbers and lists are those of JSON."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _split(given: list[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 
 def _write_table(values: dict[str, str]) -> str:

@@ -16,6 +16,7 @@ from laneway.gateway.counts import Counts
 from laneway.gateway.http_client import Guard, HttpClient
 from laneway.gateway.http_target import HttpKind
 from laneway.gateway.intake import Intake
+from laneway.gateway.openzeppelin import OpenZeppelinKind
 from laneway.gateway.pool import UpstreamPool
 from laneway.gateway.signatures import read_secret
 from laneway.gateway.statuses import Statuses
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from laneway.gateway.targets import Kind, Target, Upstream
 
 logger = logging.getLogger(__name__)
+
+KINDS: tuple[Kind, ...] = (HttpKind(), OpenZeppelinKind())
 
 # Attempts that the queue of transactions gives a message that names no number.
 QUEUE_ATTEMPTS = 3
@@ -117,7 +120,14 @@ def open_upstreams(targets: Sequence[Target]) -> dict[str, Upstream]:
                 guard.check_url(url)
             except AddressRefused as error:
                 raise InvalidSetting(f"target {target.name}: {error}") from None
-        upstreams[target.name] = kind.open(target)
+        upstream = kind.open(target)
+        for other in upstreams.values():
+            if shared := set(upstream.types).intersection(other.types):
+                raise InvalidSetting(
+                    f"targets {other.target.name} and {target.name} accept the same requests:"
+                    f" {', '.join(sorted(shared))}"
+                )
+        upstreams[target.name] = upstream
     return upstreams
 
 
@@ -146,6 +156,8 @@ async def open_gateway(settings: GatewaySettings, broker: Broker) -> AsyncIterat
 
 
 def _find_kind(target: Target) -> Kind:
-    if target.kind == HttpKind.name:
-        return HttpKind()
-    raise InvalidSetting(f'target {target.name} is of an unknown kind "{target.kind}": use http')
+    for kind in KINDS:
+        if kind.name == target.kind:
+            return kind
+    names = " or ".join(kind.name for kind in KINDS)
+    raise InvalidSetting(f'target {target.name} is of an unknown kind "{target.kind}": use {names}')

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.domain.errors import InvalidPayload, InvalidRequest
+from laneway.domain.escapes import replace_unstorable
 from laneway.domain.messages import Progress
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Message:
                 f"message {self.id} has no worker that sends its progress: report it in a handler that"
                 ' runs on the event loop or in a thread, not with executor="process"'
             )
-        self.reported = Progress(float(share), note)
+        self.reported = Progress(float(share), replace_unstorable(note))
 
     @property
     def partition(self) -> str:

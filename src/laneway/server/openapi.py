@@ -47,8 +47,6 @@ def make_document(
         # One handler may serve several routes, but an operationId must be unique.
         described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
         paths.setdefault(route.path, {})[method] = described
-    # Structs that only describe parameters are left out of the schemas.
-    used = msgspec.json.encode(paths).decode()
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -64,7 +62,7 @@ def make_document(
         ],
         "paths": paths,
         "components": {
-            "schemas": _keep_used(components, used),
+            "schemas": components,
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -74,6 +72,9 @@ def make_document(
     document = _shorten_names(document, components)
     tidied: dict[str, Any] = _tidy(document, document["components"]["schemas"])
     _set_limits(tidied, limits)
+    # Structs that only describe parameters, or whose schema is repeated where they may be null, are left out.
+    used = msgspec.json.encode(tidied["paths"]).decode()
+    tidied["components"]["schemas"] = _keep_used(tidied["components"]["schemas"], used)
     return tidied
 
 

@@ -4,7 +4,7 @@
 -- confirmed_at: as in laneway.gateway_transaction; what is missing stays. Of several reports for one transaction, the
 -- one of the highest rank counts.
 -- A status replaces one of a lower rank, unless that is final. A final one replaces that of a transaction that was
--- given up: the result of its call came late.
+-- given up: the result of its call came late. A late report does not change the hash either.
 -- p_webhook_queue_id: the queue of webhook messages; null: none are pushed.
 -- Return the transactions that exist, and whether their status changed and whether a webhook message was pushed.
 -- Locks: the transactions' rows, in order of their ids; those of push_many. Errors: those of push_many.
@@ -41,7 +41,9 @@ begin
            rank = case when l.rises then r.rank else t.rank end,
            final = case when l.rises then r.final else t.final end,
            given_up = case when l.rises then coalesce(r.given_up, false) else t.given_up end,
-           hash = coalesce(r.hash, t.hash),
+           hash = case
+             when t.hash is not null and (r.rank < t.rank or t.final and not l.rises) then t.hash
+             else coalesce(r.hash, t.hash) end,
            result = case when l.rises or t.result is null then coalesce(r.result, t.result) else t.result end,
            error = case
              when t.final and not l.rises then t.error

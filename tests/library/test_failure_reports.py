@@ -316,6 +316,10 @@ async def test_failed_step_and_run_are_logged_and_keep_their_tracebacks(
     ]
     shown = await asyncio.to_thread(shell.run, "workflow", "get", run.run_id)
     assert "in checkout" in shown.stdout
+    charged, _ = await run.steps()
+    assert str(charged.error).startswith("KeyError: 'card'")
+    found = await asyncio.to_thread(shell.json, "workflow", "get", run.run_id)
+    assert (found["steps"], found["failed_steps"]) == (["sleep#1"], ["charge#1"])
 
 
 async def test_stored_error_of_a_step_has_its_traceback(

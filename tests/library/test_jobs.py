@@ -19,6 +19,7 @@ from laneway.domain.errors import (
     ResultNotFound,
 )
 from laneway.domain.messages import Progress, Status
+from laneway.domain.workers import WorkerIdentity
 from tests.library.conftest import QUIET
 from tests.library.workers import make_app, running, settled, until
 
@@ -132,6 +133,21 @@ async def test_note_of_any_characters_is_reported(
             assert await until(reported) == Progress(0.5, "file a\ufffdb?")
         finally:
             go.set()
+
+
+async def test_progress_of_another_client_leaves_the_list_of_messages_readable(
+    lane: Connection, queue: str
+) -> None:
+    name = f"worker-of-{queue}"
+    await lane.backend.workers.register(
+        WorkerIdentity(name, "worker", "host", 1, [queue], HOUR, "worker")
+    )
+    message_id = await lane.producer(queue).enqueue(1)
+    assert await lane.consumer(queue, name=name).dequeue() is not None
+    progress = {str(message_id): Progress(7, "\0" * 1000), "\0": Progress(0, "")}
+    await lane.backend.workers.record_heartbeat(name, handled=0, failed=0, progress=progress)
+    (row,) = await lane.admin.messages(queue, Status.PROCESSING)
+    assert row.progress == (1, "\ufffd" * 200)
 
 
 async def test_progress_of_a_handler_in_a_thread(

@@ -8,7 +8,7 @@ import msgspec
 
 from laneway.domain.errors import InvalidPayload, InvalidRequest
 from laneway.domain.escapes import replace_unstorable
-from laneway.domain.messages import Progress
+from laneway.domain.messages import LONGEST_NOTE, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _UNREAD = object()
-
-# Of a progress report, in characters.
-LONGEST_NOTE = 200
 
 
 def encode_payload(payload: object, *, index: int | None = None) -> str:
